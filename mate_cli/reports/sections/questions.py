@@ -26,12 +26,12 @@ from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
 from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Cell, Disagreement, ModelAnswer, ScoredQuestion, disagreements
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.example import find_linking
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.reports.sections.results import score_names
 from mate_cli.reports.view import ReportSection
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.text import linking_cells
 
 MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
@@ -269,8 +269,10 @@ def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Table
 
 def _table(example: TableExample) -> AnswerTable:
     header, *rows = [[clean(cell.text) for cell in row] for row in (example.table.header, *example.table.rows)]
-    gold = list(example.answer.coordinates) if example.answer else []
-    return AnswerTable(header, rows, gold, find_linking(example))
+    if (answer := example.answer) is None:
+        return AnswerTable(header, rows, [], [])
+    linking = linking_cells(example.table, answer.texts, answer.coordinates)
+    return AnswerTable(header, rows, list(answer.coordinates), linking)
 
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
