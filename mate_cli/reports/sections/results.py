@@ -204,7 +204,7 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     return View(f"{whole.title_with_unit} {kind}", columns, scored, bars=True, is_repeated=True)
 
 
-MAX_LINES, MAX_SCORES = 3, 12
+MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
@@ -284,9 +284,6 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
         if rows:
             title = metric.title_with_unit + (f" on {block}" if len(blocks) > 1 else "")
             yield View(title, (Column(metric.title),), tuple(rows))
-
-
-MAX_BARS = 30
 
 
 def score_bars(report: Report, metric: MetricName) -> list[Row]:
