@@ -89,7 +89,8 @@ class TransformersBert(nn.Module):
         from transformers import BertConfig, BertModel
 
         super().__init__()
-        config = BertConfig(**_shape(size), max_position_embeddings=positions, attn_implementation="sdpa")
+        numbers = {**size.standard_numbers, "vocab_size": VOCABULARY, "max_position_embeddings": positions}
+        config = BertConfig(**numbers, attn_implementation="sdpa")
         self.model = BertModel(config, add_pooling_layer=False)
 
     def forward(self, batch: TableBatch) -> Tensor:
@@ -104,7 +105,7 @@ class TransformersTapas(nn.Module):
         from transformers import TapasConfig, TapasModel
 
         super().__init__()
-        self.model = TapasModel(TapasConfig(**_shape(size)), add_pooling_layer=False)
+        self.model = TapasModel(TapasConfig(vocab_size=VOCABULARY, **size.standard_numbers), add_pooling_layer=False)
 
     def forward(self, batch: TableBatch) -> Tensor:
         """Return the states [B, T, D]."""
@@ -118,13 +119,3 @@ PEERS: dict[str, Callable[[EncoderSize, int], nn.Module]] = {
     "transformers_bert": TransformersBert,
 }
 """Constructors by name."""
-
-
-def _shape(size: EncoderSize) -> dict[str, int]:
-    return {
-        "vocab_size": VOCABULARY,
-        "hidden_size": size.hidden_size,
-        "num_hidden_layers": size.num_layers,
-        "num_attention_heads": size.num_heads,
-        "intermediate_size": size.intermediate_size,
-    }

@@ -105,10 +105,7 @@ def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
         size = EncoderSize(**{name: value for name, value in size.items() if name != "_target_"})
     shape = encoder_size(size)
     return {
-        "hidden_size": shape.hidden_size,
-        "num_hidden_layers": shape.num_layers,
-        "num_attention_heads": shape.num_heads,
-        "intermediate_size": shape.intermediate_size,
+        **shape.standard_numbers,
         "max_position_embeddings": shape.max_positions,
         "hidden_act": model.get("activation", "gelu"),
     }

@@ -34,7 +34,8 @@ WRAPPED = 20
 def print_check(report: CheckReport, title: str, console: Console) -> None:
     """Print counts, sizes and the first problems of a checked dataset."""
     console.print(Text(title, style="bold"))
-    console.print(_counts(report))
+    published = {"published": report.published} if report.published else {}
+    console.print(_count_table("", dict(report.counts) | published, report.counts.values()))
     for paper in (paper for paper in report.papers if "counts" in paper):
         console.print(_count_table(paper["source"], paper["counts"]))
     if report.percentiles:
@@ -63,16 +64,10 @@ def _no_problems(report: CheckReport) -> Text:
     return Text(sentence, style="yellow" if 2 * unused > questions else "green")
 
 
-def _counts(report: CheckReport) -> Table:
-    """Return a row per counted thing that is there at all, a column per split, one for what the whole release has."""
-    columns = dict(report.counts) | ({"published": report.published} if report.published else {})
-    return _count_table("", columns, (row for name, row in columns.items() if name in report.counts))
-
-
 def _count_table(
     head: str, columns: Mapping[str, Mapping[str, int]], named: Iterable[Mapping[str, int]] | None = None
 ) -> Table:
-    """Return a row per thing that is counted in the columns, or in those `named`."""
+    """Return a row per thing that is counted in the columns, or in those `named`, if it is there at all."""
     names = dict.fromkeys(name for row in named or columns.values() for name, number in row.items() if number)
     rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
     return _number_table(head, columns, rows, ",")
@@ -112,13 +107,8 @@ def print_datasets(root: Path, console: Console) -> None:
     table = Table("data=", "dataset", Column("questions", justify="right"), "licence", "files")
     for info in all_datasets():
         questions = info.published.get("questions")
-        table.add_row(
-            info.name,
-            info.title,
-            f"{questions:,}" if questions else NOTHING,
-            info.licence,
-            describe_location(info, root),
-        )
+        size = f"{questions:,}" if questions else NOTHING
+        table.add_row(info.name, info.title, size, info.licence, describe_location(info, root))
     console.print(table)
     console.print("Fetch a public release with: mate data download data=<name>", markup=False)
 

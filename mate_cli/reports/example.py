@@ -14,7 +14,7 @@ from rich.text import Text
 from mate_cli.reports.format import plural
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Cell
-from mate_cli.tables.text import table_matches
+from mate_cli.tables.text import linking_cells
 from mate_cli.terminal.console import Console
 
 MAX_TEXTS = 12
@@ -232,17 +232,11 @@ def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Plac
 
 def _found(example: TableExample) -> dict[Place, str]:
     """Give the mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
-    linking = find_linking(example)
-    return {cell: "○" if cell in linking else "●" for cell in (example.answer.coordinates if example.answer else ())}
-
-
-def find_linking(example: TableExample) -> list[Place]:
-    """Return the cells of the answer that do not hold it themselves, but link to a passage that does."""
-    answer, table = example.answer, example.table
-    if answer is None or not table.passages:
-        return []
-    inside = {cell for text in answer.texts for cell in table_matches(table, text)}
-    return [cell for cell in answer.coordinates if cell not in inside]
+    answer = example.answer
+    if answer is None:
+        return {}
+    linking = linking_cells(example.table, answer.texts, answer.coordinates)
+    return {cell: "○" if cell in linking else "●" for cell in answer.coordinates}
 
 
 def _mark_cell(cell: Cell, marks: Sequence[str]) -> Text:

@@ -138,9 +138,8 @@ def fit_views(views: Sequence[View], console: Console) -> list[View]:
 def split_view(view: View, console: Console) -> Iterator[View]:
     """Yield a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
     every = range(len(view.columns))
-    count = len(every)
-    while count > 1 and not _has_room(view.only(every[:count]), console):
-        count -= 1
+    tables = ((n, terminal_table(view.only(every[:n]), console, folded=True)) for n in range(len(every), 1, -1))
+    count = next((n for n, table in tables if natural_width(table, console) <= console.width), 1)
     if count >= len(every):
         yield view
         return
@@ -148,10 +147,6 @@ def split_view(view: View, console: Console) -> Iterator[View]:
     count = -(-len(every) // parts)  # as many columns in each
     yield replace(view.only(every[:count]), notes=())
     yield from split_view(view.only(every[count:]), console)
-
-
-def _has_room(view: View, console: Console) -> bool:
-    return natural_width(terminal_table(view, console, folded=True), console) <= console.width
 
 
 def name_width(view: View, share: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 from mate_cli.tables.table import Cell, Table
@@ -108,6 +109,12 @@ def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
     """Return (row, column) of the body cells whose own text holds the answer as whole words, row by row."""
     needle = normalize_for_candidates(answer_text)
     return [(row, column) for row, column, cell in table.cells() if needle and _holds(cell.text, needle)]
+
+
+def linking_cells(table: Table, texts: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the cells of an answer that do not hold any of its texts, but link to a passage that does."""
+    inside = {cell for text in texts for cell in table_matches(table, text)} if table.passages else set(cells)
+    return [cell for cell in cells if cell not in inside]
 
 
 def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:

@@ -28,9 +28,9 @@ def test_final_metrics_are_no_curve_and_a_clock_never_runs_backwards(tmp_path):
 
 
 def test_the_more_runs_the_fewer_points_of_each(tmp_path):
-    report = build_report([build_study(tmp_path, models=20, seeds=5, points=200, questions=4)])
+    report = build_report([build_study(tmp_path, models=16, seeds=5, points=160, questions=4)])
     lengths = {len(log.curves["train/loss"]) for one in read_logs(report, most=24) for _, log in one.logs}
-    assert lengths == {100}
+    assert lengths == {80}
 
 
 def test_without_costs_there_is_nothing_to_draw(tmp_path):

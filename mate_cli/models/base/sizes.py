@@ -30,6 +30,16 @@ class EncoderSize:
         """The size H of one head."""
         return self.hidden_size // self.num_heads
 
+    @property
+    def standard_numbers(self) -> dict[str, int]:
+        """Its numbers under the names that all configurations of transformers share."""
+        return {
+            "hidden_size": self.hidden_size,
+            "num_hidden_layers": self.num_layers,
+            "num_attention_heads": self.num_heads,
+            "intermediate_size": self.intermediate_size,
+        }
+
 
 SIZES: dict[str, EncoderSize] = {
     "tiny": EncoderSize(128, 2, 2, 512),

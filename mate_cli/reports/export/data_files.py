@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +18,7 @@ from mate_cli.reports.compare.tables import FIGURES, units
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.sections.errors import wrong_answers
-from mate_cli.reports.view import Mark, ReportSection, View, ViewCell, sentences
+from mate_cli.reports.view import Mark, View, ViewCell, sentences
 from mate_cli.terminal.streams import printable
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
@@ -135,15 +135,10 @@ MARK_NOTES: dict[Mark, str] = {
 
 def report_markdown(report: Report) -> str:
     """Write the tables of every section, the settings, and how to read them."""
-    parts = [part for section in report_sections(report, wide=True) for part in section_parts(section)]
-    return "\n\n".join([*parts, settings_text(report), reading_text(report)]) + "\n"
-
-
-def section_parts(section: ReportSection) -> Iterator[str]:
-    """Yield the tables of a section, and what must be known to read them."""
-    yield from map(view_markdown, section.tables)
-    if section.visible_notes:
-        yield escape(sentences(section.visible_notes))
+    parts: list[str] = []
+    for section in report_sections(report, wide=True):
+        parts += [*map(view_markdown, section.tables), escape(sentences(section.visible_notes))]
+    return "\n\n".join(filter(None, [*parts, settings_text(report), reading_text(report)])) + "\n"
 
 
 def view_markdown(view: View) -> str:

@@ -56,10 +56,8 @@ def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
     parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
     for section in report_sections(report, wide=True):
         parts += [view_latex(view, report, names or {}) for view in section.tables]
-        parts += (
-            ["\n".join(f"% {sentences([note])}" for note in section.visible_notes)] if section.visible_notes else []
-        )
-    return "\n\n".join(parts) + "\n"
+        parts.append("\n".join(f"% {sentences([note])}" for note in section.visible_notes))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
 from mate_cli.reports.format import count_text, duration_text, rate_text
-from mate_cli.reports.sections.results import blocks_of, metric_data, score_cell, score_names
+from mate_cli.reports.sections.results import blocks_of, group_data, metric_data, score_cell, score_names
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
 from mate_cli.runs.identity import REPEATED, differing_keys
 
@@ -113,15 +113,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
     for index, group in enumerate(report.groups[:MAX_POINTS]):
         scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
         if scores and prices:
-            groups.append(
-                {
-                    "label": group.label,
-                    "index": index,
-                    "block": blocks.index(group.block),
-                    "scores": scores,
-                    "costs": prices,
-                }
-            )
+            groups.append(group_data(report, index) | {"scores": scores, "costs": prices})
     if not groups:
         return {"data": None}
     metrics = [metric_data(report, MetricName.parse(name)) for name in names]

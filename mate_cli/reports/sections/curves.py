@@ -19,7 +19,7 @@ from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.plots.style import INK, add_legend, color_of, dash_of, literal_text, mark_of, new_figure
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
-from mate_cli.reports.sections.results import blocks_of, metric_data, round_value
+from mate_cli.reports.sections.results import blocks_of, group_data, metric_data, round_value
 from mate_cli.reports.view import ReportSection, sentences
 
 if TYPE_CHECKING:
@@ -204,12 +204,7 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
         "metrics": [metric_data(report, MetricName.parse(name)) for name in names],
         "blocks": list(blocks_of(report)),
         "groups": [
-            {
-                "label": curve.group.label,
-                "index": curve.index,
-                "block": list(blocks_of(report)).index(curve.group.block),
-                "runs": [run_data(run, log, names) for run, log in curve.logs],
-            }
+            group_data(report, curve.index) | {"runs": [run_data(run, log, names) for run, log in curve.logs]}
             for curve in drawn
         ],
     }

@@ -23,7 +23,7 @@ from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQues
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.sections.runs import common_score, is_right
+from mate_cli.reports.sections.runs import common_score, is_right, word_columns
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 MAX_ROWS = 30
@@ -124,10 +124,7 @@ def paper_text(name: str) -> str:
 
 
 WRONG_COLUMNS = (
-    Column("Answer", is_number=False),
-    Column("Right answer", is_number=False),
-    Column("Cell", is_number=False),
-    Column("What is wrong", is_number=False),
+    *word_columns(("Answer", "Right answer", "Cell", "What is wrong")),
     Column("Confidence", stacked="Confi-\ndence"),
 )
 MAX_WRONG = 200

@@ -26,12 +26,12 @@ from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
 from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Cell, Disagreement, ModelAnswer, ScoredQuestion, disagreements
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.example import find_linking
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.reports.sections.results import score_names
 from mate_cli.reports.view import ReportSection
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.text import linking_cells
 
 MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
@@ -104,15 +104,12 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
     """Return the answer of one configuration, with a mark that does not rely on colour, and the seeds that gave it."""
-    kind, mark, word = verdict(answer.score)
     seeds = sum(number for _, number in answer.texts)
     several = len(answer.texts) > 1
     return {
+        **verdict(answer.score),
         "label": answer.label,
         "place": place,
-        "kind": kind,
-        "mark": mark,
-        "word": word,
         "percent": f"{100 * answer.score:.0f}",
         "texts": [(t or NOTHING, f"{n} of {seeds} seeds" if several else "") for t, n in answer.texts[:MAX_TEXTS]],
         "is_link": is_link(answer, question),
@@ -127,11 +124,12 @@ def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
-def verdict(score: float) -> tuple[str, str, str]:
+def verdict(score: float) -> Mapping[str, str]:
     """Say how right an answer is: its class, its mark, its word."""
-    if score >= 1.0:
-        return ("right", "✓", "right")
-    return ("wrong", "✗", "wrong") if score <= 0.0 else ("partly", "◐", "partly right")
+    if 0 < score < 1:
+        return {"kind": "partly", "mark": "◐", "word": "partly right"}
+    word, mark = ("right", "✓") if score >= 1 else ("wrong", "✗")
+    return {"kind": word, "mark": mark, "word": word}
 
 
 MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 6, 4, 80
@@ -271,8 +269,10 @@ def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Table
 
 def _table(example: TableExample) -> AnswerTable:
     header, *rows = [[clean(cell.text) for cell in row] for row in (example.table.header, *example.table.rows)]
-    gold = list(example.answer.coordinates) if example.answer else []
-    return AnswerTable(header, rows, gold, find_linking(example))
+    if (answer := example.answer) is None:
+        return AnswerTable(header, rows, [], [])
+    linking = linking_cells(example.table, answer.texts, answer.coordinates)
+    return AnswerTable(header, rows, list(answer.coordinates), linking)
 
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:

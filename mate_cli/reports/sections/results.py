@@ -207,12 +207,18 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     return View(f"{whole.title_with_unit} {kind}", columns, scored, bars=True, is_repeated=True)
 
 
-MAX_LINES, MAX_SCORES = 3, 12
+MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
     """Return the data set of each block of configurations that were asked the same questions, most runs first."""
     return {group.block: group.dataset for group in report.groups}
+
+
+def group_data(report: Report, place: int) -> dict[str, Any]:
+    """Return what the page's scripts are told of any configuration that they draw."""
+    group = report.groups[place]
+    return {"label": group.label, "index": place, "block": list(blocks_of(report)).index(group.block)}
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
@@ -281,9 +287,6 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
         if rows:
             title = metric.title_with_unit + (f" on {block}" if len(blocks) > 1 else "")
             yield View(title, (Column(metric.title),), tuple(rows))
-
-
-MAX_BARS = 30
 
 
 def score_bars(report: Report, metric: MetricName) -> list[Row]:

@@ -312,7 +312,7 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
     """Return a question with the right answer and both answers, each with a mark that says how right it is."""
     pairs = zip(rights, (old, new), strict=True)
-    answers = [f"{verdict(right)[1]} {prediction.text or NOTHING}" for right, prediction in pairs]
+    answers = [f"{verdict(right)['mark']} {prediction.text or NOTHING}" for right, prediction in pairs]
     gold = " / ".join(question.answers) or NOTHING
     return Row(question.text or question.question_id, tuple(map(ViewCell, (gold, *answers))))
 
