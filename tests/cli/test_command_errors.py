@@ -49,7 +49,6 @@ HYDRA_SEES = {
         "/nope: stages.cell_selection.run: this is not a run folder. Give a folder below outputs/train/."
     ),
     ("train", "--config-name", "nope"): "--config-name: mate train does not have this flag. Use --config-dir FOLDER.",
-    ("evaluate", "-cn", "nope"): "--config-name: mate evaluate does not have this flag. Use --config-dir FOLDER.",
     ("evaluate", "run=nowhere", "--package", "x"): (
         "nowhere: this is not a run folder. Give a folder below outputs/train/."
     ),
@@ -90,7 +89,6 @@ SYNTAX = {
         "Type hardware=NAME, with one of auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
     ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "lr =", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
     ("train", "hydra.run.dir=/runs/mine"): (
@@ -104,7 +102,6 @@ SYNTAX = {
     ("train", "a=[row,", "column]"): "a=[row,: a list with spaces needs quotes. Type 'a=[row, column]'.",
     ("train", "a=[row, column"): "a=[row, column: ] is missing at the end. Type 'a=[row, column]'.",
     ("evaluate", "nowhere/run"): "nowhere/run: settings are written key=value. Type run=nowhere/run.",
-    ("benchmark", "attention"): "attention: settings are written key=value. Type benchmark=attention.",
     ("data", "check", "sqa"): "sqa: settings are written key=value. Type data=sqa.",
     ("predict", "a.csv"): "a.csv: settings are written key=value. Type table=a.csv.",
     ("predict", "table=a.csv", "question=who", "sold?"): (
