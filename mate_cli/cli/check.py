@@ -79,7 +79,7 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
         refuse(target_problems(stage.config.model_dump(), quick=True), stage.name)
 
     from mate_cli.files.targets import find_beside, find_targets
-    from mate_cli.runs.metric_rows import wandb_mode
+    from mate_cli.runs.wandb_runs import wandb_mode
 
     check_folder(spec, job)
     if dashboard := spec.last.config.logger.get("wandb"):

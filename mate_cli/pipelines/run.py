@@ -31,7 +31,7 @@ from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.run_spec import RunSpec
 from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
-from mate_cli.runs.metric_rows import Row, seconds_so_far
+from mate_cli.runs.metrics_file import Row, seconds_so_far
 from mate_cli.runs.record import NOT_LEARNT, STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, now
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console, Transcript

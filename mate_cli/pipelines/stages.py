@@ -31,8 +31,8 @@ from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.folders import find_same
 from mate_cli.runs.identity import digest_run, warn_changed
 from mate_cli.runs.lock import LockedError, acquire_lock, release_lock
-from mate_cli.runs.metric_rows import hide_agent
 from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.wandb_runs import hide_agent
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"

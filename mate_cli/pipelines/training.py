@@ -47,7 +47,7 @@ from mate_cli.runs.callbacks import FollowTraining
 from mate_cli.runs.checkpoints import last_step, load_module, read_state, save_module, sha256, wrap_resume_errors
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import TABLE_ROWS, log_table
-from mate_cli.runs.metric_rows import read_rows
+from mate_cli.runs.metrics_file import read_rows
 from mate_cli.runs.record import RunRecord
 from mate_cli.terminal.progress import track
 

@@ -17,7 +17,7 @@ from mate_cli.models.layers.low_rank import merge_state
 from mate_cli.runs import ranks
 from mate_cli.runs.checkpoints import FROM_THE_BEGINNING, save_weights
 from mate_cli.runs.loggers import log_row
-from mate_cli.runs.metric_rows import Row
+from mate_cli.runs.metrics_file import Row
 from mate_cli.runs.record import Clock, RunFolder
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.progress import PLAIN_SECONDS, time_text

@@ -18,14 +18,14 @@ from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.identity import FOLD, configuration_name, find_value
-from mate_cli.runs.metric_rows import Row, open_wandb, rows_until
+from mate_cli.runs.metrics_file import Row, rows_until
 from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.wandb_logger import Dashboard
+from mate_cli.runs.wandb_runs import open_wandb
 from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50
 """Predictions that are shown in a dashboard."""
-CLOCK = ("time", "epoch")
-"""Figures of a row that belong to its step."""
 LOST = "has failed, and the run goes on without it"
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
@@ -220,25 +220,6 @@ class Attempts:
         """Say so; nothing more is done."""
         self.lost = True
         print(f"warning: {self.text} ({self.place}{shorten_reason(error)})", file=sys.stderr, flush=True)
-
-
-class Dashboard(WandbLogger):
-    """Lightning's logger of W&B, with the clock and the epoch of a run beside its step."""
-
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Log a row; Lightning's own rows have the epoch that it sees, which is always 0."""
-        clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
-        row = {name: value for name, value in metrics.items() if name not in CLOCK} | clock
-        super().log_metrics(row, step)
-
-    def write_logs(self, text: str) -> None:
-        """Show lines that the run prints."""
-        self.experiment.write_logs(text)
-
-    def close(self, summary: Mapping[str, float], exit_code: int) -> None:
-        """Log the last figures, and end."""
-        self.experiment.summary.update(dict(summary))
-        self.experiment.finish(exit_code=exit_code)
 
 
 def lost_words(folder: RunFolder) -> tuple[str, str]:

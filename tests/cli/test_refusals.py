@@ -123,7 +123,7 @@ def test_lines_that_are_no_rows_are_told_and_stay(run, capsys):
     file.write_text("my own note\n" + file.read_text() + '{"step": "x"}\n')
     content = file.read_text()
     from mate_cli.runs.loggers import MetricsFile
-    from mate_cli.runs.metric_rows import read_rows
+    from mate_cli.runs.metrics_file import read_rows
     from mate_cli.runs.record import RunFolder
 
     rows = MetricsFile(RunFolder(run), 1, 1)

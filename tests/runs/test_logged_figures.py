@@ -11,7 +11,7 @@ from torch import nn
 from mate_cli.lit_modules.optimization.schedules import BertLinear, LinearSchedule, PowerSchedule
 from mate_cli.runs.callbacks import FollowTraining
 from mate_cli.runs.loggers import MetricsFile
-from mate_cli.runs.metric_rows import read_rows
+from mate_cli.runs.metrics_file import read_rows
 from mate_cli.runs.record import Clock, RunFolder
 from mate_cli.terminal.console import Console
 

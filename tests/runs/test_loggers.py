@@ -29,7 +29,7 @@ from mate_cli.runs.loggers import (
     open_loggers,
     wandb_logger,
 )
-from mate_cli.runs.metric_rows import read_rows
+from mate_cli.runs.metrics_file import read_rows
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Transcript
 
@@ -317,7 +317,7 @@ def test_wandb_asks_no_server_offline(tmp_path, monkeypatch):
         server.setblocking(False)
         proxy = "http://{}:{}".format(*server.getsockname())
         options = {"mode": "offline", "project": "x", "entity": None, "tags": [], "timeout": 1.0}
-        script = f"""from mate_cli.runs.metric_rows import open_wandb
+        script = f"""from mate_cli.runs.wandb_runs import open_wandb
 run = open_wandb({options}, tags=[], dir={str(tmp_path)!r})
 run.log({{"a": 1}})
 run.finish()"""

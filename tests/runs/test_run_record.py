@@ -11,7 +11,7 @@ import mate_cli
 from mate_cli.errors import RunError
 from mate_cli.runs.folders import find_resumable, find_same, first_difference, new_folder
 from mate_cli.runs.identity import configuration_name
-from mate_cli.runs.metric_rows import seconds_so_far
+from mate_cli.runs.metrics_file import seconds_so_far
 from mate_cli.runs.record import RunFolder, RunRecord, code_version
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")

@@ -99,7 +99,7 @@ def check_wandb(cfg: Compare) -> None:
             be saved without what it shows, or without a server.
         MissingDependencyError: the library that saves it is not installed.
     """
-    from mate_cli.runs.metric_rows import wandb_mode
+    from mate_cli.runs.wandb_runs import wandb_mode
 
     options = cfg.logger.get("wandb")
     if options is None:

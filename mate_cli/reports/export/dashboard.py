@@ -18,8 +18,8 @@ from mate_cli.reports.format import plural
 from mate_cli.reports.page import find_best, list_datasets, render_page
 from mate_cli.reports.sections.cost_and_sweep import find_varied
 from mate_cli.reports.view import Row, View
-from mate_cli.runs.metric_rows import open_wandb
 from mate_cli.runs.record import NOT_TRAINED
+from mate_cli.runs.wandb_runs import open_wandb
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report as WandbReport

@@ -1,0 +1,54 @@
+"""Rows of metrics.jsonl, read back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from mate_cli.errors import RunError
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_lines
+from mate_cli.runs.record import RunFolder, RunRecord
+
+Row = dict[str, float]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows of a metrics file: none without a file, and not a last line that was cut short by a kill.
+
+    Raises:
+        RunError: it is no file, or too large.
+    """
+    with wrap_read_errors(path, RunError, "cannot be read", "Move it away"):
+        return list(read_lines(path)) if path.exists() else []
+
+
+def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row], str]:
+    """Read the rows of a metrics file up to a step, and say what is wrong with it; an empty text where nothing is."""
+    try:
+        entries = read_rows(path)
+        lines = path.read_bytes().split(b"\n")[:-1] if entries else []  # the last one may be cut short by a kill
+    except RunError as error:
+        return [], error.problem
+    rows = [row for row in entries if isinstance(row.get("step", ""), (int, type(None)))]
+    earlier = [row for row in rows if (row["step"] or 0) <= step]
+    if foreign := max(len(list(filter(bytes.strip, lines))), len(entries)) - len(rows):
+        return earlier, f"{foreign} lines are no rows and are left out"
+    steps = [0, *sorted(row["step"] for row in earlier if row["step"]), step]
+    gaps = [(before, after) for before, after in pairwise(steps) if log_every and after - before > log_every]
+    return earlier, f"rows of steps {gaps[0][0] + 1} to {gaps[0][1] - 1} are lost" if gaps else ""
+
+
+def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
+    """Return the wall time of a run that may have been killed: its record's, last row's or stages', the longest.
+
+    Raises:
+        RunError: the record of a stage is damaged, and its configuration too.
+    """
+    rows: list[Row] = []
+    with suppress(RunError):  # who goes on writing that file says so
+        rows = read_rows(folder.path / "metrics.jsonl")
+    stages = [RunFolder(path.parent) for path in folder.path.glob("*/record.json")]
+    in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
+    return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))
