@@ -14,6 +14,7 @@ from mate_cli.metrics.specs import MetricName, metric_specs, result_of, subset_s
 from mate_cli.pipelines.export.model_card import ExportedModel, front_matter, model_card
 from mate_cli.pipelines.run import results_table
 from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.compare.tables import unit_of
 from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.page import render_page
@@ -67,7 +68,7 @@ def test_compare_ranks_by_it_and_marks_the_least(report):
     assert (answers.title, doubt.title) == ("Question answering on hybridqa · dev", "Doubt on hybridqa")
     assert [column.full for column in doubt.columns] == ["dev/surprise/short", "dev/surprise"][::-1]
     assert [doubt.mark(0, row.cells[0]) for row in doubt.rows] == ["best", ""]
-    assert (answers.unit, doubt.unit) == ("in percent", "")
+    assert (unit_of(answers.columns), unit_of(doubt.columns)) == ("in percent", "")
 
 
 def test_every_way_to_write_a_comparison_shows_it(report, tmp_path):

@@ -193,7 +193,7 @@ def find_missing(size: int, folder: Path) -> Work:
 
     outputs, run = copy_runs(size, folder, light=True), train(folder)
     config = {**read_settings(run), "seed": 123_456}
-    work = partial(find_same, outputs, "train", run.parent.name, config, {})
+    work = partial(find_same, outputs / "train" / run.parent.name, config, {})
     work()  # the first job of a sweep makes an index
     return work
 

@@ -93,7 +93,7 @@ class Stack(nn.Module):
 
     def forward(self, batch: TableBatch) -> Tensor:
         """Return the output of the layers, [T, D]."""
-        made: Tensor = self.layers(self.inputs, Plans((spec.pattern for spec in self.layers.specs), batch))
+        made: Tensor = self.layers(self.inputs, Plans((spec.pattern for spec in self.layers.encoder.specs), batch))
         return made
 
     def change(self, direction: Tensor) -> float:
