@@ -81,6 +81,13 @@ def test_files_of_conf_count_and_their_comments_do_not(own):
     change("conf/model/nearby.yaml", "reach: 2", "reach: 1")
 
 
+def test_each_file_of_a_list_counts(own):
+    Path("conf/callbacks").mkdir()
+    Path("conf/callbacks/rates.yaml").write_text("rates: {_target_: pytorch_lightning.callbacks.LearningRateMonitor}\n")
+    assert "conf/callbacks/rates.yaml" in resolve([*WORDS, "callbacks=[early_stopping, rates]"]).code
+    assert "conf/callbacks/rates.yaml" not in resolve([*WORDS, "callbacks=[early_stopping]"]).code
+
+
 def test_modules_are_followed_within_their_folder_and_not_into_what_is_installed(tmp_path, monkeypatch):
     files = {
         "lab_parts/__init__.py": "",

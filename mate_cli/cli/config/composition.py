@@ -118,11 +118,7 @@ class Composition:
         words = (*map(Override.parse, self.options.overrides), *self.beside)
         usual = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
         usual |= {word.group: word.value for word in words if word.group}
-        typed: dict[str, str | None] = {}
-        for word in (*self.typed, *self.own):
-            if word.group:
-                choice, text = self.choices.get(word.group), (word.value or "").replace(" ", "")
-                typed[word.group] = text if choice is None and text.startswith("[") else choice  # Hydra keeps no list
+        typed = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
         chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
         settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
         for key, before, _ in differences(_leaves(self.base), _leaves(self.config), REPEATED):
@@ -211,8 +207,11 @@ def compose_choices(overrides: Iterable[Override]) -> Composition:
     files = [str(word) for word in overrides if word.group]
     words = (*of_hydra, *files)
     if words not in known:
-        config = compose(COMMAND, with_user_experiment(words), return_hydra_config=True)
-        chosen = dict(config.hydra.runtime.choices)
+        every = with_user_experiment(words)
+        config = compose(COMMAND, every, return_hydra_config=True)
+        written = {word.group: (word.value or "").replace(" ", "") for word in map(Override.parse, every)}
+        lists = {group: text for group, text in written.items() if group and text.startswith("[")}
+        chosen = {**config.hydra.runtime.choices, **lists}  # of a list it says None
         with open_dict(config):
             del config["hydra"]
         known[words] = Composition(config, config, chosen, files)
@@ -291,7 +290,8 @@ def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
     """Hash the user's own files of choices that matter, and what they extend; by `conf/GROUP/NAME.yaml`."""
     folder = user_config_dir()
     groups = [group for group in chosen if not is_ignored(group.replace("/", ".")) and group not in ("sweep", "debug")]
-    files = [file for group in ("experiment", *groups) for file in extended_files(group, str(chosen.get(group)))]
+    names = [(group, str(chosen.get(group)).strip("[]").split(",")) for group in ("experiment", *groups)]
+    files = [file for group, several in names for name in several for file in extended_files(group, name)]
     users = sorted(file for file in files if folder and file.is_relative_to(folder))
     return {f"{CONF}/{file.relative_to(folder or file).as_posix()}": hash_file(file) for file in users}
 
