@@ -240,7 +240,8 @@ def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping
     for first, second in combinations(keys, 2):
         common = sorted(set(keys[first]) & set(keys[second]))
         if common:
-            yield Problem(files[second], common[0], f"{len(common):,} {what} are in {first} too")
+            count = f"1 {what.removesuffix('s')} is" if len(common) == 1 else f"{len(common):,} {what} are"
+            yield Problem(files[second], common[0], f"{count} in {first} too")
 
 
 def count_splits(splits: Splits, left_out: Reason) -> dict[str, dict[str, int]]:
