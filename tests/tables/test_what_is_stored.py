@@ -142,6 +142,7 @@ def test_a_header_line_that_is_typed_is_joined_too(tmp_path):
 
 
 SUMS = {
+    "zero proves nothing": ("n;v\na;0 km\nb;987 km\nc;1.234 km\n", 2221, "Decimal commas"),
     "money with points": ("n;v\na;€ 1.234\nb;€ 987\nc;€ 12.500\n", 14721, "Decimal commas"),
     "points that nothing explains": ("n;v\na;1.234\nb;2.500\n", None, "locale=de"),
     "points beside proven ones": ("n;v;w\na;1.234;0.5\nb;2.500;1.25\n", 3.734, ""),

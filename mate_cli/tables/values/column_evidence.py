@@ -153,8 +153,8 @@ class ColumnEvidence:
         if point:
             return "." if 2 * point > point_groups else None
         if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
-            is_short = counts["short"] == counts[PLAIN] > MAX_MISFIT_SHARE * point_groups
-            return "," if is_short else None
+            are_short = counts["short"] + counts["zero"] == counts[PLAIN]
+            return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
         if not comma or not self.is_dense:
             return None
         if counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups):  # 1,5 among many 1.204
@@ -182,6 +182,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], str | None]:
         "parentheses": amount.parentheses,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
+        "zero": amount.digits == "0",
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind == COMMA and amount.digits[0] == "0",
     }
