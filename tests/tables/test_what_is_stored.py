@@ -123,6 +123,8 @@ HEADERS = {
     "years as rows": ("name,year,year\nAnn,2015,2016\nBob,2017,2018\n", ["name", "year", "year (2)"]),
     "a text among numbers": ("name,age\nBob,unknown\nAnn,5\nCy,7\n", ["name", "age"]),
     "two wider rows at the end": ("a,b\n1,2\n3,4,5,6\n3,4,5,6\n", ["a", "b", "column 3", "column 4"]),
+    "a title above one column": ("Report\nvalue\n3\n4\n5\n", ["Report"]),
+    "a unit below one column": ("Weights\nkg\n3\n4\n5\n", ["Weights kg"]),
     "years as names": ("Country,2019,2020,2021\nA,1,2,3\nB,4,5,6\n", ["Country", "2019", "2020", "2021"]),
 }
 
