@@ -102,6 +102,7 @@ def test_utf_8_needs_no_word(tmp_path, text):
         "œuvre œnologue été",
         "cœliaque cœur",
         "Tõnu kõik Jõgeva",
+        "Brand® Product™",
     ],
 )
 def test_a_letter_stands_where_its_language_has_it(tmp_path, words):

@@ -157,6 +157,7 @@ SUMS = {
     "ringgit": ("n,v\na,RM1\nb,RM2\n", None, ""),
     "ringgit and sen": ("n,v\na,RM1\nb,RM2.50\n", 3.5, ""),
     "seats": ("n,v\na,12A\nb,14A\n", None, ""),
+    "lines of a box": ("│ a │ b │\n├───┼───┤\n│ x │ 1 │\n│ y │ 5 │\n│ z │ 7 │\n", 13, ""),
     "a file's own rule": ("a|b\n---|---\n1|2\n3|4\n", 6, ""),
 }
 
