@@ -102,6 +102,7 @@ def test_utf_8_needs_no_word(tmp_path, text):
         "œuvre œnologue été",
         "cœliaque cœur",
         "Tõnu kõik Jõgeva",
+        "Brand® Product™",
     ],
 )
 def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
@@ -109,6 +110,22 @@ def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
     rows = [(word, "1") for word in words.split()]
     content = "name,n\n" + "".join(f"{name},{n}\n" for name, n in rows)
     assert list(opened(tmp_path, "t.csv", content.encode(encoding))) == rows
+
+
+@pytest.mark.parametrize(("encoding", "words"), [("koi8-r", "жителей всего"), ("cp1251", "мешканців її та")])
+def test_small_letters_are_likelier_than_capitals_of_another_alphabet(tmp_path, encoding, words):
+    rows = [(word, "1") for word in words.split()]
+    content = "name,n\n" + "".join(f"{name},{n}\n" for name, n in rows)
+    assert list(opened(tmp_path, "t.csv", content.encode(encoding))) == rows
+
+
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("name", ["t.csv", "t.json"])
+def test_utf_32_says_so_itself(tmp_path, name, encoding):
+    lines = [("ville", "n", "m"), ("Étienne", "1", "x"), ("Nîmes", "2", "y")]
+    table = opened(tmp_path, name, ("\ufeff" + text_of(name, lines)).encode(encoding))
+    assert is_read(table, lines)
+    assert table.notes == ["The file is in UTF-32."]
 
 
 def test_damage_makes_no_other_encoding_of_utf_8(tmp_path):

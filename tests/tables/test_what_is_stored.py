@@ -123,6 +123,8 @@ HEADERS = {
     "years as rows": ("name,year,year\nAnn,2015,2016\nBob,2017,2018\n", ["name", "year", "year (2)"]),
     "a text among numbers": ("name,age\nBob,unknown\nAnn,5\nCy,7\n", ["name", "age"]),
     "two wider rows at the end": ("a,b\n1,2\n3,4,5,6\n3,4,5,6\n", ["a", "b", "column 3", "column 4"]),
+    "a title above one column": ("Report\nvalue\n3\n4\n5\n", ["Report"]),
+    "a unit below one column": ("Weights\nkg\n3\n4\n5\n", ["Weights kg"]),
     "years as names": ("Country,2019,2020,2021\nA,1,2,3\nB,4,5,6\n", ["Country", "2019", "2020", "2021"]),
 }
 
@@ -142,6 +144,7 @@ def test_a_header_line_that_is_typed_is_joined_too(tmp_path):
 
 
 SUMS = {
+    "zero proves nothing": ("n;v\na;0 km\nb;987 km\nc;1.234 km\n", 2221, "Decimal commas"),
     "money with points": ("n;v\na;€ 1.234\nb;€ 987\nc;€ 12.500\n", 14721, "Decimal commas"),
     "points that nothing explains": ("n;v\na;1.234\nb;2.500\n", None, "locale=de"),
     "points beside proven ones": ("n;v;w\na;1.234;0.5\nb;2.500;1.25\n", 3.734, ""),
@@ -154,6 +157,7 @@ SUMS = {
     "ringgit": ("n,v\na,RM1\nb,RM2\n", None, ""),
     "ringgit and sen": ("n,v\na,RM1\nb,RM2.50\n", 3.5, ""),
     "seats": ("n,v\na,12A\nb,14A\n", None, ""),
+    "lines of a box": ("│ a │ b │\n├───┼───┤\n│ x │ 1 │\n│ y │ 5 │\n│ z │ 7 │\n", 13, ""),
     "a file's own rule": ("a|b\n---|---\n1|2\n3|4\n", 6, ""),
 }
 

@@ -243,6 +243,13 @@ def sheet(tmp_path, rows, *areas):
     return made
 
 
+def test_another_workbook_part_hides_no_number_formats(tmp_path):
+    with zipfile.ZipFile(FILES / "formats.xlsx") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    path = write(tmp_path / "t.xlsx", {"customXml/workbook.xml": "<nothing/>", **parts})
+    assert lines(path) == lines(FILES / "formats.xlsx")
+
+
 def test_merged_areas(tmp_path):
     rows = [["k", "m", "n"], ["a", 5, None], ["b", 1, 2]]
     assert sheet(tmp_path, rows, "B2:C2") == [["k", "m", "n"], ["a", "5", "5"], ["b", "1", "2"]]

@@ -25,6 +25,7 @@ from mate_cli.tables.table import Grid
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 RULED_LINES = 10
 """A rule below the header of a table that is drawn with signs stands in so many lines."""
+_BARS = str.maketrans("│┃║", "|||")
 _COUNT = re.compile(r"\s*\(?\d+ rows?(?: in set.*| selected\.?|\))?\s*")
 """What programs for databases write below a table."""
 _QUOTED = re.compile(r'^="([^"]*)"$')
@@ -49,7 +50,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
         with text.open(newline="") as file:
             for line in islice(limits.lines(file, path), 1 if hint else 0, None):
                 if not is_ruled or not (is_rule(line) or _COUNT.fullmatch(line)):
-                    yield line
+                    yield line.translate(_BARS) if is_ruled else line
 
     slices = next(filter(None, map(find_ruled_slices, start)), ())
     ruled = DialectFit(Dialect(" ", slices=slices), 1, len(slices))

@@ -54,7 +54,7 @@ FITS = 0.75
 """How natural a text is at least in an encoding of one byte."""
 MARKS_OF_TEXT = "“”„‘’‚‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
 SIGNS = re.compile(
-    r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
+    r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
 )
 """Signs, alone or where they stand beside letters."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
@@ -98,7 +98,7 @@ def _judge(word: str, letters: str) -> float:
     if is_strange or not has_case or not {*letters}.issuperset(added):
         return 0.0
     share = 1 if is_latin else sum(letter in letters[:COMMON] for letter in added) / len(added)
-    is_doubtful = len(word) == 1 or len(letters) > 40  # of many languages at once
+    is_doubtful = len(word) == 1 or word.isupper() or len(letters) > 40  # of many languages at once
     return (0.6 + 0.4 * share) * (0.8 if is_doubtful else 0.95 if "þ" in letters else 1.0)  # Turkish before Icelandic
 
 
@@ -107,8 +107,12 @@ SAMPLE = 1 << 16
 """Bytes that are looked at where a guess is needed."""
 PART = 1 << 12
 """Bytes of a long line that are looked at together."""
-MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-"""How files begin that say their encoding."""
+MARKS = (
+    *dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32").items(),
+    *dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16").items(),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+)
+"""How files begin that say their encoding; a longer mark comes before one that it begins with."""
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x0e\x0f\x1b") | {127}
 FEW, MAX_CONTROL = 3, 0.02
 """Text has few control characters, or fewer than this share."""

@@ -131,7 +131,7 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
 
 def _is_index(line: Sequence[str]) -> bool:
     """Tell whether a line has the name of rows alone, as pandas writes it below the names of columns."""
-    return bool(line[0]) and not any(line[1:])
+    return len(line) > 1 and bool(line[0]) and not any(line[1:])
 
 
 def _are_units(line: Sequence[str]) -> bool:

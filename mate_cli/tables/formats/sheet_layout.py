@@ -106,7 +106,8 @@ def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], list[str]]:
 
     What is not found is left out.
     """
-    root = next((name for name in archive.namelist() if name.lower().endswith("workbook.xml")), "")
+    roots = (name for name in archive.namelist() if name.lower().endswith("workbook.xml"))
+    root = max(roots, key=lambda name: name.lower().startswith("xl/"), default="")
     folder, name = posixpath.split(root)
     targets, styles = dict[str, str](), ""
     for reference in _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels")):

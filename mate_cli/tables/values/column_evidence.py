@@ -55,6 +55,10 @@ _BY_DIGITS = re.compile(
 day of spreadsheets below a name that says so."""
 
 
+_MAY_TELL = re.compile(rf"\(?\d{{4}}(?:\)|\s?{_DASH})?|\d{{5,14}}|\d\d?{_MARK}\d\d?{_MARK}\d\d.*")
+"""Forms of these cells."""
+
+
 @dataclass
 class ColumnEvidence:
     """Counts of what the cells of one column are, taken cell by cell.
@@ -75,6 +79,7 @@ class ColumnEvidence:
     stored: int = 0
     cells: int = 0
     _forms: dict[bytes, int] = field(default_factory=dict, repr=False)
+    _telling: set[bytes] = field(default_factory=set, repr=False)
 
     def add(self, text: str) -> None:
         """Count one cell."""
@@ -85,7 +90,7 @@ class ColumnEvidence:
             if form not in self._forms:
                 self._start_form(form, text)
             self._forms[form] += 1
-            if digits := _BY_DIGITS.fullmatch(text):
+            if form in self._telling and (digits := _BY_DIGITS.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
         elif len(text) > MAX_MISSING or (text and simplify(text).casefold() not in MISSING):
             self.cells += 1
@@ -95,6 +100,8 @@ class ColumnEvidence:
         if len(self._forms) >= MAX_FORMS:
             self.sum_up()
         self._forms[form] = 0
+        if _MAY_TELL.fullmatch(text):
+            self._telling.add(form)
         for kind in _classify(form)[0][:1]:
             self.examples.setdefault(kind, text)
 
@@ -109,6 +116,7 @@ class ColumnEvidence:
             if form.isdigit():
                 self.widths[len(form), form[:1] == b"0"] += count
         self._forms.clear()
+        self._telling.clear()
 
     @property
     def numbers(self) -> int:
@@ -153,8 +161,8 @@ class ColumnEvidence:
         if point:
             return "." if 2 * point > point_groups else None
         if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
-            is_short = counts["short"] == counts[PLAIN] > MAX_MISFIT_SHARE * point_groups
-            return "," if is_short else None
+            are_short = counts["short"] + counts["zero"] == counts[PLAIN]
+            return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
         if not comma or not self.is_dense:
             return None
         if counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups):  # 1,5 among many 1.204
@@ -182,6 +190,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], str | None]:
         "parentheses": amount.parentheses,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
+        "zero": amount.digits == "0",
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind == COMMA and amount.digits[0] == "0",
     }
