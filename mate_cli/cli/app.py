@@ -165,11 +165,11 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(name, words, module.__file__),
-        hydra_arguments(name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]),
+        hydra_arguments(name, [*with_user_experiment(overrides), *filter(None, chain(*flags.items()))]),
     ):
+        use_user_config()
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
-        use_user_config()
         if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
             answer_by_hydra(name)
             return 0

@@ -65,5 +65,6 @@ def with_user_experiment(words: Sequence[str]) -> list[str]:
     """Put what an experiment of the user's sets, if words choose one, before them: it wins over the scale."""
     typed, groups = [*map(Override.parse, words)], dict(list_defaults("train"))
     files = user_experiment_files(str(last_value(typed, "experiment")))
-    set_by_files = [word for file in files for word in read_words(file) if not word.group or word.key in groups]
+    every = (word for file in files for word in read_words(file))  # a group that is null is refused as a value
+    set_by_files = [word for word in every if not word.group or (word.key in groups and word.value != "null")]
     return [*texts(without_debug(set_by_files, [*set_by_files, *typed])), *words]
