@@ -154,3 +154,9 @@ def test_a_link_above_its_runs_is_refused_also_below_a_folder(experiment, tmp_pa
     (tmp_path / "outputs" / "train").symlink_to(tmp_path / "elsewhere")
     assert main(["train", "--dry", "debug=fast", "experiment=lab/first_try", "name=a"]) == 2
     assert "outputs/train: is a link that leads out of this folder" in capsys.readouterr().err
+
+
+def test_a_command_that_uses_no_experiments_names_what_was_typed(experiment, capsys):
+    experiment("first_try", "defaults:\n  - wtq_mate\n  - override /scale: small")
+    assert main(["evaluate", "run=x", "experiment=first_try"]) == 2
+    assert capsys.readouterr().err == "error: experiment: mate evaluate does not use this group.\n"

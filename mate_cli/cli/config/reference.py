@@ -90,7 +90,7 @@ class Sources:
             HydraException: it cannot be composed.
         """
         with open_hydra():
-            loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words)
+            loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words, name)
             entries = loader.compute_defaults_list(name, all_words, RunMode.RUN).defaults
             config = compose(name, all_words)
         files: dict[Path, str] = {}
