@@ -40,7 +40,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     Raises:
         BenchmarkStopped: by Ctrl-C, or what the command takes for it; the folder keeps what was measured before.
     """
-    folder = new_folder(outputs / "benchmark" / name)
+    folder = new_folder(outputs, f"benchmark/{name}")
     folder.write_text("config.yaml", to_yaml(config))
     record = RunRecord(
         command="benchmark",

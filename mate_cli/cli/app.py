@@ -165,11 +165,11 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(name, words, module.__file__),
-        hydra_arguments(name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]),
+        hydra_arguments(name, [*with_user_experiment(overrides, name), *filter(None, chain(*flags.items()))]),
     ):
+        use_user_config()
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
-        use_user_config()
         if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
             answer_by_hydra(name)
             return 0
@@ -180,7 +180,7 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
         progress = Progress(f"mate {name}") if name != "benchmark" else nullcontext()  # which counts down by itself
         with progress, open_hydra():
-            config = compose(name, with_user_experiment(overrides), return_hydra_config=True)
+            config = compose(name, with_user_experiment(overrides, name), return_hydra_config=True)
             HydraConfig.instance().set_config(config)
             getattr(module, function)(validate(config, name))
     return 0

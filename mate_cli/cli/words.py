@@ -19,7 +19,10 @@ PRINT_SCRIPT = "--print-script"
 """Print what would be submitted to Slurm."""
 FLAGS = (*SHORT, *LONG, "--hydra-help", "--version", "--resolve", "--experimental-rerun", DRY, PRINT_SCRIPT)
 """All that Hydra understands, and two that are answered before it."""
-VALUED = ("--cfg", "--package", "--config-path", "--config-name", "--config-dir", "--experimental-rerun")
+VALUED = (
+    *("--cfg", "--info", "--package", "--config-path", "--config-name", "--config-dir"),
+    "--experimental-rerun",
+)
 """Flags whose value may be the word after them."""
 NONE = "none"
 """The choice of a group that a run may be without."""

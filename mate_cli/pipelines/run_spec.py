@@ -116,9 +116,19 @@ class RunSpec:
         return self.stages[-1]
 
     @property
+    def outputs(self) -> Path:
+        """The folder of all runs."""
+        return Path(self.last.config.paths.outputs)
+
+    @property
+    def below(self) -> str:
+        """The place of the runs of its experiment below that folder."""
+        return f"train/{self.names.experiment}"
+
+    @property
     def parent(self) -> Path:
         """The folder of the runs of its experiment."""
-        return Path(self.last.config.paths.outputs) / "train" / self.names.experiment
+        return self.outputs / self.below
 
     @property
     def before(self) -> tuple[Stage, ...]:
@@ -292,7 +302,7 @@ def choose_folder(spec: RunSpec, job: int) -> RunFolder:
         return same
     if spec.resume and spec.resume != "missing":
         return find_resumable(spec.resume, spec.parent, spec.values())
-    return new_folder(spec.parent, job, spec.name)
+    return new_folder(spec.outputs, spec.below, job, spec.name)
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:

@@ -53,7 +53,7 @@ VERSION = digest({"schema": 1, "ignored": list(NO_EFFECT)})
 """Changes with what tells runs apart, so that lines of another version are read anew."""
 
 
-def new_folder(parent: Path, job: int = 0, name: str | None = None) -> RunFolder:
+def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None) -> RunFolder:
     """Make the folder of a new run and lock it: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name.
 
     Of several that begin in the same second, whoever makes a folder has it, and the next one takes another number.
@@ -62,11 +62,12 @@ def new_folder(parent: Path, job: int = 0, name: str | None = None) -> RunFolder
         RunError: a run of this name exists.
     """
     if name:
-        folder = RunFolder(check_name(parent, job, name))
+        folder = RunFolder(check_name(outputs, below, job, name))
         acquire_lock(folder.path)
         return folder
     stamp = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{job}"
-    check_inside(parent.parents[1], parent / stamp)
+    parent = outputs / below
+    check_inside(outputs, parent / stamp)
     number = 0
     while True:
         with suppress(FileExistsError):
@@ -76,14 +77,14 @@ def new_folder(parent: Path, job: int = 0, name: str | None = None) -> RunFolder
         number += 1
 
 
-def check_name(parent: Path, job: int, name: str) -> Path:
+def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
     """Return the place of a new run with a name of its own.
 
     Raises:
         RunError: a run of this name exists.
     """
-    folder = parent / (f"{name}_{job}" if job else name)
-    check_inside(parent.parents[1], folder)
+    folder = outputs / below / (f"{name}_{job}" if job else name)
+    check_inside(outputs, folder)
     if is_locked(folder) or any(os.path.lexists(folder / file) for file in OF_A_RUN):
         remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
         raise RunError("a run of this name exists", where=str(folder), remedy=remedy)

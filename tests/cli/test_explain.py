@@ -59,6 +59,11 @@ def test_bounds_are_said_in_words():
     assert type_text(None) == ""
 
 
+def test_limits_of_a_table_have_bounds(capsys):
+    assert main(["predict", "--help", "limits.rows"]) == 0
+    assert "an integer greater than 0" in capsys.readouterr().out
+
+
 def test_a_group_of_another_command_is_named(capsys):
     assert main(["explain", "benchmark.lengths", "benchmark=attention"]) == 2
     assert capsys.readouterr().err == "error: benchmark: mate train does not use this group.\n"

@@ -12,6 +12,7 @@ from mate_cli.cli.words import Override, split_flags
         ("--cfg job -p=a.b", {"--cfg": "job", "--package": "a.b"}, []),
         ("--config-dir=x --resolve seed=1", {"--config-dir": "x", "--resolve": ""}, ["seed=1"]),
         ("-c", {"--cfg": ""}, []),
+        ("a=b --info", {"--info": ""}, ["a=b"]),
     ],
 )
 def test_flags_and_overrides(words, flags, overrides):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from forked_commands import finish, start
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.reference import explain_keys
@@ -131,3 +132,31 @@ def test_other_commands_compose_it_so_too(experiment, capsys):
     words = ["experiment=first_try", "scale=small", "--package", "optimizer.lr"]
     assert main(["inspect", "--cfg", "job", *words]) == 0
     assert capsys.readouterr().out == "3e-05\n"
+
+
+@pytest.mark.parametrize("words", ["--info defaults experiment=first_try", "experiment=first_try --info"])
+def test_its_list_of_defaults_is_shown(experiment, words):
+    experiment("first_try", "defaults:\n  - wtq_mate\n  - override /scale: small\noptimizer: {lr: 3e-5}")
+    assert "| experiment/first_try " in finish(start("train", *words.split()))
+
+
+def test_a_group_that_is_null_is_named(experiment, capsys):
+    experiment("first_try", "defaults: [wtq_mate]\ncallbacks: null")
+    assert main(["train", "--cfg", "job", "experiment=first_try"]) == 2
+    assert "error: callbacks: must be a group of keys" in capsys.readouterr().err
+
+
+def test_a_link_above_its_runs_is_refused_also_below_a_folder(experiment, tmp_path, capsys):
+    (tmp_path / "conf" / "experiment" / "lab").mkdir()
+    experiment("lab/first_try", "defaults: [/experiment/quickstart_cells]")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs" / "train").symlink_to(tmp_path / "elsewhere")
+    assert main(["train", "--dry", "debug=fast", "experiment=lab/first_try", "name=a"]) == 2
+    assert "outputs/train: is a link that leads out of this folder" in capsys.readouterr().err
+
+
+def test_a_command_that_uses_no_experiments_names_what_was_typed(experiment, capsys):
+    experiment("first_try", "defaults:\n  - wtq_mate\n  - override /scale: small")
+    assert main(["evaluate", "run=x", "experiment=first_try"]) == 2
+    assert capsys.readouterr().err == "error: experiment: mate evaluate does not use this group.\n"

@@ -12,7 +12,8 @@ def only(folder):
 
 def test_what_all_runs_share_is_said_as_it_is_typed(tmp_path):
     for seed in (1, 2):
-        build_run(tmp_path / str(seed), seed=seed, config={"encoding": {"max_tokens": 512}})
+        config = {"encoding": {"max_tokens": 512}, "trainer": {"max_epochs": 5.0, "batch_size": 32}}
+        build_run(tmp_path / str(seed), seed=seed, config=config)
     comparison = only(tmp_path)
     assert comparison.title == "hybridqa · cell selection"
     assert comparison.common == (

@@ -122,7 +122,7 @@ def test_a_lock_that_is_a_link_is_not_written_through(tmp_path):
     with pytest.raises(RunError, match=r"cannot be locked: .*Remove the \.lock there"):
         lock.acquire_lock(run)
     os.utime(run, (1, 1))
-    new_folder(tmp_path / "train/x")  # removes what was abandoned
+    new_folder(tmp_path, "train/x")  # removes what was abandoned
     assert precious.read_text() == "mine"
 
 
@@ -133,7 +133,7 @@ def test_a_new_run_leaves_the_folders_beside_it(tmp_path):
     (parent / "locked" / lock.NAME).touch()
     for name in ("empty", "locked"):
         os.utime(parent / name, (1, 1))
-    made = new_folder(tmp_path / "train/x")
+    made = new_folder(tmp_path, "train/x")
     assert {path.name for path in parent.iterdir()} == {"empty", "locked", made.path.name}
 
 

@@ -77,7 +77,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 def test_a_file_in_the_place_of_the_outputs_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="the run folder cannot be made"):
-        new_folder(tmp_path / "file/train/quickstart")
+        new_folder(tmp_path / "file", "train/quickstart")
 
 
 def make_run(outputs: Path, name: str, config: dict) -> Path:

@@ -203,7 +203,7 @@ def read_options(cfg: Predict) -> ReadOptions:
         header=None if cfg.header is None else parse_header(cfg.header),
         delimiter=None if cfg.delimiter is None else parse_mark("delimiter", cfg.delimiter),
         quote=None if cfg.quote is None else parse_mark("quote", cfg.quote),
-        limits=Limits(**cfg.limits),
+        limits=Limits(**cfg.limits.model_dump()),
     )
     read_decimal(options)
     return options

@@ -90,7 +90,7 @@ class Sources:
             HydraException: it cannot be composed.
         """
         with open_hydra():
-            loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words)
+            loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words, name)
             entries = loader.compute_defaults_list(name, all_words, RunMode.RUN).defaults
             config = compose(name, all_words)
         files: dict[Path, str] = {}
@@ -111,12 +111,9 @@ class Sources:
 
     def explain(self, key: str) -> KeyDescription:
         """Explain a key that there is."""
-        settings = self.settings.get(key, [])
-        return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
-
-    def _value(self, key: str) -> str:
-        raw = find_value(OmegaConf.to_container(self.config), key)
-        return "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
+        settings, raw = self.settings.get(key, []), find_value(OmegaConf.to_container(self.config), key)
+        value = "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
+        return KeyDescription(key, self._meaning(key, settings), self._bounds(key), value, tuple(settings))
 
     def _meaning(self, key: str, settings: Sequence[Setting]) -> str:
         if settings and settings[0].comment:

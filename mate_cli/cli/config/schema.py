@@ -52,11 +52,17 @@ class Train(RunConfig):
     system: Node | None
 
 
-class Evaluate(Section):
-    """`mate evaluate`."""
+class OfRuns(Section):
+    """What commands that use finished runs have in common."""
 
     hardware: Hardware
     paths: Paths
+    trust: Texts
+
+
+class Evaluate(OfRuns):
+    """`mate evaluate`."""
+
     run: Texts
     checkpoint: Texts
     answers: str | None
@@ -65,14 +71,20 @@ class Evaluate(Section):
     whole: bool
     data: Node
     analysis: Node | None
-    trust: Texts
 
 
-class Predict(Section):
+class TableLimits(Section):
+    """The largest table that is read; see `Limits` of `tables/read_options.py`."""
+
+    rows: PositiveInt
+    columns: PositiveInt
+    cells: PositiveInt
+    megabytes: PositiveInt
+
+
+class Predict(OfRuns):
     """`mate predict`."""
 
-    hardware: Hardware
-    paths: Paths
     run: str | None
     checkpoint: str | None
     table: Texts
@@ -93,10 +105,9 @@ class Predict(Section):
     abstain: float | None = Field(ge=0, le=1)
     input: str | None
     output: str | None
-    limits: dict[Literal["rows", "columns", "cells", "megabytes"], PositiveInt]
+    limits: TableLimits
     data: Node
     sources: Nodes
-    trust: Texts
 
 
 class Compare(Section):
@@ -158,18 +169,15 @@ class Data(Section):
     tokenizer: str | None
 
 
-class Export(Section):
+class Export(OfRuns):
     """`mate export`."""
 
-    hardware: Hardware
-    paths: Paths
     run: str
     to: str
     overwrite: bool
     license: str | None
     push: str | None
     private: bool
-    trust: Texts
 
 
 class Inspect(Train):

@@ -52,7 +52,7 @@ class Syntax:
         """
         for place, (before, word) in enumerate(zip(["", *words], words, strict=False)):
             flag, after = LONG.get(before, before), next(iter(words[place + 1 :]), "")
-            if self.takes(word) or flag in VALUED or (flag == "--info" and "=" not in word):
+            if self.takes(word) or flag in VALUED:
                 continue
             if word.startswith("-"):
                 self._check_flag(word, after, words)

@@ -61,9 +61,11 @@ def without_debug(words: Iterable[Override], typed: Iterable[Override]) -> list[
     return [word for word in words if word.key not in keys]
 
 
-def with_user_experiment(words: Sequence[str]) -> list[str]:
+def with_user_experiment(words: Sequence[str], command: str = "train") -> list[str]:
     """Put what an experiment of the user's sets, if words choose one, before them: it wins over the scale."""
-    typed, groups = [*map(Override.parse, words)], dict(list_defaults("train"))
-    files = user_experiment_files(str(last_value(typed, "experiment")))
-    set_by_files = [word for file in files for word in read_words(file) if not word.group or word.key in groups]
+    typed, groups = [*map(Override.parse, words)], dict(list_defaults(command))
+    experiment = last_value(typed, "experiment") if "experiment" in groups else None
+    files = user_experiment_files(str(experiment))
+    every = (word for file in files for word in read_words(file))  # a group that is null is refused as a value
+    set_by_files = [word for word in every if not word.group or (word.key in groups and word.value != "null")]
     return [*texts(without_debug(set_by_files, [*set_by_files, *typed])), *words]

@@ -57,8 +57,8 @@ def evaluate_checkpoint(
     for split in splits:
         check_answers(parts.task, examples[split], f"{data.get('name', type(dataset).__name__)} {split}", name)
     record = _record(name, data, splits, parts, config)
-    parent = Path(runtime.paths.outputs) / "evaluate" / record.experiment
-    run = Run.of(broadcast_folder(lambda: new_folder(parent)), record)
+    outputs = Path(runtime.paths.outputs)
+    run = Run.of(broadcast_folder(lambda: new_folder(outputs, f"evaluate/{record.experiment}")), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({**config.model_dump(), "data": dict(data), "checkpoint": name}))
         for split in splits:
@@ -153,7 +153,7 @@ def evaluate_answers(
     costs = [answer.cost for answer in answers.values() if answer.cost is not None]
     if costs:
         record.throughput = {"cost_per_question": sum(costs) / len(costs)}
-    run = Run.of(new_folder(outputs / "evaluate" / record.experiment), record)
+    run = Run.of(new_folder(outputs, f"evaluate/{record.experiment}"), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
         for split, asked in examples.items():

@@ -45,16 +45,15 @@ def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
     """Return for each set the joint one of all that agree with it on the splits of both, the same object for these."""
     joint: list[dict[str, str]] = []
     places: dict[int, QuestionSet] = {}
-    for place in sorted(range(len(sets)), key=lambda place: -len(sets[place])):  # those that say most come first
-        asked = sets[place]
+    for asked in sorted(sets, key=len, reverse=True):  # those that say most come first
         agreeing = (
             known for known in joint if all(asked.get(s, known.get(s)) == known.get(s, asked.get(s)) for s in SPLITS)
         )
         if (match := next(agreeing, None)) is None:
             joint.append(match := {})
         match |= asked
-        places[place] = match
-    return [places[place] for place in range(len(sets))]
+        places[id(asked)] = match
+    return [places[id(asked)] for asked in sets]
 
 
 def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:

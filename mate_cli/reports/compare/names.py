@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,10 +64,8 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
-    named = (
-        (title, members, tuple(group.label for group in with_labels(members))) for title, members in families.items()
-    )
-    return tuple(Comparison(title, common(same), differences(same, labels), labels) for title, same, labels in named)
+    named = ((title, with_labels(members)) for title, members in families.items())
+    return tuple(Comparison(t, common(same), differences(same), tuple(g.label for g in same)) for t, same in named)
 
 
 def family_title(group: Configuration) -> str:
@@ -82,7 +81,7 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
     facts = [f"{int(size):,} training examples"] if size.isdecimal() else []
     values = {key: shared_value(run.setting(key) for run in runs) for key in keys}
-    return (*facts, *(setting_text(key, value) for key, value in values.items() if value))
+    return (*facts, *(setting_text(key, re.sub(r"^(\d+)\.0$", r"\1", value)) for key, value in values.items() if value))
 
 
 def shared_value(values: Iterable[str]) -> str:
@@ -91,7 +90,7 @@ def shared_value(values: Iterable[str]) -> str:
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 
 
-def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple[Difference, ...]:
+def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
     """List the settings in which configurations differ, those that are asked for first in front.
 
     What their names say already (model, attention, init, task) is left out, and so are options that a class has and
@@ -101,9 +100,9 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
     entries = []
     for key in differing_keys(group_values):
         values: dict[str, list[str]] = {}
-        for label, settled in zip(labels, group_values, strict=True):
+        for group, settled in zip(groups, group_values, strict=True):
             if has_stage(key, settled) and (key in settled or not is_replaced(key, settled, group_values)):
-                values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(label)
+                values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(group.label)
         name = of_stage(key)[1]
         is_named = name in NAMED_KEYS or name.startswith("init.")  # or it only proposes values for others
         if len(values) > 1 and not is_named and not is_in_labels(key, values):

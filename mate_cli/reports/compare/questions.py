@@ -246,10 +246,10 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         seeds = list(scored_runs(group, metric).values())
         for question in common_questions(seeds):
             asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
-    cases = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
-    cases.sort(key=lambda case: (-case.spread, case.question.question_id))
+    cases = (Disagreement(question, tuple(answers)) for question, answers in asked.items())
+    differing = [case for case in cases if case.spread > 0]
+    differing.sort(key=lambda case: (-case.spread, case.question.question_id))
     turns: defaultdict[tuple[tuple[str, bool], ...], count[int]] = defaultdict(count)
-    differing = (case for case in cases if case.spread > 0)
     return tuple(sorted(differing, key=lambda case: (-case.spread, next(turns[case.pattern])))[:most])
 
 

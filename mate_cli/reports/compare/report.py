@@ -146,8 +146,7 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Col
 
 def near_metrics(asked: str, known: Collection[str]) -> str:
     """Return what to type for a metric that no run has: the nearest ones, else all but those of subsets."""
-    alike = [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(asked, known)
-    if alike:
+    if alike := [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(asked, known):
         return f"Did you mean {' or '.join(alike[:MAX_NEAR])}?"
     return f"Choose from {', '.join(sorted(name for name in known if name.count('/') < 2))}"
 

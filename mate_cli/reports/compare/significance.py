@@ -126,9 +126,8 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
     if any(test.runs_p is not None for test in tests):
         lines.append(RUNS_METHOD)
     if len(tests) > 1:
-        lines.append(
-            f"p is not corrected for {len(tests)} comparisons: {LEVEL / len(tests):.2g} is the corrected threshold"
-        )
+        threshold = f"{LEVEL / len(tests):.2g} is the corrected threshold"
+        lines.append(f"p is not corrected for {len(tests)} comparisons: {threshold}")
     if others > len(tests):
         left = plural(others - len(tests), "configuration")
         lines.append(f"{left} without at least {MIN_QUESTIONS} of the same questions left out")

@@ -261,9 +261,8 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
     for name, outcomes in recorded.items():
         for values, label in islice(outcomes.items(), MAX_OUTCOMES):
             title = f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else "")
-            rows.append(
-                ResultRow(title, None, tuple(None if value is None else summarize([value]) for value in values))
-            )
+            cells = tuple(None if value is None else summarize([value]) for value in values)
+            rows.append(ResultRow(title, None, cells))
     return rows
 
 
