@@ -117,9 +117,9 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
             kinds whose loss may be left out.
     """
 
-    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] | None = ()) -> None:
         super().__init__()
-        self.encoder, self.metrics = context.encoder, tuple(metrics)
+        self.encoder, self.metrics = context.encoder, tuple(metrics or ())
         if wrong := [type(metric).__name__ for metric in self.metrics if not isinstance(metric, Metric)]:
             raise ConfigError(
                 f"{wrong[0]} is not a Metric", where="task.metrics", remedy="See docs/how-to/add_your_own_network.md"
