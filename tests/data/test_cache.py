@@ -3,7 +3,7 @@ import importlib
 import math
 import os
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.segment_tasks import CALL_COST
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.cache import VERSION, encode_split, prune_cache
+from mate_cli.data.loading.cache import VERSION, digest_examples, encode_split, prune_cache
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
@@ -234,6 +234,15 @@ def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tm
     assert len(list(tmp_path.glob("*.arrow"))) == 5
     with pytest.raises(DataError, match=r"examples with a set cannot be cached. Use only texts, numbers, tuples"):
         encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
+
+
+def test_a_question_is_known_as_before_there_were_options_and_documents(examples):
+    """Runs and encodings from before are those of the same questions still."""
+    former = fields(TableExample)[: [field.name for field in fields(TableExample)].index("options")]
+    plain = make_dataclass("PlainExample", [field.name for field in former])
+    before = [plain(*(getattr(example, field.name) for field in former)) for example in examples]
+    assert digest_examples(before) == digest_examples(examples)
+    assert digest_examples(before) != digest_examples([replace(example, options=("yes", "no")) for example in examples])
 
 
 def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):

@@ -47,6 +47,9 @@ COLUMNS = declared_arrays(TableEncoding)
 """What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
 ADDED_PREFIX = "own/"
 """What stands before the names of arrays that a serializer adds."""
+KINDS = (("options",), ("sentences", "supporting", "links", "unjudged", "answers_by_words"))
+"""Fields of kinds of questions. Those of a kind that an example has nothing of do not count: it is known as it was
+before there were such kinds."""
 ENDING = ".arrow"
 DAY = 86_400
 """Seconds."""
@@ -337,6 +340,8 @@ def _digest_each(examples: Sequence[TableExample]) -> tuple[str, list[bytes]]:
     known: dict[int, bytes] = {}
     for example in examples:
         values = {field.name: getattr(example, field.name) for field in fields(example)}
+        for name in chain.from_iterable(kind for kind in KINDS if not any(map(values.get, kind))):
+            values.pop(name, None)
         content = b""
         for name in [name for name, value in values.items() if is_dataclass(value)]:  # many examples share a table
             value = values.pop(name)
