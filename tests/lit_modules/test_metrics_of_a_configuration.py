@@ -42,6 +42,11 @@ def test_it_is_computed_beside_the_scores_of_the_task():
     assert task().all_scores(VERDICTS, EXAMPLES) == {"accuracy": 0.5}
 
 
+def test_null_means_none():
+    network = Tapas("tiny", attention=Sdpa(), vocab_size=20)
+    assert Entailment(TaskContext(network), metrics=None).all_scores(VERDICTS, EXAMPLES) == {"accuracy": 0.5}
+
+
 def test_its_spec_is_known_once_it_is_imported():
     assert MetricName.parse("test/refusals").short == "Refused"
     assert spec_to_follow("dev/refusals").direction == -1
