@@ -235,7 +235,7 @@ def test_the_check_counts_and_measures(root):
     assert report.percentiles["links"][100] == 2
     assert report.problems == ()
     (overlap,) = report.notes
-    assert (overlap.file, overlap.what) == ("released_data/test.json", "1 tables are in dev too")
+    assert (overlap.file, overlap.what) == ("released_data/test.json", "1 table is in dev too")
     assert asdict(report)["counts"]["dev"]["missing"] == 1
 
 
@@ -244,7 +244,7 @@ def test_the_check_names_ids_that_occur_in_two_splits_or_files(root):
     key, _, *rest = releases.QUESTIONS["train"][1]
     releases.write_questions(root, "more", [(key, "what else is there ?", *rest)])
     found = [str(problem) for problem in HybridQA(root, extra_train=["more"]).check().problems]
-    assert "released_data/test.json: t1: 1 question ids are in train too" in found
+    assert "released_data/test.json: t1: 1 question id is in train too" in found
     assert "more.json: t2: the question id occurs twice" in found
 
 

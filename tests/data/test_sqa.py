@@ -85,7 +85,7 @@ def test_the_check_counts_questions_tables_and_sequences(root):
     report = SQA(root, whole_train=True).check()
     expected = {"questions": 5, "tables": 2, "sequences": 3, "usable": 5, "cells": 5}
     assert {name: report.counts["train"][name] for name in expected} == expected
-    assert {problem.what for problem in report.problems} == {"1 question ids are in train too"}
+    assert {problem.what for problem in report.problems} == {"1 question id is in train too"}
 
 
 def changed(**values):

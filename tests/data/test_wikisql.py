@@ -58,8 +58,8 @@ def test_questions_on_tables_without_rows_are_left_out_and_counted(root):
 def test_tables_of_two_splits_are_mentioned(root):
     report = WikiSQL(root).check()
     assert [str(note) for note in report.notes] == [
-        "dev.jsonl: 1-1-1: 1 tables are in train too",
-        "test.jsonl: 1-1-2: 1 tables are in train too",
+        "dev.jsonl: 1-1-1: 1 table is in train too",
+        "test.jsonl: 1-1-2: 1 table is in train too",
     ]
     assert report.problems == ()
 

@@ -53,7 +53,7 @@ class Train(RunConfig):
 
 
 class OfRuns(Section):
-    """What commands that use finished runs have in common."""
+    """Options of all commands that use finished runs."""
 
     hardware: Hardware
     paths: Paths
