@@ -109,6 +109,7 @@ def test_equal_processes_train_one_run(nodes, tmp_path):
     assert Path(record.parent / "predictions").is_dir()
 
 
+@pytest.mark.long
 def test_processes_prepare_a_corpus_together(nodes, tmp_path):
     files = [tmp_path / f"{number}.parquet" for number in range(6)]
     for number, file in enumerate(files):
