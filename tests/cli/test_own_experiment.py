@@ -103,8 +103,9 @@ def test_what_no_stage_has_is_refused(experiment, capsys):
     assert "error: optimizer.lrr: no stage has this key" in capsys.readouterr().err
 
 
-def test_the_order_is_explained_with_the_file_that_wins(experiment):
-    experiment("first_try", "defaults:\n  - wtq_mate\noptimizer:\n  lr: 3e-5")
+@pytest.mark.parametrize("written", ["optimizer:\n  lr: 3e-5", "optimizer: {lr: 3e-5}"])
+def test_the_order_is_explained_with_the_file_that_wins(experiment, written):
+    experiment("first_try", f"defaults:\n  - wtq_mate\n{written}")
     (lr,) = explain_keys("train", "optimizer.lr", ["experiment=first_try", "scale=small", "optimizer.lr=1"])
     assert [setting.where for setting in lr.settings] == [
         "conf/optimizer/bert_adamw.yaml",

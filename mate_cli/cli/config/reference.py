@@ -28,10 +28,18 @@ from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import Parameters
-from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir, user_experiment_files
+from mate_cli.cli.config_dir import (
+    choices,
+    config_dir,
+    find_config,
+    read_config,
+    user_config_dir,
+    user_experiment_files,
+)
 from mate_cli.cli.words import Override, last_value
 from mate_cli.errors import ConfigError
-from mate_cli.runs.identity import find_value
+from mate_cli.quoting import write_value
+from mate_cli.runs.identity import find_value, flat_keys
 
 LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
@@ -174,6 +182,9 @@ def read_keys(file: Path) -> dict[str, tuple[str, str]]:
         outer.append((depth, match["key"]))
         if not key.startswith(("defaults", "hydra")):
             keys[key] = (match["value"].strip(), (match["said"] or "").strip())
+    for key, value in flat_keys(read_config(file)).items():  # those in braces have no line of their own
+        if not key.startswith(("defaults", "hydra")):
+            keys.setdefault(key, (write_value(value), ""))
     return keys
 
 
