@@ -121,12 +121,14 @@ class Composition:
         typed = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
         chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
         settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
-        for key, before, _ in differences(_leaves(self.base), _leaves(self.config), REPEATED):
+        base, now = _leaves(self.base), _leaves(self.config)
+        for key, before, _ in differences(base, now, REPEATED):
             unset = before
             if "${" in str(before):  # without what is typed of it, it would be what it refers to
                 OmegaConf.update(trial := copy.deepcopy(self.config), key, before, merge=False)
                 unset = OmegaConf.select(trial, key)
-            if (value := self.values.get(key, value_text(None))) != value_text(unset):
+            value = self.values.get(key, value_text(None))
+            if value != value_text(unset) or (key in base) != (key in now):  # also null in place of a section
                 settings[key] = value
         return settings
 
