@@ -104,6 +104,7 @@ def test_one_line_says_what_to_type(words, said, capsys):
     ("typed", "ours"),
     [
         ("trainer.devices=2", "hardware.devices=2"),
+        ("+trainer.devices=2", "hardware.devices"),
         ("trainer.accelerator=gpu", "hardware.accelerator=gpu"),
         ("trainer.precision=16", "hardware.precision=..."),
         ("trainer.strategy=ddp", "hardware=ddp"),
