@@ -165,7 +165,7 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(name, words, module.__file__),
-        hydra_arguments(name, [*with_user_experiment(overrides, name), *filter(None, chain(*flags.items()))]),
+        hydra_arguments(name, words),
     ):
         use_user_config()
         if hasattr(module, "run_words"):
@@ -190,6 +190,10 @@ def answer_by_hydra(config_name: str) -> None:
     """Let Hydra's main function answer flags that only ask something, such as `--cfg` and `--info`."""
     import hydra
 
+    from mate_cli.cli.config.user_config import with_user_experiment
+
+    flags, overrides = split_flags(sys.argv[1:])
+    sys.argv[1:] = [*with_user_experiment(overrides, config_name), *filter(None, chain(*flags.items()))]
     hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=config_name)(print)()
 
 

@@ -72,7 +72,7 @@ def test_a_refusal_is_a_reason():
         torch.empty(2**60)
 
     def wrong():
-        raise RuntimeError("\n shapes \nmore")
+        raise LookupError("\n shapes \nmore")
 
     def lacking():
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -80,7 +80,7 @@ def test_a_refusal_is_a_reason():
     calls = {"a": refuse, "b": missing, "c": full, "d": too_large, "e": wrong, "f": lacking}
     reasons = [timing.not_run for timing in time_turns(calls, rounds=1, seconds=1, device=CPU).values()]
     no_memory = "out of memory"
-    assert reasons == ["needs a GPU", "no backward", no_memory, no_memory, "RuntimeError: shapes", no_memory]
+    assert reasons == ["needs a GPU", "no backward", no_memory, no_memory, "LookupError: shapes", no_memory]
 
 
 def test_what_is_known_to_take_too_long_is_not_called():

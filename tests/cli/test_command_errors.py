@@ -89,6 +89,9 @@ SYNTAX = {
         "Type hardware=NAME, with one of auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
     ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr =", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr", "=1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
     ("train", "hydra.run.dir=/runs/mine"): (

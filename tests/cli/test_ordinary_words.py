@@ -45,6 +45,7 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
     [
         (["logger=null"], "logger=null: is not the name of a choice. Write logger=none."),
         (["callbacks=null"], "callbacks=null: is not the name of a choice. Write callbacks=none."),
+        (["logger=false"], "Write logger=none."),
         (["logger="], "Write logger=none."),
         (["debug=null"], "debug=null: is not the name of a choice. Leave it out."),
         (["model=null"], "model=null: mate train needs a choice of this group. Type model=NAME;"),
@@ -73,6 +74,7 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
         ),
         (["seed=4294967296"], "seed: must be less than 4294967296"),
         (["optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),
+        (["++experiment=wtq_mate"], "this group is chosen already. Type experiment=wtq_mate."),
         (["~trainer.nokey"], "~trainer.nokey: no such key to delete."),
         (["~optimizer.lr=3"], "~optimizer.lr=3: its value is 0.001."),
         (["~logger=csv"], "~logger=csv: no such key to delete."),
@@ -102,6 +104,7 @@ def test_one_line_says_what_to_type(words, said, capsys):
     ("typed", "ours"),
     [
         ("trainer.devices=2", "hardware.devices=2"),
+        ("+trainer.devices=2", "hardware.devices"),
         ("trainer.accelerator=gpu", "hardware.accelerator=gpu"),
         ("trainer.precision=16", "hardware.precision=..."),
         ("trainer.strategy=ddp", "hardware=ddp"),

@@ -42,13 +42,14 @@ def test_what_is_forked_ends_as_without():
         assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == -signal.SIGTERM
 
 
-def test_a_hang_up_that_is_ignored_stays_so(monkeypatch):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def test_a_hang_up_that_is_ignored_stays_so():
+    before, stopped = signal.signal(signal.SIGHUP, signal.SIG_IGN), []
     try:
-        with handle_signals(ENDING, interrupt):
+        with handle_signals(ENDING, lambda: stopped.append(True)):
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+    assert stopped == []
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ def test_curves_draw_a_line_per_run_in_percent(logs):
     first, second = ([line for name, line in lines.items() if f"-g{place}-" in name] for place in (0, 1))
     assert sorted([len(first), len(second)]) == [1, 2], "a line per run"
     assert [10, 20] in [pytest.approx(list(line.get_ydata())) for line in lines.values()]
-    assert {line.get_color() for line in first}.isdisjoint(line.get_color() for line in second)
-    assert {line.get_marker() for line in first} == {"o"} != {line.get_marker() for line in second}
+    for place, part in enumerate((first, second)):
+        assert {(line.get_color(), line.get_marker()) for line in part} == {(color_of(place), mark_of(place))}
     assert axes.get_title(loc="left") == "Dev Hits@1 (%)"
 
 

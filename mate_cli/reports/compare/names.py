@@ -232,14 +232,17 @@ def telling_names(rows: Sequence[tuple[Sequence[str], Sequence[str]]]) -> set[st
     Args:
         rows: fields of each, and its settings as they are written.
     """
-    telling: set[str] = set()
 
     def number(names: Collection[str]) -> int:
         return len({(*fields, *(text for text in texts if setting_name(text) in names)) for fields, texts in rows})
 
-    for name in dict.fromkeys(setting_name(text) for _, texts in rows for text in texts):
-        if number({*telling, name}) > number(telling):
+    names = dict.fromkeys(setting_name(text) for _, texts in rows for text in texts)
+    telling: set[str] = set()
+    known, most = number(telling), number(names)
+    for name in names:
+        if known < most and (more := number({*telling, name})) > known:
             telling.add(name)
+            known = more
     return telling
 
 

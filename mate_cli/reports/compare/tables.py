@@ -304,15 +304,11 @@ def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic:
     """Return one entry of a file with what a second source adds to it: its percent as fractions, its sources joined."""
     parts = [row, *([row["also"]] if "also" in row else [])]
     source = "; ".join(sources[part["source"]] for part in parts)
-    figures: dict[str, dict[str, float]] = {key: {} for key in FIGURES}
-    for key, known in figures.items():
-        for name, value in (pair for part in parts for pair in part.get(key, {}).items()):
-            known[name] = value / MetricName.parse(name).scale
+    figures: dict[str, dict[str, float]] = {
+        key: {name: value / MetricName.parse(name).scale for part in parts for name, value in part.get(key, {}).items()}
+        for key in ("metrics", "errors", "best")
+    }
     speed = row.get("examples_per_second")
     return PublishedResult(
         row["label"], row["model"], source=source, statistic=statistic, examples_per_second=speed, **figures
     )
-
-
-FIGURES = ("metrics", "errors", "best")
-"""Keys of an entry that hold figures."""

@@ -14,7 +14,7 @@ from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.configuration import FIELDS, Configuration, join_folds
 from mate_cli.reports.compare.report import Report, reason_text, state_text
-from mate_cli.reports.compare.tables import FIGURES, units
+from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.sections.errors import wrong_answers
@@ -40,7 +40,7 @@ def report_json(report: Report) -> str:
         "statistic": report.options.statistic,
         "configurations": [configuration_entry(group) for group in report.groups],
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
-        "published": [vars(row) | {key: dict(getattr(row, key)) for key in FIGURES} for row in report.published],
+        "published": list(map(vars, report.published)),
         "significance": report.significance and asdict(report.significance),
         "runs": [run_entry(run, report) for run in report.runs],
         "notes": report.notes,
