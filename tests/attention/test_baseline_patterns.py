@@ -9,7 +9,16 @@ from hypothesis import given
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns import AttentionPattern, Full, RowColumnHeads, SameRowOrColumn, SatLayer, Window
+from mate_cli.attention.patterns import (
+    AttentionPattern,
+    CandidateBlocks,
+    Full,
+    PreviousSegment,
+    RowColumnHeads,
+    SameRowOrColumn,
+    SatLayer,
+    Window,
+)
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -18,7 +27,9 @@ from mate_cli.models.layers.encoder import LayerSpec
 MASKS = np.load(tapas("g1_masks.npz"))
 LOWER, UPPER = SatLayer(4, columns=False), SatLayer(4, columns=True)
 BASELINES = pytest.mark.parametrize("pattern", [SameRowOrColumn(4), LOWER, UPPER], ids=["same", "lower", "upper"])
-ALL = pytest.mark.parametrize("pattern", [SameRowOrColumn(4), LOWER, UPPER, Window(4, 2)], ids=lambda p: str(vars(p)))
+ALL = pytest.mark.parametrize(
+    "pattern", [SameRowOrColumn(4), LOWER, UPPER, Window(4, 2), CandidateBlocks(4), PreviousSegment(4)], ids=str
+)
 
 
 def golden_batch(name):
@@ -60,6 +71,7 @@ def test_padding_is_never_seen_and_every_token_sees_itself(pattern, batch):
     mask, real = pattern.mask(batch)[:, 0], batch.attention_mask == 1
     assert not (mask & ~real[:, None, :]).any()
     assert mask.diagonal(dim1=1, dim2=2)[real].all()
+    assert isinstance(pattern, Window) or mask.any(-1)[real.any(1)].all(), "also padding sees something"
 
 
 @BASELINES

@@ -132,6 +132,7 @@ def set_entry(*entry):
 
 TRAIN, TABLE = "tokenized_data/train_examples.json", "data/all_csv/2-1-1.html.csv"
 DAMAGE = {
+    "no caption": (TRAIN, set_entry(["x"], [1]), "2-1-1.html.csv: should be [statements, labels, caption]"),
     "a label that is no number": (TRAIN, set_entry(["x"], [True], ""), "a label is neither 0 nor 1"),
     "ragged": (TABLE, set_table("a#b\n1#2#3\n4\n5#6\n"), "row 0 has 3 cells under 2 headers (2 such rows)"),
     "missing": (TABLE, lambda path: path.unlink(), "2-1-1.html.csv: is not there"),

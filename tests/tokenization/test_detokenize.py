@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 from golden import tapas
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mate_cli.tables.example import Answer, TableExample
@@ -46,6 +46,7 @@ def first_place(needle, haystack):
 PIECES = st.sampled_from([0, 1, 2, 256, 65536])
 
 
+@example([256], [65536, 0])  # whose bytes hold those of 256, but not in its place
 @given(st.lists(PIECES, max_size=4), st.lists(PIECES, max_size=12))
 def test_find_pieces_finds_the_first_place(needle, haystack):
     assert found(needle, haystack) == first_place(needle, haystack)

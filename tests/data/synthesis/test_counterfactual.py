@@ -248,6 +248,15 @@ def test_statements_do_not_depend_on_the_hashes_of_strings():
     assert len(said.pop()) > 500
 
 
+def test_a_replacement_is_left_out_for_any_row_of_it():
+    table = make_table(
+        ("Year", "Winner"), ("2004", "Ann Lee"), ("2005", "Bob Stone"), ("2005", "Ann Lee"), ("2006", "Cy Young")
+    )
+    made = {negative for _, negative in pairs_of(table, "Ann Lee won the race of the year 2004.")}
+    assert "Ann Lee won the race of the year 2006." in made
+    assert "Ann Lee won the race of the year 2005." not in made
+
+
 def test_two_things_of_one_name_do_not_stand_for_each_other():
     pages = {"2004": "/wiki/Crimson", "2005": "/wiki/Navy", "2006": "/wiki/Scarlet"}
     songs = [("Red", "2004"), ("Blue", "2005"), ("Red", "2006")]

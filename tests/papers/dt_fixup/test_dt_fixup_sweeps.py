@@ -68,9 +68,13 @@ def test_table_4():
     assert {first_weights(config) for config in found} == {LARGE}
 
 
-@pytest.mark.parametrize("sweep", ["spider_table2", "spider_table7"])
-def test_standard_rows_alone_warm_up(sweep):
-    assert {row(config)[1:] for config in jobs(sweep)} - {("t_fixup", 0.0)} == {STANDARD, FIXED}
+TABLE_2 = [(8, *STANDARD, 60), (8, *STANDARD, 100), (8, *FIXED, 60), (24, *FIXED, 60), (24, "t_fixup", 0.0, 60)]
+TABLE_7 = [(8, *STANDARD, 16), (8, *FIXED, 16), (8, *FIXED, 120)]
+
+
+@pytest.mark.parametrize(("number", "option", "rows"), [(2, "max_epochs", TABLE_2), (7, "batch_size", TABLE_7)])
+def test_tables_2_and_7(number, option, rows):
+    assert [(*row(config), config.trainer[option]) for config in jobs(f"spider_table{number}")] == rows
 
 
 @pytest.mark.long

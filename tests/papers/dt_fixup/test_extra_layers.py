@@ -214,6 +214,16 @@ def test_states_have_the_width_of_the_network_and_all_parts_know_the_layers(cls)
     assert all(torch.equal(tensor, plain.state_dict()[name]) for name, tensor in shared.items())
 
 
+def test_checkpointing_reaches_them(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        "mate_cli.models.layers.encoder.checkpoint", lambda layer, *given, **_: calls.append(layer) or layer(*given)
+    )
+    model = network(gradient_checkpointing=True)
+    model(tables())
+    assert calls == model.layers
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="unknown scheme 'fixup'"):
         network(replace(EXTRA, scheme="fixup"))

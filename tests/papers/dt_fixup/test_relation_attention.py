@@ -140,6 +140,12 @@ def test_neighbours_and_padding_change_nothing(dtype: torch.dtype) -> None:
     torch.testing.assert_close(attend(backend, qkv, relations, [6, 9])[:6], alone)
 
 
+def test_dropout_drops_weights() -> None:
+    backend, qkv, relations = drawn([37], torch.float32)
+    plan = AttentionPlan(Full(4), nodes(relations, [37]))
+    assert not torch.allclose(backend(qkv, plan, dropout=0.5), backend(qkv, plan))
+
+
 def test_a_batch_without_relations_is_refused() -> None:
     from mate_cli.errors import ConfigError
 

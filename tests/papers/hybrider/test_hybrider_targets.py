@@ -140,6 +140,8 @@ def test_a_page_and_a_cell_named_like_it_are_both_right():
     assert [c.content for c in candidates] == ["Oslo", "Oslo", "Ann Lee", "Ann Lee", "1960"]
     assert [c.sentence for c in candidates] == ["", "Oslo is a city .", "", "Ann Lee grew up in Oslo .", ""]
     assert hop_labels(target, candidates) == (0, 0, 1, 1, 0)
+    earlier = AnswerNode("Oslo", (0, 0), None)
+    assert hop_labels(replace(target, nodes=(earlier, *target.nodes)), candidates) == (0, 0, 1, 1, 0), "the last counts"
     assert hop_labels(target, hop_candidates(TABLE, 1)) == ()
     assert hop_labels(replace(target, kind="hard"), candidates) == ()
 

@@ -21,7 +21,7 @@ TABLE = Table("t", (Cell("Who"),), tuple((Cell("x", (link,)),) for link in PASSA
         ("who won the rally ?", "/wiki/Ann"),
         ("which driver won nothing ?", "/wiki/Bob"),
         ("engines", "/wiki/Hona"),
-        ("rall", "/wiki/Ann"),
+        ("engin", "/wiki/Hona"),
         ("zzz", "/wiki/Ann"),
     ],
 )

@@ -17,7 +17,7 @@ from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import EncoderLayer, record_layers
-from mate_cli.papers.transformer_xh.models.transformer_xh import GatHop, Nodes, TransformerXh
+from mate_cli.papers.transformer_xh.models.transformer_xh import DotHop, GatHop, Nodes, TransformerXh
 from mate_cli.papers.transformer_xh.relations import RELATIONS
 from mate_cli.papers.transformer_xh.tasks import EvidenceReading
 from mate_cli.tokenization.layout import TableEncoding
@@ -89,6 +89,19 @@ def test_graph_attention_is_that_of_the_released_code():
         torch.testing.assert_close(told, golden["graph_out"], atol=1e-5, rtol=1e-5)
         mixed = combine(torch.cat([told, golden["h"]], -1))
     torch.testing.assert_close(mixed, golden["hub_new"], atol=1e-5, rtol=1e-5)
+
+
+def test_dot_products_are_the_attention_of_torch():
+    torch.manual_seed(0)
+    hop, plain = DotHop(SIZE), nn.MultiheadAttention(32, 4)
+    layers = (hop.query, hop.key, hop.value)
+    projections = {
+        f"in_proj_{name}": torch.cat([getattr(layer, name) for layer in layers]) for name in ("weight", "bias")
+    }
+    plain.load_state_dict({**projections, "out_proj.weight": hop.output.weight, "out_proj.bias": hop.output.bias})
+    states, visible = torch.randn(3, 32), torch.tensor([[0, 1, 1], [1, 0, 1], [0, 1, 0]]) > 0
+    expected, _ = plain(states, states, states, attn_mask=~visible)
+    torch.testing.assert_close(hop(states, Nodes(torch.arange(3), torch.arange(3), visible[None])), expected)
 
 
 @BOTH
@@ -163,16 +176,16 @@ def test_weights_sum_to_one_over_what_a_node_sees(hop, relations):
 
 
 @BOTH
-def test_in_the_parallel_form_every_layer_reads_the_states_before_it_twice(hop):
-    model, seen = make(hop, hop_form="parallel"), []
+@pytest.mark.parametrize(("form", "count"), [("parallel", 4), ("after", 3)])
+def test_hubs_hop_on_what_a_layer_was_given_or_has_made(hop, form, count):
+    model, seen = make(hop, hop_form=form), []
     with record_layers(lambda *call: seen.append(call)), torch.no_grad():
         model(batch_of(graph([[0, 1, 1], [1, 0, 0], [0, 0, 0]])))
-    assert len(model.hopping_layers) == len(seen) == SIZE.num_layers
-    assert len(make(hop).hopping_layers) == 3, "as released"
-    for layer, before, states, plan, _ in seen:
+    assert len(model.hopping_layers) == count, "all of them, or three as released"
+    for layer, before, states, plan, _ in seen[-count:]:
         with torch.no_grad():
             own, nodes = EncoderLayer.forward(layer, before, plan, None), plan.derive("nodes", None)
-            found = layer.hop(before[nodes.hubs], nodes)
+            found = layer.hop((before if form == "parallel" else own)[nodes.hubs], nodes)
             mixed = torch.cat([found, own[nodes.hubs]], -1) @ layer.combine.weight.T + layer.combine.bias
         torch.testing.assert_close(states[nodes.hubs], mixed)
         others = torch.ones(len(states), dtype=torch.bool).index_fill(0, nodes.hubs, False)

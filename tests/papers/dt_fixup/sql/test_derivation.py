@@ -78,6 +78,13 @@ def test_every_query_is_legal_or_said_to_be_unsupported(split):
     assert unsupported == {"dev": 2, "train": 10}[split]
 
 
+def test_what_the_decoder_is_fed():
+    assert Derivation(SINGERS).frontier == (-1, -1, TYPES.index("stmt"))
+    made = ("SingleQuery", "Query", "Select", "SelectCol", "count", "ValUnit")
+    assert after(*made).frontier == (5, BY_NAME["ValUnit"].number, TYPES.index("col_unit"))
+    assert after(*made, "ColUnit", "none", 1).frontier == (2, BY_NAME["Select"].number, TYPES.index("sel_col"))
+
+
 def test_aggregates_and_stars_stand_where_sql_allows_them():
     column = ("SingleQuery", "Query", "Select", "SelectCol")
     assert names(after(*column, "max", "ValUnit", "ColUnit")) == ["none"]

@@ -122,6 +122,7 @@ def test_self_joins_and_names_that_need_quotes():
         ("SELECT name FROM shop WHERE (name = 'a' OR parent = 1) AND parent = 2", "brackets"),
         ('SELECT name FROM shop LEFT JOIN "Order" ON shop.parent = shop', "LEFT"),
         ("SELECT name FROM shop WHERE", "not SQL"),
+        ("SELECT name FROM shop WHERE parent IS NULL", "unsupported condition parent IS NULL"),
         ("SELECT FROM shop", "selects nothing"),
         ("", "not SQL"),
         ("SELECT name FROM shop UNION ALL SELECT name FROM shop", "UNION ALL"),
