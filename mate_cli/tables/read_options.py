@@ -32,7 +32,8 @@ class Limits:
             DataError: naming the limit, which can be raised.
         """
         for name, count in counts.items():
-            _refuse_above(getattr(self, name), count, path, f"it has more than {getattr(self, name):,} {name}", name)
+            if count > (most := getattr(self, name)):
+                raise _refusal(path, f"it has more than {most:,} {name}", name)
 
     @property
     def bytes_at_once(self) -> int:
@@ -58,14 +59,14 @@ class Limits:
             DataError: saying how many megabytes are read.
         """
         most = self.bytes_at_once if at_once else self.megabytes * MEGABYTE
-        size = f"{most // MEGABYTE:,} MB"
-        problem = f"a single line or object has more than {size}" if at_once else f"it has more than {size} unpacked"
-        _refuse_above(most, count, path, problem, f"megabytes={self.megabytes}")
+        if count > most:
+            size = f"more than {most // MEGABYTE:,} MB"
+            problem = f"a single line or object has {size}" if at_once else f"it has {size} unpacked"
+            raise _refusal(path, problem, f"megabytes={self.megabytes}")
 
 
-def _refuse_above(most: int, count: int, path: Path, problem: str, limit: str) -> None:
-    if count > most:
-        raise DataError(problem, where=str(path), remedy=f"Give a part of it, or raise limits.{limit}")
+def _refusal(path: Path, problem: str, limit: str) -> DataError:
+    return DataError(problem, where=str(path), remedy=f"Give a part of it, or raise limits.{limit}")
 
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}

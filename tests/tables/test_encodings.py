@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mate_cli.errors import ConfigError, DataError, MateError
-from mate_cli.tables.formats.encoding import known_encoding
+from mate_cli.tables.formats.encoding import CHUNK, known_encoding, text_file
 from mate_cli.tables.questions import QuestionInput, read_questions
 from mate_cli.tables.read import open_table
 from mate_cli.tables.read_options import ReadOptions
@@ -126,6 +126,11 @@ def test_utf_32_says_so_itself(tmp_path, name, encoding):
     table = opened(tmp_path, name, ("\ufeff" + text_of(name, lines)).encode(encoding))
     assert is_read(table, lines)
     assert table.notes == ["The file is in UTF-32."]
+
+
+def test_a_letter_far_behind_the_beginning_counts(tmp_path):
+    (tmp_path / "t.csv").write_bytes(f"{'x' * CHUNK}\nété\n".encode("cp1252"))
+    assert text_file(tmp_path / "t.csv").encoding == "cp1252"
 
 
 def test_damage_makes_no_other_encoding_of_utf_8(tmp_path):

@@ -68,14 +68,14 @@ class RowFitter:
         asked = [" ".join(questions)] if together else list(questions)
 
         @cache
-        def whole() -> TableView:
+        def view_all_rows() -> TableView:
             return TableView(file.table(), tuple(file.rows.numbers))
 
         too_large = len(file) > self.rows or len(file.header) > self.columns
-        is_cut = [True] * len(asked) if too_large else self._is_cut(whole().table, asked)
+        is_cut = [True] * len(asked) if too_large else self._is_cut(view_all_rows().table, asked)
         index = RowIndex(file.header, file.formats, asked, file) if any(is_cut) else None
         pairs = zip(asked, is_cut, strict=True)
-        views = [self._choose(file, question, index) if index and cut else whole() for question, cut in pairs]
+        views = [self._choose(file, question, index) if index and cut else view_all_rows() for question, cut in pairs]
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:

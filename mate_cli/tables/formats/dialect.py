@@ -159,7 +159,7 @@ CLOSE = 0.75
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
-_LIKELY = {"'": 1.05, " ": 0.5}
+_WEIGHTS = {"'": 1.05, " ": 0.5}
 MIN_SHARE = 0.8
 """Share of the lines that have the same width, where the first line has no delimiter."""
 _GROUPS = re.compile(r"\d{1,3}( \d{3})+")
@@ -244,7 +244,7 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
         is_below = share >= MIN_SHARE and _is_below_one(dialect, rows, lines)
         is_table = delimiter == NO_DELIMITER or widths[0] > 1 or is_below
     share_plain = sum(_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
-    likely = (1 - irregular / (len(widths) + irregular) / 2) * _LIKELY.get(delimiter, 1) * _LIKELY.get(quote, 1)
+    likely = (1 - irregular / (len(widths) + irregular) / 2) * _WEIGHTS.get(delimiter, 1) * _WEIGHTS.get(quote, 1)
     score = likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * share_plain * (0.7 if widths[0] == 1 else 1)
     return DialectFit(dialect, score if is_table else 0, width, is_even)
 

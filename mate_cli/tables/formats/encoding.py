@@ -106,7 +106,7 @@ CHUNK = 1 << 20
 SAMPLE = 1 << 16
 """Bytes that are looked at where a guess is needed."""
 PART = 1 << 12
-"""Bytes of a long line that are looked at together."""
+"""Bytes that are looked at before the first that is not UTF-8."""
 MARKS = (
     *dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32").items(),
     *dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16").items(),
@@ -215,11 +215,14 @@ def _undecodable_lines(path: Path) -> bytes:
     """Return lines with letters beyond ASCII, from right before the first that is not UTF-8; none where all are."""
     decoder, before = codecs.getincrementaldecoder("utf-8")(), b""
     with path.open("rb") as file:
-        for line in chain(iter(partial(file.readline, PART), b""), [b""]):
+        for piece in chain(iter(partial(file.read, CHUNK), b""), [b""]):
             try:
-                decoder.decode(line, final=not line)
-            except UnicodeDecodeError:
-                text = before + line + file.read(4 * SAMPLE)
-                return b"\n".join(line for line in text.splitlines() if not line.isascii())[:SAMPLE]
-            before = line
+                decoder.decode(piece, final=not piece)
+            except UnicodeDecodeError as error:
+                text = before + piece
+                place = len(text) - len(error.object) + error.start
+                begin = text[max(0, place - PART) : place].split(b"\n")[-2:]
+                lines = (b"\n".join(begin) + text[place:] + file.read(4 * SAMPLE)).splitlines()
+                return b"\n".join(line for line in lines if not line.isascii())[:SAMPLE]
+            before = piece
     return b""

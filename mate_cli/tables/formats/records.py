@@ -152,7 +152,7 @@ def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[l
             raise DataError(problem, where=str(path), remedy=SHAPES)
         header += [key for key in value if key not in known]
         known.update(value)
-        yield [spreadsheet_text(value.get(key)) for key in header]
+        yield [spreadsheet_text(value[key]) if key in value else "" for key in header]
 
 
 def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:

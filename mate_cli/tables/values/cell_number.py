@@ -97,7 +97,7 @@ class Amount(NamedTuple):
         parentheses: all of it stands in parentheses.
         power: of ten, that it is multiplied by.
         unit: currency, percent or unit; "" for none.
-        doubt: the unit, where it counts only if most cells of a column have it; "" where it never does.
+        doubtful_unit: the unit, where it counts only if most cells of a column have it; "" where it never does.
         is_code: letters stand right beside bare digits, as in TL-23025, RM1 and 395000A, which may as well be names.
     """
 
@@ -107,7 +107,7 @@ class Amount(NamedTuple):
     parentheses: bool
     power: int
     unit: str
-    doubt: str | None
+    doubtful_unit: str | None
     is_code: bool
 
 
@@ -149,8 +149,9 @@ def parse_amount(text: str) -> Amount | None:
         return None  # 12-inch
     power, unit = measure[0] + exponent, measure[1]
     is_code = _CODE.fullmatch(f"{before}#{after}") or (after in ("V", "W") and len(digits) > MAX_VOLTS)
-    doubt = None if power else _doubt(unit, is_bare, is_attached=after[:1].upper() != after[:1].lower())
-    return Amount(digits, kind, "-" in signs, "(" in signs, power, unit, doubt, is_bare and bool(is_code))
+    is_attached = after[:1].upper() != after[:1].lower()
+    doubtful_unit = None if power else _find_doubtful_unit(unit, is_bare, is_attached=is_attached)
+    return Amount(digits, kind, "-" in signs, "(" in signs, power, unit, doubtful_unit, is_bare and bool(is_code))
 
 
 def _read_core(core: re.Match[str]) -> tuple[str, str, int]:
@@ -211,7 +212,7 @@ def _name_unit(text: str) -> str | None:
     return unit.removesuffix("s") if is_unit and not is_other else None
 
 
-def _doubt(unit: str, is_bare: bool, *, is_attached: bool) -> str | None:
+def _find_doubtful_unit(unit: str, is_bare: bool, *, is_attached: bool) -> str | None:
     """Return the unit, where it counts only if most cells of a column have it; "" where it never does.
 
     None for no unit, known ones and money. A letter as in 1F may also be part of a name.

@@ -45,7 +45,7 @@ DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
 """A year in parentheses, or from which on something is."""
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
-_BY_DIGITS = re.compile(
+_DATE_OR_YEAR = re.compile(
     rf"(?=[(\d])(?:(?P<year>{_YEAR}|2100)|(?P<year_in_parentheses>\({_YEAR}\))|(?P<year_from>{_YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
     r"|(?P<date>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
@@ -53,10 +53,8 @@ _BY_DIGITS = re.compile(
 )
 """Cells of which the digits tell more: years, dates such as 20240131, and what is a month, a moment of a computer or a
 day of spreadsheets below a name that says so."""
-
-
-_MAY_TELL = re.compile(rf"\(?\d{{4}}(?:\)|\s?{_DASH})?|\d{{5,14}}|\d\d?{_MARK}\d\d?{_MARK}\d\d.*")
-"""Forms of these cells."""
+_DATE_FORM = re.compile(rf"\(?\d{{4}}(?:\)|\s?{_DASH})?|\d{{5,14}}|\d\d?{_MARK}\d\d?{_MARK}\d\d.*")
+"""Forms of such cells."""
 
 
 @dataclass
@@ -79,7 +77,7 @@ class ColumnEvidence:
     stored: int = 0
     cells: int = 0
     _forms: dict[bytes, int] = field(default_factory=dict, repr=False)
-    _telling: set[bytes] = field(default_factory=set, repr=False)
+    _date_forms: set[bytes] = field(default_factory=set, repr=False)
 
     def add(self, text: str) -> None:
         """Count one cell."""
@@ -90,7 +88,7 @@ class ColumnEvidence:
             if form not in self._forms:
                 self._start_form(form, text)
             self._forms[form] += 1
-            if form in self._telling and (digits := _BY_DIGITS.fullmatch(text)):
+            if form in self._date_forms and (digits := _DATE_OR_YEAR.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
         elif len(text) > MAX_MISSING or (text and simplify(text).casefold() not in MISSING):
             self.cells += 1
@@ -100,23 +98,23 @@ class ColumnEvidence:
         if len(self._forms) >= MAX_FORMS:
             self.sum_up()
         self._forms[form] = 0
-        if _MAY_TELL.fullmatch(text):
-            self._telling.add(form)
+        if _DATE_FORM.fullmatch(text):
+            self._date_forms.add(form)
         for kind in _classify(form)[0][:1]:
             self.examples.setdefault(kind, text)
 
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
         for form, count in self._forms.items():
-            traits, doubt = _classify(form)
+            traits, doubtful_unit = _classify(form)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))
-            if doubt is not None:
-                self.units[doubt] += count
+            if doubtful_unit is not None:
+                self.units[doubtful_unit] += count
             if form.isdigit():
                 self.widths[len(form), form[:1] == b"0"] += count
         self._forms.clear()
-        self._telling.clear()
+        self._date_forms.clear()
 
     @property
     def numbers(self) -> int:
@@ -194,7 +192,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], str | None]:
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind == COMMA and amount.digits[0] == "0",
     }
-    return (amount.kind, *(trait for trait, holds in traits.items() if holds)), amount.doubt
+    return (amount.kind, *(trait for trait, holds in traits.items() if holds)), amount.doubtful_unit
 
 
 def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:

@@ -109,7 +109,7 @@ class ColumnFormat:
         if amount is None:
             return None
         is_number = (
-            amount.doubt in (None, self.unit or None)
+            amount.doubtful_unit in (None, self.unit or None)
             and (self.fractions or amount.kind != LONE_FRACTION)
             and (self.codes or not amount.is_code)
             and (self.minus_in_parentheses or _is_surely_minus(amount, text))
@@ -192,12 +192,12 @@ def _are_names(name: str, column: ColumnEvidence) -> bool:
     )
 
 
-def _format_of(column: ColumnEvidence, decimal: str, table: Counter[str], *, are_names: bool) -> ColumnFormat:
+def _format_of(column: ColumnEvidence, decimal: str, table_counts: Counter[str], *, are_names: bool) -> ColumnFormat:
     counts = column.counts
     doubtful = counts["parentheses"] + counts["year_from"]
     only_years = counts["year_in_parentheses"] == counts["parentheses"]
     bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - doubtful
-    telling = (days for days in (counts, table) if bool(days["day_first"]) != bool(days["month_first"]))
+    telling = (days for days in (counts, table_counts) if bool(days["day_first"]) != bool(days["month_first"]))
     return ColumnFormat(
         decimal="" if are_names else decimal,
         minus_in_parentheses=column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),
