@@ -227,7 +227,8 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
     print_views([case_table(results, case) for case in results.cases], console)
     facts, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))
-    machine = f"{clean(facts.get('machine/cpu', ''))}, {plural(threads, 'thread')}, "
+    gpu = "" if (device := clean(facts.get("machine/device", "cpu"))) == "cpu" else f"{device}, "
+    machine = f"{gpu}{clean(facts.get('machine/cpu', ''))}, {plural(threads, 'thread')}, "
     machine += f"PyTorch {clean(facts.get('machine/torch', ''))}, peak {peak:,} GFLOP/s"
     console.print(Text(f"{machine}\n{NOTES}", style="dim"))
 

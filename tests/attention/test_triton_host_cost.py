@@ -31,7 +31,7 @@ def test_the_operator_costs_the_host_no_more_than_a_small_layer_of_torch(monkeyp
     weight, states = torch.randn(32, 32, requires_grad=True), torch.randn(4, 32)
 
     def attend():
-        output = triton_op.segment_attention(qkv, None, seed, tiling, [32, 64, 64], 0.0)
+        output = triton_op.segment_attention(qkv, None, seed, tiling, (64, 64), 0.0)
         torch.autograd.grad(output, qkv, gradient)
 
     def small_layer():

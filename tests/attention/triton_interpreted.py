@@ -1,7 +1,5 @@
 """The Triton kernels run in Python, against the definition; `test_triton.py` gives them a process of their own."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -9,14 +7,13 @@ from batches import attend_padded, batch_from, one_table, pad, projections
 from test_patterns_golden import LAYER, difference, layer
 from torch.utils.checkpoint import checkpoint
 
-from mate_cli.attention.backends import triton, triton_tiles
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import AttentionPlan, Planner
 from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.errors import ConfigError
 
-SMALL = Triton(tiles=(16, 32), step=16)
+SMALL = Triton(tile=16, step=16)
 HALF = RowColumnHeads(2)
 
 
@@ -61,52 +58,6 @@ def test_equals_the_definition(case):
     pattern, batch, size = CASES[case]
     inputs = projections(batch, pattern.num_heads, size)
     assert_same(attend(SMALL, pattern, batch, inputs), attend(Eager(), pattern, batch, inputs))
-
-
-@pytest.fixture
-def short_parts(monkeypatch):
-    """Lists of more than eight partners are cut."""
-    monkeypatch.setattr(triton, "cut_tiles", partial(triton_tiles.cut_tiles, part=8))
-
-
-@pytest.mark.parametrize("case", ["many globals", "padding anywhere", "long cells", "mixed shapes", "full"])
-def test_partners_in_parts(case, short_parts):
-    pattern, batch, size = CASES[case]
-    inputs, bias = projections(batch, pattern.num_heads, size), torch.linspace(-2, 0, batch.input_ids.numel())
-    bias = bias.view(batch.input_ids.shape).requires_grad_()
-    assert SMALL._tiling(AttentionPlan(pattern, batch)).planes > 1
-    got, expected = (attend(backend, pattern, batch, inputs, bias) for backend in (SMALL, Eager()))
-    assert_same(got, expected, 2e-5)
-
-
-def test_parts_drop_the_same_weights(short_parts, monkeypatch):
-    batch = pad([table(6, 3, 3, 2)])
-    inputs, results = projections(batch, 2), []
-    for part in (8, 10**6):
-        monkeypatch.setattr(triton, "cut_tiles", partial(triton_tiles.cut_tiles, part=part))
-        torch.manual_seed(5)
-        results.append(attend(SMALL, HALF, batch, inputs, dropout=0.3))
-    assert_same(*results, 2e-5)
-
-
-@pytest.mark.filterwarnings("ignore:divide by zero")
-def test_a_part_that_nobody_sees(short_parts):
-    """As a bias of -inf on its keys makes it."""
-    batch = pad([table(40, 2, 2, 3)])
-    inputs, bias = projections(batch, 2), torch.zeros(batch.input_ids.shape)
-    bias[:, 5:30] = -torch.inf
-    got, expected = (
-        attend(backend, HALF, batch, inputs, bias.clone().requires_grad_()) for backend in (SMALL, Eager())
-    )
-    assert_same(got, expected, 2e-5)
-
-
-def test_parts_in_bfloat16(short_parts):
-    batch = pad([table(20, 3, 3, 4)])
-    inputs = projections(batch, 2, 32)
-    with torch.autocast("cpu", torch.bfloat16):
-        got = attend(SMALL, HALF, batch, inputs)
-    assert_same(got, attend(Eager(), HALF, batch, inputs), 0.05)
 
 
 def test_the_default_tiles_and_a_bias_on_keys():
@@ -213,12 +164,12 @@ def operator_inputs(dropout=0.0):
     tiling = SMALL._tiling(AttentionPlan(HALF, batch))
     qkv = torch.randn(batch.input_ids.numel(), 3, 2, 8)
     bias, seed = torch.randn(len(qkv)), torch.zeros(1, dtype=torch.int64)
-    return triton_op, qkv, bias, seed, tiling, [16, 32, 16], dropout
+    return triton_op, qkv, bias, seed, tiling, (16, 16), dropout
 
 
 def test_the_operators_tell_torch_the_truth():
     _, qkv, bias, seed, tiling, sizes, dropout = operator_inputs()
-    given = (bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, 1, tiling.planes, dropout)
+    given = (bias, seed, tiling.rows, tiling.tiles, *sizes, 1, dropout)
     checks = ("test_schema", "test_faketensor")
     forward = torch.ops.mate.segment_attention.default
     backward = torch.ops.mate.segment_attention_backward.default

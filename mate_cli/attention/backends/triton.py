@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 
 import torch
@@ -20,20 +19,18 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 class Triton(SegmentBackend):
     """One program per tile of queries and head, which gathers its keys by index; deterministic, without atomics.
 
-    Not measured on a GPU yet: the sizes below are reasoned, not tuned.
-
     Args:
-        tiles: queries in a tile, one launch for each size; a task goes to the smallest tile that holds it.
-        step: keys that a program takes at a time.
+        tile: queries that a program takes.
+        step: keys that it takes at a time, at most.
 
     Raises:
         ConfigError: a size is not a power of two, or under 16.
     """
 
-    def __init__(self, tiles: Sequence[int] = (32, 64), step: int = 64) -> None:
-        self.tiles, self.step = tuple(sorted(tiles)), step
-        if not self.tiles or any(size < 16 or size & (size - 1) for size in (*self.tiles, step)):
-            problem = f"tiles {list(self.tiles)} with step {step} are not supported"
+    def __init__(self, tile: int = 64, step: int = 64) -> None:
+        self.tile, self.step = tile, step
+        if any(size < 16 or size & (size - 1) for size in (tile, step)):
+            problem = f"tile {tile} with step {step} is not supported"
             raise ConfigError(problem, where="attention", remedy="Use powers of two, at least 16")
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
@@ -72,7 +69,7 @@ class Triton(SegmentBackend):
         seed = torch.zeros(1, dtype=torch.int64, device="cpu")
         if dropout:
             seed.random_(2**31 - 1)
-        return segment_attention(qkv.to(dtype), bias, seed, tiling, [*self.tiles, self.step], dropout)
+        return segment_attention(qkv.to(dtype), bias, seed, tiling, (self.tile, self.step), dropout)
 
     def _tiling(self, plan: AttentionPlan) -> Tiling:
-        return plan.derive(("triton", self.tiles), lambda plan: cut_tiles(segment_tasks(plan), self.tiles))
+        return plan.derive(("triton", self.tile), lambda plan: cut_tiles(segment_tasks(plan), self.tile))

@@ -1,9 +1,10 @@
 """The kernels of the triton backend: one program per tile of queries (or of keys) and head, no atomics.
 
 A table row r = token * V + block stands for a token in one of the V blocks of heads, so that r * HEADS + head is its
-place in [P, N]. A tile is seven integers: the first and the end of its rows, then the start and number of the global
-partners, then of the other ones, and the plane that its results go to: long lists of partners are cut, and each part
-has a plane of its own. Which queries see a key is symmetric, so the same tiles serve both roles.
+place in [P, N]. A tile is six integers: the first and the end of its rows, then the start and number of the global
+partners, then of the other ones. Which queries see a key is symmetric, so the same tiles serve both roles.
+What a kernel leaves of each query for the next, log-sum-exp and delta, is [HEADS, V * P] in the order of the tasks:
+read without waiting for the rows.
 Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
 Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox); Wellons, "Prospecting for Hash Functions"
 (the constants of the mixing function).
@@ -24,16 +25,10 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def _load_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
-    """Return the table rows of a tile, and which of them exist."""
-    positions = tl.load(tile) + tl.arange(0, TILE)
-    real = positions < tl.load(tile + 1)
-    return tl.load(rows + positions, mask=real, other=0), real
-
-
-@triton.jit
-def _plane(tile: tl.tensor, plane_rows: tl.tensor) -> tl.tensor:
-    """Compute the offset of places in [P, N] to find those of the tile's plane."""
-    return tl.load(tile + 6).to(tl.int64) * plane_rows
+    """Return the positions of a tile in `rows`, the table rows there, and which of them exist."""
+    position = tl.load(tile) + tl.arange(0, TILE)
+    real = position < tl.load(tile + 1)
+    return position, tl.load(rows + position, mask=real, other=0), real
 
 
 @triton.jit
@@ -53,11 +48,11 @@ def _partner_rows(
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """Return the table rows of the partners from this slot on, globals first, and which of them exist."""
+    """Return the partners from this slot on, globals first: positions in `rows`, the table rows there, which exist."""
     slot = start + tl.arange(0, STEP)
     real = slot < num_partners
-    positions = slot + tl.where(slot < num_globals, global_start, local_start)
-    return tl.load(rows + positions, mask=real, other=0), real
+    position = slot + tl.where(slot < num_globals, global_start, local_start)
+    return position, tl.load(rows + position, mask=real, other=0), real
 
 
 @triton.jit
@@ -117,7 +112,7 @@ def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) 
     return tl.where(tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout, 1 / (1 - dropout), 0.0)
 
 
-@triton.jit(do_not_specialize=["first", "plane_rows", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "seed"])
 def attend(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -125,8 +120,7 @@ def attend(
     lse: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
-    first: tl.tensor,
-    plane_rows: tl.tensor,
+    num_rows: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -141,9 +135,9 @@ def attend(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Attend: values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
-    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
-    query_row, real_query = _load_rows(rows, tile, TILE)
+    """Attend: values [P, N, H] and log-sum-exp of a tile of queries, by an online softmax over its keys."""
+    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    position, query_row, real_query = _load_rows(rows, tile, TILE)
     place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
     query = tl.load(qkv + place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=exists, other=0.0)
     # Finite, so that a first step whose keys all have a bias of -inf gives no NaN.
@@ -153,7 +147,7 @@ def attend(
     words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
-        key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
+        _, key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
         key_place, key_exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
         key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
         value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
@@ -168,14 +162,11 @@ def attend(
             weights *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
         attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
         top = higher
-    # Of a part whose keys all have a bias of -inf nothing is left, and its plane weighs nothing.
-    attended = attended / tl.where(total > 0, total, 1.0)[:, None]
-    plane = _plane(tile, plane_rows)
-    tl.store(output + plane * SIZE + place, attended.to(output.dtype.element_ty), mask=exists)
-    tl.store(lse + plane + query_row * HEADS + head, top + tl.log2(total), mask=real_query)
+    tl.store(output + place, (attended / total[:, None]).to(output.dtype.element_ty), mask=exists)
+    tl.store(lse + head * num_rows + position, top + tl.log2(total), mask=real_query)
 
 
-@triton.jit(do_not_specialize=["first", "plane_rows", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "seed"])
 def query_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -186,8 +177,7 @@ def query_gradient(
     qkv_gradient: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
-    first: tl.tensor,
-    plane_rows: tl.tensor,
+    num_rows: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -202,22 +192,22 @@ def query_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Return the gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
-    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
-    query_row, real_query = _load_rows(rows, tile, TILE)
+    """Return the gradient of a tile of queries; leaves delta = sum(gradient * output) for the other kernel."""
+    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    position, query_row, real_query = _load_rows(rows, tile, TILE)
     place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
     query_shift = _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
     query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
     output_gradient = tl.load(gradient + place, mask=exists, other=0.0)
     result = tl.load(output + place, mask=exists, other=0.0)
     own_delta = tl.sum(output_gradient.to(tl.float32) * result.to(tl.float32), 1)
-    tl.store(delta + query_row * HEADS + head, own_delta, mask=real_query)
-    own_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=0.0)
+    tl.store(delta + head * num_rows + position, own_delta, mask=real_query)
+    own_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=0.0)
     summed = tl.zeros([TILE, WIDTH], tl.float32)
     words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
-        key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
+        _, key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
         key_place, key_exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
         key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
         value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
@@ -230,10 +220,10 @@ def query_gradient(
         pull = weights * (pull - own_delta[:, None])
         summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
     summed = (summed * scale).to(qkv_gradient.dtype.element_ty)
-    tl.store(qkv_gradient + _plane(tile, plane_rows) * (3 * SIZE) + place + query_shift, summed, mask=exists)
+    tl.store(qkv_gradient + place + query_shift, summed, mask=exists)
 
 
-@triton.jit(do_not_specialize=["first", "plane_rows", "seed"])
+@triton.jit(do_not_specialize=["num_rows", "seed"])
 def key_value_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -244,8 +234,7 @@ def key_value_gradient(
     bias_gradient: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
-    first: tl.tensor,
-    plane_rows: tl.tensor,
+    num_rows: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -261,8 +250,8 @@ def key_value_gradient(
     WIDEN: tl.constexpr,
 ) -> None:
     """Return the gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
-    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
-    key_row, real_key = _load_rows(rows, tile, TILE)
+    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    _, key_row, real_key = _load_rows(rows, tile, TILE)
     place, exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
     key_shift = _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
     value_shift = key_shift + BLOCKS * HEADS * SIZE
@@ -273,13 +262,15 @@ def key_value_gradient(
     words = _words(seed, key_row, head, KEY) if DROPPED else key_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
-        query_row, real_query = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
+        position, query_row, real_query = _partner_rows(
+            rows, start, STEP, global_start, num_globals, local_start, num_partners
+        )
         query_place, query_exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
         query = tl.load(qkv + query_place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=query_exists, other=0.0)
         output_gradient = tl.load(gradient + query_place, mask=query_exists, other=0.0)
         # With an infinite log-sum-exp the queries that do not exist weigh nothing.
-        their_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=float("inf"))
-        their_delta = tl.load(delta + query_row * HEADS + head, mask=real_query, other=0.0)
+        their_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=float("inf"))
+        their_delta = tl.load(delta + head * num_rows + position, mask=real_query, other=0.0)
         scores = _dot(key, tl.trans(query), PRECISION, WIDEN) * (scale * LOG2E)
         scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None] if BIASED else 0.0
         weights = tl.exp2(scores - their_lse[None, :])
@@ -289,8 +280,6 @@ def key_value_gradient(
         key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)
         if BIASED:
             bias_sum += tl.sum(pull, 1)
-    plane = _plane(tile, plane_rows)
-    qkv_gradient += plane * (3 * SIZE)
     tl.store(qkv_gradient + place + key_shift, (key_sum * scale).to(qkv_gradient.dtype.element_ty), mask=exists)
     tl.store(qkv_gradient + place + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=exists)
-    tl.store(bias_gradient + plane + key_row * HEADS + head, bias_sum, mask=real_key)
+    tl.store(bias_gradient + key_row * HEADS + head, bias_sum, mask=real_key)
