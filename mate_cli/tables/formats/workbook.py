@@ -10,7 +10,6 @@ import math
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from decimal import Decimal
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
-from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number, is_percent
+from mate_cli.tables.formats.cell_text import count_noun, list_names
+from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
 from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid
@@ -218,5 +217,4 @@ def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine giv
         return format_date(value, code)
     if not math.isfinite(value):
         return BEYOND
-    number = float(Decimal(repr(value)).scaleb(2)) if is_percent(code) else value
-    return NumberText(format_number(value, code), number)
+    return format_number(value, code)
