@@ -49,7 +49,8 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if hasattr(value, "dtype"):  # numpy's
         return spreadsheet_text(_of_numpy(value))
     if isinstance(value, (int, float, Decimal)):
-        return _number_text(value)
+        text, number = str(value) if isinstance(value, int) else spreadsheet_number(value), float(str(value))
+        return NumberText(text, number) if math.isfinite(number) else text
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return spreadsheet_date(value)
     if isinstance(value, (bytes, bytearray)):
@@ -60,15 +61,6 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
         except (TypeError, ValueError):
             return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)
-
-
-def _number_text(value: float | Decimal) -> str:
-    try:
-        number = float(value)
-    except OverflowError:
-        return str(value)
-    text = str(value) if isinstance(value, int) else spreadsheet_number(value)
-    return NumberText(text, number) if math.isfinite(number) else text
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
@@ -88,11 +80,8 @@ def _for_json(value: Any) -> Any:  # noqa: ANN401
         return {spreadsheet_text(key): _for_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_for_json(item) for item in value]
-    if isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return spreadsheet_text(value) or None
+    is_plain = isinstance(value, (int, str)) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_plain else spreadsheet_text(value) or None
 
 
 def spreadsheet_number(value: float | Decimal) -> str:

@@ -88,7 +88,7 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
     size, groups = 0, ([group] for group in range(file.num_row_groups))  # each group has its own texts
     batches = (file.iter_batches(AT_ONCE, group, columns=names, use_threads=False) for group in groups)
     for rows in chain.from_iterable(map(_pieces, chain.from_iterable(batches))):
-        weight = _weight(rows)
+        weight = _weight(rows.to_struct_array())
         size += weight
         limits.check_bytes(path, size)
         limits.check_bytes(path, weight if rows.num_rows == 1 else 0, at_once=True)
@@ -128,35 +128,25 @@ def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
     """Return rows in parts of few megabytes, or single ones."""
     half = rows.num_rows // 2
-    if half and _weight(rows) > PIECE:
+    if half and _weight(rows.to_struct_array()) > PIECE:
         yield from chain(_pieces(rows.slice(0, half)), _pieces(rows.slice(half)))
     else:
         yield rows
 
 
-def _weight(rows: RecordBatch) -> int:
-    """Return the bytes of the values; a text that stands once and is meant often counts as often."""
-    return sum(map(_bytes, chain.from_iterable(map(_leaves, rows.columns))))
-
-
-def _bytes(leaf: Array) -> int:
-    if types.is_dictionary(leaf.type) and not types.is_primitive(leaf.type.value_type):
-        lengths = compute.binary_length(leaf.dictionary).take(leaf.indices)
-        return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(leaf)
-    if types.is_string_view(leaf.type) or types.is_binary_view(leaf.type):
-        leaf = leaf.cast(large_binary())  # views of a few rows count the bytes of all
-    return max(leaf.nbytes, REFERENCE * len(leaf))
-
-
-def _leaves(column: Array) -> Iterator[Array]:
-    """Yield the values in lists, maps and structures, however deep."""
+def _weight(column: Array) -> int:
+    """Return the bytes of the values, however deep; a text that stands once and is meant often counts as often."""
     kind = column.type
-    if not types.is_nested(kind):
-        yield column
-        return
+    if types.is_struct(kind):
+        return sum(map(_weight, column.flatten()))
     if types.is_map(kind):
         start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
-        parts = [part.slice(start, end - start) for part in (column.keys, column.items)]
-    else:
-        parts = column.flatten() if types.is_struct(kind) else [column.flatten()]
-    yield from chain.from_iterable(map(_leaves, parts))
+        return sum(_weight(part.slice(start, end - start)) for part in (column.keys, column.items))
+    if types.is_nested(kind):
+        return _weight(column.flatten())
+    if types.is_dictionary(kind) and not types.is_primitive(kind.value_type):
+        lengths = compute.binary_length(column.dictionary).take(column.indices)
+        return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(column)
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        column = column.cast(large_binary())  # views of a few rows count the bytes of all
+    return max(column.nbytes, REFERENCE * len(column))

@@ -32,14 +32,6 @@ MERGED, UNSAVED = "merged area", "formula without a saved value"
 BEYOND = "#NUM!"
 """A number that is too large for spreadsheet programs."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
-OTHERS = (
-    ("index/document.iwa", "an Apple Numbers or Pages document", SAVE_AS),
-    ("word/document.xml", "a Word document (.docx)", "Copy the table into a spreadsheet program, and save it as .xlsx"),
-    ("ppt/presentation.xml", "a PowerPoint document (.pptx)", "Save the table as CSV or .xlsx"),
-    ("[content_types].xml", "a workbook without sheets", SAVE_AS),
-    ("", "an archive (.zip)", "Unpack it first"),
-)
-"""A part by which other documents in archives are known, what they are, and what to do."""
 
 
 def read_workbook(path: Path, options: ReadOptions) -> Grid:
@@ -63,16 +55,18 @@ class Workbook:
         from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
 
         self.path, self.limits, self.archive = path, limits, None
-        self.parts, self.codes = dict[str, str](), list[str]()
+        self.parts, self.codes = dict[str, str](), dict[int, str]()
         if zipfile.is_zipfile(path):
             self.archive = zipfile.ZipFile(path)
             limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
             names = {name.lower() for name in self.archive.namelist()}
             if not any(name.endswith(("workbook.xml", "workbook.bin", "content.xml")) for name in names):
-                what, remedy = next((what, remedy) for part, what, remedy in OTHERS if part in {*names, ""})
-                raise DataError(f"this is {what}", where=str(path), remedy=remedy)
-            if "content.xml" not in names:
-                self.parts, self.codes = find_parts(self.archive)
+                what, remedy = (
+                    "this is an archive (.zip) without a workbook",
+                    "Unpack it first, or save the table as .xlsx",
+                )
+                raise DataError(what, where=str(path), remedy=remedy)
+            self.parts, self.codes = find_parts(self.archive)
         elif what := _name_text(path):
             remedy = "Rename it to .csv" if what == "text" else SAVE_AS
             raise DataError(f"this workbook cannot be read: it is {what}", where=str(path), remedy=remedy)
@@ -106,14 +100,11 @@ class Sheet:
             line = [""] * left
             for column, value in enumerate(values, left):
                 style = styles[column] if column < len(styles) else 0
-                if value != "":
-                    text = _show(value, self._codes[style >> 1] if style >> 1 < len(self._codes) else GENERAL)
-                elif (row, column) in errors:
-                    text = "#" + "".join(errors[row, column]).rpartition("#")[2]  # behind the formula
+                if value == "":
+                    line.append(errors.get((row, column), ""))
+                    count[UNSAVED] += style & 1 if not line[-1] else 0
                 else:
-                    text = ""
-                    count[UNSAVED] += style & 1
-                line.append(text)
+                    line.append(_show(value, self._codes.get(style >> 1, GENERAL)))
             yield line
 
     def merged_lines(self, path: Path, count: Counter[str]) -> Iterator[list[str]]:
@@ -122,28 +113,26 @@ class Sheet:
         Raises:
             DataError: the areas are too large.
         """
-        areas, size = defaultdict[int, list[tuple[int, int, range]]](list), 0
+        starts, size = defaultdict[int, list[tuple[int, int, int]]](list), 0
         for (top, left), (bottom, right) in self._values.merged_cell_ranges or ():
-            rows, columns = range(top, bottom + 1), range(left, right + 1)
-            cells = len(rows) * len(columns)
-            size += 1
+            cells = (bottom + 1 - top) * (right + 1 - left)
             if 1 < cells <= MAX_AREA:
+                starts[top].append((bottom, left, right + 1))
                 size += cells
-                for row in rows:
-                    areas[row].append((top, left, columns))
             if size > MAX_MERGED:
                 what = f"its merged areas have more than {MAX_MERGED:,} cells"
                 raise DataError(what, where=str(path), remedy="Save the table as CSV")
-        texts = dict[tuple[int, int], str]()
+        areas = list[tuple[int, int, int, str]]()
         for row, line in enumerate(self.lines(count)):
             filled = sum(map(bool, line))
-            for top, left, columns in areas.pop(row, ()):
-                if row == top and left < len(line) and (filled > 1 or len(columns) == 1):
-                    texts[top, left] = line[left]
-                    count[MERGED] += bool(line[left])
-                if filled and (text := texts.get((top, left))):
-                    line += [""] * (columns.stop - len(line))
-                    line[left : columns.stop] = [cell or text for cell in line[left : columns.stop]]
+            areas = [area for area in areas if area[0] >= row]
+            for bottom, left, end in starts[row]:
+                if line[left : left + 1] not in ([], [""]) and (filled > 1 or end - left == 1):
+                    areas.append((bottom, left, end, line[left]))
+                    count[MERGED] += 1
+            for _, left, end, text in areas if filled else ():
+                line += [""] * (end - len(line))
+                line[left:end] = [cell or text for cell in line[left:end]]
             yield line
 
 
