@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Array, ArrowException, DataType, RecordBatch, Scalar, Schema, compute, large_binary, types
+from pyarrow import Array, DataType, RecordBatch, Scalar, compute, large_binary, types
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
@@ -33,31 +32,21 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     """Open a Parquet file; the index that pandas may have saved is no column.
 
     Raises:
-        DataError: it is damaged.
+        DataError: it has a column of the type VARIANT, of which only coded bytes would be read.
     """
-    limits = options.limits
-    try:
-        metadata = read_metadata(path)
-        sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
-        limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
-        limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
-        file = ParquetFile(path, metadata=metadata, read_dictionary=_find_long_texts(metadata))
-    except (ArrowException, OSError) as error:
-        raise DataError("this Parquet file cannot be read", where=str(path), remedy="Write it again") from error
-    names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
-    about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", b"{}"))
-    _refuse_variants(file.schema_arrow, path)
-    header = list(map(_joined_levels, names)) if len(about.get("column_indexes", ())) > 1 else names
-    return Grid(_lines(file, names, path, limits), header)
-
-
-def _refuse_variants(schema: Schema, path: Path) -> None:
-    """Refuse columns of the type VARIANT, of which only coded bytes would be read."""
-    for field in schema:
+    limits, metadata = options.limits, read_metadata(path)
+    sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
+    limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
+    limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
+    file = ParquetFile(path, metadata=metadata, read_dictionary=_find_long_texts(metadata))
+    for field in file.schema_arrow:
         parts = [field.type.field(place).name for place in range(field.type.num_fields)]
         if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:
             problem, remedy = f"the column {field.name!r} is of the type VARIANT", "Write it as a text or as columns"
             raise DataError(problem, where=str(path), remedy=remedy)
+    names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
+    has_levels = len((file.schema_arrow.pandas_metadata or {}).get("column_indexes", ())) > 1
+    return Grid(_lines(file, names, path, limits), list(map(_joined_levels, names)) if has_levels else names)
 
 
 def _joined_levels(name: str) -> str:

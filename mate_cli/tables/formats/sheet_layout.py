@@ -129,5 +129,4 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
 @lru_cache
 def column_number(letters: str) -> int:
     """Return the number of a column, from 1, by its letters such as AB; 0 where it has none."""
-    is_name = letters.isascii() and letters.isalpha() and letters.isupper()
-    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:4], 0) if is_name else 0
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:4].upper(), 0)

@@ -17,7 +17,7 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import count_noun, list_names
+from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_text
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
 from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts
 from mate_cli.tables.read_options import Limits, ReadOptions
@@ -29,8 +29,6 @@ MAX_AREA, MAX_MERGED = 10_000, 1_000_000
 """Cells of a merged area, above which it is no part of a table; and of all of them."""
 MERGED, UNSAVED = "merged area", "formula without a saved value"
 """What is counted."""
-BEYOND = "#NUM!"
-"""A number that is too large for spreadsheet programs."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 
 
@@ -61,11 +59,8 @@ class Workbook:
             limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
             names = {name.lower() for name in self.archive.namelist()}
             if not any(name.endswith(("workbook.xml", "workbook.bin", "content.xml")) for name in names):
-                what, remedy = (
-                    "this is an archive (.zip) without a workbook",
-                    "Unpack it first, or save the table as .xlsx",
-                )
-                raise DataError(what, where=str(path), remedy=remedy)
+                problem = "this is an archive (.zip) without a workbook"
+                raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
             self.parts, self.codes = find_parts(self.archive)
         elif what := _name_text(path):
             remedy = "Rename it to .csv" if what == "text" else SAVE_AS
@@ -127,7 +122,7 @@ class Sheet:
             filled = sum(map(bool, line))
             areas = [area for area in areas if area[0] >= row]
             for bottom, left, end in starts[row]:
-                if line[left : left + 1] not in ([], [""]) and (filled > 1 or end - left == 1):
+                if any(line[left : left + 1]) and (filled > 1 or end - left == 1):
                     areas.append((bottom, left, end, line[left]))
                     count[MERGED] += 1
             for _, left, end, text in areas if filled else ():
@@ -142,7 +137,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
         rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
         filled_columns = set[int]()
         for row, line in enumerate(sheet.merged_lines(path, count)):
-            filled_columns.update(column for column in columns if line[column : column + 1] not in ([], [""]))
+            filled_columns.update(column for column in columns if any(line[column : column + 1]))
             count["hidden row"] += row in rows and any(line)
             if options.hidden:
                 yield line
@@ -185,10 +180,9 @@ def _name_text(path: Path) -> str:
     """Say what a file without the marks of a workbook is; "" where it may be an old one."""
     with path.open("rb") as file:
         start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
-        return ""
-    marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
-    return "damaged" if b"\0" in start else next(name for mark, name in marks if start.startswith(mark))
+    marks = (b"\xd0\xcf\x11\xe0", ""), (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
+    name = next(name for mark, name in marks if start.startswith(mark))
+    return "damaged" if name == "text" and b"\0" in start else name
 
 
 def _has_rows(sheet: Sheet, least: int) -> bool:
@@ -200,10 +194,8 @@ def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine giv
     """Write what a cell shows of its value, which is not lost where it is a number."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
     if not isinstance(value, (int, float)):
         return format_date(value, code)
-    if not math.isfinite(value):
-        return BEYOND
+    if isinstance(value, bool) or not math.isfinite(value):
+        return spreadsheet_text(value)
     return format_number(value, code)
