@@ -15,6 +15,7 @@ EXACT_FLOAT32 = 2**24
 MAX_WHOLE = 1e20
 """Whole numbers below are written without an exponent."""
 MAX_NUMBER = 40
+_ZEROS, _NO_SECONDS = re.compile(r"(\.\d+?)0+(?!\d)"), re.compile(r"(?<=:\d\d):00(?![:.])")
 _MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
@@ -102,19 +103,11 @@ def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) 
         whole += value.microseconds * 1000 + getattr(value, "nanoseconds", 0)
         seconds, parts = divmod(abs(whole), 10**9)
         sign = "-" if whole < 0 else ""
-        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + _fraction(parts)
-    if not isinstance(value, (datetime.datetime, datetime.time)):
-        return value.isoformat()
-    parts = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
-    time = f"{value.hour:02}:{value.minute:02}" + (f":{value.second:02}" if value.second or parts else "")
-    time += _fraction(parts) + (value.isoformat()[-6:] if value.utcoffset() is not None else "")
-    if isinstance(value, datetime.time):
-        return time
-    return f"{value.date().isoformat()} {time}".removesuffix(" 00:00")
-
-
-def _fraction(nanoseconds: int) -> str:
-    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+        text = f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{parts:09}"
+        return text.rstrip("0").rstrip(".")
+    text = str(value)
+    text = _ZEROS.sub(r"\1", text) if "." in text else _NO_SECONDS.sub("", text)
+    return text.removesuffix(" 00:00")
 
 
 def valid(text: str) -> str:
