@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Array, DataType, RecordBatch, Scalar, compute, large_binary, types
+from pyarrow import Array, RecordBatch, Scalar, compute, large_binary, types
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
@@ -88,30 +88,28 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
 def _values(column: Array) -> list[Any]:
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    try:
-        values = column.to_pylist()
-    except (ValueError, OverflowError):  # of dates that Python has no word for
-        values = [_far_date(value, text) for value, text in zip(column, column.cast("string").to_pylist(), strict=True)]
-    return [_of_width(value, column.type) for value in values] if "float" in str(column.type) else values
+    with suppress(ValueError, OverflowError):  # of dates that Python has no word for
+        if "float" not in str(column.type):
+            return column.to_pylist()
+    return list(map(_to_python, column))
 
 
-def _far_date(value: Scalar, text: str) -> Any:  # noqa: ANN401
-    with suppress(ValueError, OverflowError):
-        return value.as_py()
-    return text.removesuffix(".000000").removesuffix(" 00:00:00")
-
-
-def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
-    """Return a value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
-    if value is None:
+def _to_python(value: Scalar) -> Any:  # noqa: ANN401
+    """Return a value whose floats of 16 and 32 bits are numpy's, with their shortest decimal; far dates are texts."""
+    kind = value.type
+    if not value.is_valid:
         return None
     if types.is_floating(kind):
-        return kind.to_pandas_dtype()(value)
+        return kind.to_pandas_dtype()(value.as_py())
     if types.is_struct(kind):
-        return {field.name: _of_width(value[field.name], field.type) for field in kind}
+        return {name: _to_python(item) for name, item in value.items()}
     if types.is_map(kind):
-        return [(key, _of_width(item, kind.item_type)) for key, item in value]
-    return [_of_width(item, kind.value_type) for item in value] if types.is_nested(kind) else value
+        return [tuple(_to_python(pair).values()) for pair in value.values]
+    if types.is_nested(kind):
+        return list(map(_to_python, value.values))
+    with suppress(ValueError, OverflowError):
+        return value.as_py()
+    return str(value.cast("string")).removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
