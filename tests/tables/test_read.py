@@ -380,7 +380,6 @@ def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, monkeypatch, wh
 
     if not whole:
         monkeypatch.setattr("mate_cli.tables.formats.columnar.PIECE", 100)
-        monkeypatch.setattr("mate_cli.tables.formats.columnar.LONG", 10)
     texts = [f"{number}" + "x" * (number % 30) for number in range(300)]
     views = pyarrow.array(texts, pyarrow.string_view())
     pairs = [[(text, number)] if number % 3 else None for number, text in enumerate(texts)]

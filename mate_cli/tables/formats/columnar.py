@@ -23,8 +23,6 @@ PIECE = 1 << 23
 """Bytes of the rows that are turned into texts of Python at once, which can take four times as many."""
 REFERENCE = 8
 """Bytes that a value takes at least in a list of Python."""
-LONG = PIECE // AT_ONCE
-"""Bytes of a text that is not repeated in memory for every cell it stands in."""
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -38,7 +36,8 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
     limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
     limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
-    file = ParquetFile(path, metadata=metadata, read_dictionary=_find_long_texts(metadata))
+    repeated = [chunk.path_in_schema for chunk, _ in _chunks(metadata) if chunk.has_dictionary_page]
+    file = ParquetFile(path, metadata=metadata, read_dictionary=repeated)  # a long text is not copied for each cell
     for field in file.schema_arrow:
         parts = [field.type.field(place).name for place in range(field.type.num_fields)]
         if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:
@@ -62,15 +61,6 @@ def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]
         for place in range(metadata.num_columns):
             chunk = group.column(place)
             yield chunk, max(metadata.schema.column(place).length, REFERENCE)
-
-
-def _find_long_texts(metadata: FileMetaData) -> list[str]:
-    """Return the columns in which texts that are written once may be so long that those of a few rows are too much."""
-    return [
-        chunk.path_in_schema
-        for chunk, _ in _chunks(metadata)
-        if chunk.has_dictionary_page and chunk.total_uncompressed_size > LONG
-    ]
 
 
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:
