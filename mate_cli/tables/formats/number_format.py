@@ -56,17 +56,24 @@ _MINUTES = re.compile(r"(?<=h)([^a-z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-z]*s)")
 _DATE_PART = re.compile(r"([ymdhis])\1*(?:\.0+)?|am/pm")
 _PLAIN = re.compile(r"(#,##)?0(?:\.(0+))?")
 _PLACE, _THOUSAND = re.compile("[0#?]"), re.compile(r"(?<=\d)(?=(?:\d{3})+$)")
-_ACCOUNTING, _NOTHING = re.compile(r"(\W?)\(([\d.,]+)\)"), re.compile(r"\W ?-")
+_ACCOUNTING, _NOTHING = re.compile(r"(\W?)\(([\d.,]+)\)"), re.compile(r"^\W ?-$")
 _NAMES = {"yy": "%y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "ddd": "%a", "dddd": "%A", "am/pm": "%p"}
 
 
 @lru_cache(maxsize=1 << 14)
 def format_number(value: float, code: str = GENERAL) -> NumberText:
     """Write a finite number in a number format; in percent it counts a hundredfold."""
-    number, sections = Decimal(repr(value)), _sections(code)
-    text = _write_signed(sections, (_WHOLE if value == round(value) else _DECIMAL).create_decimal(number).normalize())
+    stored, sections = Decimal(repr(value)), _sections(code)
+    number = (_WHOLE if value == round(value) else _DECIMAL).create_decimal(stored).normalize()
+    place, pattern = next((n, text) for n, (text, (sign, than)) in enumerate(sections) if _HOLDS[sign](number, than))
+    filled = _write_number(pattern, abs(number))
+    text = _NOTHING.sub("-", " ".join(filled.translate(_SHOWN).split()))
+    if number < 0 and place:  # such a section may say itself that the number is negative; a colour is no sign
+        text = _ACCOUNTING.sub(r"-\1\2", text)
+    if number < 0 and text and (not place or _SIGNS.isdisjoint(filled)):
+        text = f"-{text}"
     is_percent = any("%" in pattern for pattern, _ in sections)
-    return NumberText(text, float(number.scaleb(2)) if is_percent else value)
+    return NumberText(text, float(stored.scaleb(2)) if is_percent else value)
 
 
 @lru_cache(maxsize=1024)
@@ -85,19 +92,6 @@ def _sections(code: str) -> list[Section]:
     if set(conditions[:3]) == {_ANY}:
         conditions = _BY_SIGN.get(len(patterns[:3]), conditions)
     return [*zip(patterns[:3], conditions, strict=False), ("general", _ANY)]  # the fourth would be for texts
-
-
-def _write_signed(sections: list[Section], number: Decimal) -> str:
-    """Write a number in its section, of which any but the first may say itself that it is below zero."""
-    place, pattern = next((n, text) for n, (text, (sign, than)) in enumerate(sections) if _HOLDS[sign](number, than))
-    filled = _write_number(pattern, abs(number))
-    text = " ".join(filled.translate(_SHOWN).split())
-    if _NOTHING.fullmatch(text):
-        return "-"
-    if number < 0 and place:
-        text = _ACCOUNTING.sub(r"-\1\2", text)
-    is_signed = place > 0 and not _SIGNS.isdisjoint(filled)  # a colour is no sign
-    return f"-{text}" if number < 0 and text and not is_signed else text
 
 
 def _write_number(pattern: str, number: Decimal) -> str:
