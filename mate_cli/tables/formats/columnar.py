@@ -59,8 +59,7 @@ def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]
     """Return each part of a column, with the bytes that a value of it takes at least."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for place in range(metadata.num_columns):
-            chunk = group.column(place)
-            yield chunk, max(metadata.schema.column(place).length, REFERENCE)
+            yield group.column(place), max(metadata.schema.column(place).length, REFERENCE)
 
 
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:

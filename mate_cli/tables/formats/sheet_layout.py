@@ -24,32 +24,28 @@ MAX_DEPTH = 50
 
 
 class SheetLayout:
-    """Layout of the cells of a sheet, rows and columns from 0; empty where nothing is known.
+    """Layout of the cells of a sheet, rows and columns from 0, from the XML of the sheet.
 
-    It is filled from the elements of a sheet as they begin; texts are read of errors alone.
+    It is filled from the elements as they begin; texts are read of errors alone.
 
     Attributes:
         formats: for each row twice the number of each cell's style, and one more for a formula.
         errors: error values such as #DIV/0!, by row and column.
         hidden_rows: rows that are hidden.
         hidden_columns: columns that are hidden.
+
+    Raises:
+        DataError: the sheet is too large.
+        ValueError: it is damaged.
     """
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, file: IO[bytes], path: Path, limits: Limits) -> None:
         self.formats: dict[int, array[int]] = {}
         self.errors = defaultdict[tuple[int, int], str](str)
         self.hidden_rows, self.hidden_columns = set[int](), set[int]()
         self._check, self._limits, self._cells = partial(limits.check, path), limits, array("L")
         self._row, self._column, self._width, self._depth = -1, -1, 0, 0
         self._kind, self._is_error = "", False
-
-    def read(self, file: IO[bytes]) -> None:
-        """Read the layout from the XML of the sheet.
-
-        Raises:
-            DataError: the sheet is too large.
-            ValueError: it is damaged.
-        """
         parser = expat.ParserCreate()
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = self._add_text, self._refuse

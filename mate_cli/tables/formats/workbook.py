@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache, partial
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -80,11 +81,10 @@ class Sheet:
     """
 
     def __init__(self, book: Workbook, name: str) -> None:
-        part, self.layout, self._codes = book.parts.get(name, ""), SheetLayout(book.path, book.limits), book.codes
-        if book.archive and part in book.archive.namelist():
-            with book.archive.open(part) as file:
-                self.layout.read(file)
-        self._values = book.values.get_sheet_by_name(name)
+        part, archive = book.parts.get(name, ""), book.archive
+        with archive.open(part) if archive and part in archive.namelist() else BytesIO(b"<unknown/>") as file:
+            self.layout = SheetLayout(file, book.path, book.limits)
+        self._values, self._codes = book.values.get_sheet_by_name(name), book.codes
         book.limits.check(book.path, rows=self._values.total_height, columns=self._values.total_width)
 
     def lines(self, count: Counter[str]) -> Iterator[list[str]]:
