@@ -239,8 +239,8 @@ REFUSED = {
     "an old workbook": ("t.xls", b"\xd0\xcf\x11\xe0....", "this workbook cannot be read"),
     "a packed file": ("t.csv", b"\x1f\x8b....", "compressed with gzip. Unpack it first"),
     "a zip that is no workbook": ("t.xlsx", b"PK\x03\x04....", "this workbook cannot be read"),
-    "damaged Parquet": ("t.parquet", b"PAR1....", "this Parquet file cannot be read"),
-    "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this Parquet file cannot be read"),
+    "damaged Parquet": ("t.parquet", b"PAR1....", "this table cannot be read"),
+    "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this table cannot be read"),
     "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this workbook cannot be read"),
     "another kind": ("t.docx", b"words", "unsupported file type '.docx'"),
     "JSON that breaks off": ("t.json", b'[{"a": 1},\n', "line 2: not valid JSON"),
@@ -380,7 +380,6 @@ def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, monkeypatch, wh
 
     if not whole:
         monkeypatch.setattr("mate_cli.tables.formats.columnar.PIECE", 100)
-        monkeypatch.setattr("mate_cli.tables.formats.columnar.LONG", 10)
     texts = [f"{number}" + "x" * (number % 30) for number in range(300)]
     views = pyarrow.array(texts, pyarrow.string_view())
     pairs = [[(text, number)] if number % 3 else None for number, text in enumerate(texts)]

@@ -281,11 +281,13 @@ def test_parts_are_found_by_any_spelling(tmp_path):
 
 DOCUMENT = {"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": "<a/>"}
 OTHERS = {
-    "archive": ({"data.csv": "a,b\n1,2\n"}, r"this is an archive \(.zip\). Unpack it first"),
+    "archive": ({"data.csv": "a,b\n1,2\n"}, r"this is an archive \(.zip\) without a workbook. Unpack it first"),
     "OpenDocument": (DOCUMENT, r"cannot be read: .* Open it in a spreadsheet program and save it as .xlsx"),
     "binary": ({"xl/workbook.bin": b"1"}, r"cannot be read: .* Open it in a spreadsheet program and save it as .xlsx"),
-    "Word": ({"[Content_Types].xml": "", "word/document.xml": "<a/>"}, r"this is a Word document \(.docx\)"),
-    "nothing": ({"[Content_Types].xml": ""}, "this is a workbook without sheets"),
+    "Word": (
+        {"[Content_Types].xml": "", "word/document.xml": "<a/>"},
+        "without a workbook. .* save the table as .xlsx",
+    ),
     "a DTD": (parts("<row/>") | {"xl/workbook.xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}, "cannot be read"),
     "depth": (parts("<a>" * 1000 + "</a>" * 1000), "it is nested too deep"),
     "half a sheet": (parts("<row><c><v>1</v></c>"), "this workbook cannot be read: mismatched tag"),

@@ -15,6 +15,7 @@ EXACT_FLOAT32 = 2**24
 MAX_WHOLE = 1e20
 """Whole numbers below are written without an exponent."""
 MAX_NUMBER = 40
+_ZEROS, _NO_SECONDS = re.compile(r"(\.\d+?)0+(?!\d)"), re.compile(r"(?<=:\d\d):00(?![:.])")
 _MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
@@ -49,7 +50,8 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if hasattr(value, "dtype"):  # numpy's
         return spreadsheet_text(_of_numpy(value))
     if isinstance(value, (int, float, Decimal)):
-        return _number_text(value)
+        text, number = str(value) if isinstance(value, int) else spreadsheet_number(value), float(str(value))
+        return NumberText(text, number) if math.isfinite(number) else text
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return spreadsheet_date(value)
     if isinstance(value, (bytes, bytearray)):
@@ -60,15 +62,6 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
         except (TypeError, ValueError):
             return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)
-
-
-def _number_text(value: float | Decimal) -> str:
-    try:
-        number = float(value)
-    except OverflowError:
-        return str(value)
-    text = str(value) if isinstance(value, int) else spreadsheet_number(value)
-    return NumberText(text, number) if math.isfinite(number) else text
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
@@ -88,11 +81,8 @@ def _for_json(value: Any) -> Any:  # noqa: ANN401
         return {spreadsheet_text(key): _for_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_for_json(item) for item in value]
-    if isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return spreadsheet_text(value) or None
+    is_plain = isinstance(value, (int, str)) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_plain else spreadsheet_text(value) or None
 
 
 def spreadsheet_number(value: float | Decimal) -> str:
@@ -113,19 +103,11 @@ def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) 
         whole += value.microseconds * 1000 + getattr(value, "nanoseconds", 0)
         seconds, parts = divmod(abs(whole), 10**9)
         sign = "-" if whole < 0 else ""
-        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + _fraction(parts)
-    if not isinstance(value, (datetime.datetime, datetime.time)):
-        return value.isoformat()
-    parts = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
-    time = f"{value.hour:02}:{value.minute:02}" + (f":{value.second:02}" if value.second or parts else "")
-    time += _fraction(parts) + (value.isoformat()[-6:] if value.utcoffset() is not None else "")
-    if isinstance(value, datetime.time):
-        return time
-    return f"{value.date().isoformat()} {time}".removesuffix(" 00:00")
-
-
-def _fraction(nanoseconds: int) -> str:
-    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+        text = f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{parts:09}"
+        return text.rstrip("0").rstrip(".")
+    text = str(value)
+    text = _ZEROS.sub(r"\1", text) if "." in text else _NO_SECONDS.sub("", text)
+    return text.removesuffix(" 00:00")
 
 
 def valid(text: str) -> str:

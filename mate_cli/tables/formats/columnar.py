@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Array, ArrowException, DataType, RecordBatch, Scalar, Schema, compute, large_binary, types
+from pyarrow import Array, RecordBatch, Scalar, compute, large_binary, types
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
@@ -24,8 +23,6 @@ PIECE = 1 << 23
 """Bytes of the rows that are turned into texts of Python at once, which can take four times as many."""
 REFERENCE = 8
 """Bytes that a value takes at least in a list of Python."""
-LONG = PIECE // AT_ONCE
-"""Bytes of a text that is not repeated in memory for every cell it stands in."""
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -33,31 +30,22 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     """Open a Parquet file; the index that pandas may have saved is no column.
 
     Raises:
-        DataError: it is damaged.
+        DataError: it has a column of the type VARIANT, of which only coded bytes would be read.
     """
-    limits = options.limits
-    try:
-        metadata = read_metadata(path)
-        sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
-        limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
-        limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
-        file = ParquetFile(path, metadata=metadata, read_dictionary=_find_long_texts(metadata))
-    except (ArrowException, OSError) as error:
-        raise DataError("this Parquet file cannot be read", where=str(path), remedy="Write it again") from error
-    names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
-    about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", b"{}"))
-    _refuse_variants(file.schema_arrow, path)
-    header = list(map(_joined_levels, names)) if len(about.get("column_indexes", ())) > 1 else names
-    return Grid(_lines(file, names, path, limits), header)
-
-
-def _refuse_variants(schema: Schema, path: Path) -> None:
-    """Refuse columns of the type VARIANT, of which only coded bytes would be read."""
-    for field in schema:
+    limits, metadata = options.limits, read_metadata(path)
+    sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
+    limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
+    limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
+    repeated = [chunk.path_in_schema for chunk, _ in _chunks(metadata) if chunk.has_dictionary_page]
+    file = ParquetFile(path, metadata=metadata, read_dictionary=repeated)  # a long text is not copied for each cell
+    for field in file.schema_arrow:
         parts = [field.type.field(place).name for place in range(field.type.num_fields)]
         if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:
             problem, remedy = f"the column {field.name!r} is of the type VARIANT", "Write it as a text or as columns"
             raise DataError(problem, where=str(path), remedy=remedy)
+    names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
+    has_levels = len((file.schema_arrow.pandas_metadata or {}).get("column_indexes", ())) > 1
+    return Grid(_lines(file, names, path, limits), list(map(_joined_levels, names)) if has_levels else names)
 
 
 def _joined_levels(name: str) -> str:
@@ -71,24 +59,14 @@ def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]
     """Return each part of a column, with the bytes that a value of it takes at least."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for place in range(metadata.num_columns):
-            chunk = group.column(place)
-            yield chunk, max(metadata.schema.column(place).length, REFERENCE)
-
-
-def _find_long_texts(metadata: FileMetaData) -> list[str]:
-    """Return the columns in which texts that are written once may be so long that those of a few rows are too much."""
-    return [
-        chunk.path_in_schema
-        for chunk, _ in _chunks(metadata)
-        if chunk.has_dictionary_page and chunk.total_uncompressed_size > LONG
-    ]
+            yield group.column(place), max(metadata.schema.column(place).length, REFERENCE)
 
 
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:
     size, groups = 0, ([group] for group in range(file.num_row_groups))  # each group has its own texts
     batches = (file.iter_batches(AT_ONCE, group, columns=names, use_threads=False) for group in groups)
     for rows in chain.from_iterable(map(_pieces, chain.from_iterable(batches))):
-        weight = _weight(rows)
+        weight = _weight(rows.to_struct_array())
         size += weight
         limits.check_bytes(path, size)
         limits.check_bytes(path, weight if rows.num_rows == 1 else 0, at_once=True)
@@ -99,64 +77,52 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
 def _values(column: Array) -> list[Any]:
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    try:
-        values = column.to_pylist()
-    except (ValueError, OverflowError):  # of dates that Python has no word for
-        values = [_far_date(value, text) for value, text in zip(column, column.cast("string").to_pylist(), strict=True)]
-    return [_of_width(value, column.type) for value in values] if "float" in str(column.type) else values
+    with suppress(ValueError, OverflowError):  # of dates that Python has no word for
+        if "float" not in str(column.type):
+            return column.to_pylist()
+    return list(map(_to_python, column))
 
 
-def _far_date(value: Scalar, text: str) -> Any:  # noqa: ANN401
-    with suppress(ValueError, OverflowError):
-        return value.as_py()
-    return text.removesuffix(".000000").removesuffix(" 00:00:00")
-
-
-def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
-    """Return a value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
-    if value is None:
+def _to_python(value: Scalar) -> Any:  # noqa: ANN401
+    """Return a value whose floats of 16 and 32 bits are numpy's, with their shortest decimal; far dates are texts."""
+    kind = value.type
+    if not value.is_valid:
         return None
     if types.is_floating(kind):
-        return kind.to_pandas_dtype()(value)
+        return kind.to_pandas_dtype()(value.as_py())
     if types.is_struct(kind):
-        return {field.name: _of_width(value[field.name], field.type) for field in kind}
+        return {name: _to_python(item) for name, item in value.items()}
     if types.is_map(kind):
-        return [(key, _of_width(item, kind.item_type)) for key, item in value]
-    return [_of_width(item, kind.value_type) for item in value] if types.is_nested(kind) else value
+        return [tuple(_to_python(pair).values()) for pair in value.values]
+    if types.is_nested(kind):
+        return list(map(_to_python, value.values))
+    with suppress(ValueError, OverflowError):
+        return value.as_py()
+    return str(value.cast("string")).removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
     """Return rows in parts of few megabytes, or single ones."""
     half = rows.num_rows // 2
-    if half and _weight(rows) > PIECE:
+    if half and _weight(rows.to_struct_array()) > PIECE:
         yield from chain(_pieces(rows.slice(0, half)), _pieces(rows.slice(half)))
     else:
         yield rows
 
 
-def _weight(rows: RecordBatch) -> int:
-    """Return the bytes of the values; a text that stands once and is meant often counts as often."""
-    return sum(map(_bytes, chain.from_iterable(map(_leaves, rows.columns))))
-
-
-def _bytes(leaf: Array) -> int:
-    if types.is_dictionary(leaf.type) and not types.is_primitive(leaf.type.value_type):
-        lengths = compute.binary_length(leaf.dictionary).take(leaf.indices)
-        return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(leaf)
-    if types.is_string_view(leaf.type) or types.is_binary_view(leaf.type):
-        leaf = leaf.cast(large_binary())  # views of a few rows count the bytes of all
-    return max(leaf.nbytes, REFERENCE * len(leaf))
-
-
-def _leaves(column: Array) -> Iterator[Array]:
-    """Yield the values in lists, maps and structures, however deep."""
+def _weight(column: Array) -> int:
+    """Return the bytes of the values, however deep; a text that stands once and is meant often counts as often."""
     kind = column.type
-    if not types.is_nested(kind):
-        yield column
-        return
+    if types.is_struct(kind):
+        return sum(map(_weight, column.flatten()))
     if types.is_map(kind):
         start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
-        parts = [part.slice(start, end - start) for part in (column.keys, column.items)]
-    else:
-        parts = column.flatten() if types.is_struct(kind) else [column.flatten()]
-    yield from chain.from_iterable(map(_leaves, parts))
+        return sum(_weight(part.slice(start, end - start)) for part in (column.keys, column.items))
+    if types.is_nested(kind):
+        return _weight(column.flatten())
+    if types.is_dictionary(kind) and not types.is_primitive(kind.value_type):
+        lengths = compute.binary_length(column.dictionary).take(column.indices)
+        return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(column)
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        column = column.cast(large_binary())  # views of a few rows count the bytes of all
+    return max(column.nbytes, REFERENCE * len(column))

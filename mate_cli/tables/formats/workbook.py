@@ -10,16 +10,16 @@ import math
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from decimal import Decimal
 from functools import cache, partial
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
-from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number, is_percent
+from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_text
+from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
 from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid
@@ -30,17 +30,7 @@ MAX_AREA, MAX_MERGED = 10_000, 1_000_000
 """Cells of a merged area, above which it is no part of a table; and of all of them."""
 MERGED, UNSAVED = "merged area", "formula without a saved value"
 """What is counted."""
-BEYOND = "#NUM!"
-"""A number that is too large for spreadsheet programs."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
-OTHERS = (
-    ("index/document.iwa", "an Apple Numbers or Pages document", SAVE_AS),
-    ("word/document.xml", "a Word document (.docx)", "Copy the table into a spreadsheet program, and save it as .xlsx"),
-    ("ppt/presentation.xml", "a PowerPoint document (.pptx)", "Save the table as CSV or .xlsx"),
-    ("[content_types].xml", "a workbook without sheets", SAVE_AS),
-    ("", "an archive (.zip)", "Unpack it first"),
-)
-"""A part by which other documents in archives are known, what they are, and what to do."""
 
 
 def read_workbook(path: Path, options: ReadOptions) -> Grid:
@@ -64,16 +54,15 @@ class Workbook:
         from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
 
         self.path, self.limits, self.archive = path, limits, None
-        self.parts, self.codes = dict[str, str](), list[str]()
+        self.parts, self.codes = dict[str, str](), dict[int, str]()
         if zipfile.is_zipfile(path):
             self.archive = zipfile.ZipFile(path)
             limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
             names = {name.lower() for name in self.archive.namelist()}
             if not any(name.endswith(("workbook.xml", "workbook.bin", "content.xml")) for name in names):
-                what, remedy = next((what, remedy) for part, what, remedy in OTHERS if part in {*names, ""})
-                raise DataError(f"this is {what}", where=str(path), remedy=remedy)
-            if "content.xml" not in names:
-                self.parts, self.codes = find_parts(self.archive)
+                problem = "this is an archive (.zip) without a workbook"
+                raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
+            self.parts, self.codes = find_parts(self.archive)
         elif what := _name_text(path):
             remedy = "Rename it to .csv" if what == "text" else SAVE_AS
             raise DataError(f"this workbook cannot be read: it is {what}", where=str(path), remedy=remedy)
@@ -92,11 +81,10 @@ class Sheet:
     """
 
     def __init__(self, book: Workbook, name: str) -> None:
-        part, self.layout, self._codes = book.parts.get(name, ""), SheetLayout(book.path, book.limits), book.codes
-        if book.archive and part in book.archive.namelist():
-            with book.archive.open(part) as file:
-                self.layout.read(file)
-        self._values = book.values.get_sheet_by_name(name)
+        part, archive = book.parts.get(name, ""), book.archive
+        with archive.open(part) if archive and part in archive.namelist() else BytesIO(b"<unknown/>") as file:
+            self.layout = SheetLayout(file, book.path, book.limits)
+        self._values, self._codes = book.values.get_sheet_by_name(name), book.codes
         book.limits.check(book.path, rows=self._values.total_height, columns=self._values.total_width)
 
     def lines(self, count: Counter[str]) -> Iterator[list[str]]:
@@ -107,14 +95,11 @@ class Sheet:
             line = [""] * left
             for column, value in enumerate(values, left):
                 style = styles[column] if column < len(styles) else 0
-                if value != "":
-                    text = _show(value, self._codes[style >> 1] if style >> 1 < len(self._codes) else GENERAL)
-                elif (row, column) in errors:
-                    text = "#" + "".join(errors[row, column]).rpartition("#")[2]  # behind the formula
+                if value == "":
+                    line.append(errors.get((row, column), ""))
+                    count[UNSAVED] += style & 1 if not line[-1] else 0
                 else:
-                    text = ""
-                    count[UNSAVED] += style & 1
-                line.append(text)
+                    line.append(_show(value, self._codes.get(style >> 1, GENERAL)))
             yield line
 
     def merged_lines(self, path: Path, count: Counter[str]) -> Iterator[list[str]]:
@@ -123,28 +108,26 @@ class Sheet:
         Raises:
             DataError: the areas are too large.
         """
-        areas, size = defaultdict[int, list[tuple[int, int, range]]](list), 0
+        starts, size = defaultdict[int, list[tuple[int, int, int]]](list), 0
         for (top, left), (bottom, right) in self._values.merged_cell_ranges or ():
-            rows, columns = range(top, bottom + 1), range(left, right + 1)
-            cells = len(rows) * len(columns)
-            size += 1
+            cells = (bottom + 1 - top) * (right + 1 - left)
             if 1 < cells <= MAX_AREA:
+                starts[top].append((bottom, left, right + 1))
                 size += cells
-                for row in rows:
-                    areas[row].append((top, left, columns))
             if size > MAX_MERGED:
                 what = f"its merged areas have more than {MAX_MERGED:,} cells"
                 raise DataError(what, where=str(path), remedy="Save the table as CSV")
-        texts = dict[tuple[int, int], str]()
+        areas = list[tuple[int, int, int, str]]()
         for row, line in enumerate(self.lines(count)):
             filled = sum(map(bool, line))
-            for top, left, columns in areas.pop(row, ()):
-                if row == top and left < len(line) and (filled > 1 or len(columns) == 1):
-                    texts[top, left] = line[left]
-                    count[MERGED] += bool(line[left])
-                if filled and (text := texts.get((top, left))):
-                    line += [""] * (columns.stop - len(line))
-                    line[left : columns.stop] = [cell or text for cell in line[left : columns.stop]]
+            areas = [area for area in areas if area[0] >= row]
+            for bottom, left, end in starts[row]:
+                if any(line[left : left + 1]) and (filled > 1 or end - left == 1):
+                    areas.append((bottom, left, end, line[left]))
+                    count[MERGED] += 1
+            for _, left, end, text in areas if filled else ():
+                line += [""] * (end - len(line))
+                line[left:end] = [cell or text for cell in line[left:end]]
             yield line
 
 
@@ -154,7 +137,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
         rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
         filled_columns = set[int]()
         for row, line in enumerate(sheet.merged_lines(path, count)):
-            filled_columns.update(column for column in columns if line[column : column + 1] not in ([], [""]))
+            filled_columns.update(column for column in columns if any(line[column : column + 1]))
             count["hidden row"] += row in rows and any(line)
             if options.hidden:
                 yield line
@@ -197,10 +180,9 @@ def _name_text(path: Path) -> str:
     """Say what a file without the marks of a workbook is; "" where it may be an old one."""
     with path.open("rb") as file:
         start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
-        return ""
-    marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
-    return "damaged" if b"\0" in start else next(name for mark, name in marks if start.startswith(mark))
+    marks = (b"\xd0\xcf\x11\xe0", ""), (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
+    name = next(name for mark, name in marks if start.startswith(mark))
+    return "damaged" if name == "text" and b"\0" in start else name
 
 
 def _has_rows(sheet: Sheet, least: int) -> bool:
@@ -212,11 +194,8 @@ def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine giv
     """Write what a cell shows of its value, which is not lost where it is a number."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
     if not isinstance(value, (int, float)):
         return format_date(value, code)
-    if not math.isfinite(value):
-        return BEYOND
-    number = float(Decimal(repr(value)).scaleb(2)) if is_percent(code) else value
-    return NumberText(format_number(value, code), number)
+    if isinstance(value, bool) or not math.isfinite(value):
+        return spreadsheet_text(value)
+    return format_number(value, code)
