@@ -6,7 +6,7 @@ import csv
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from typing import Any
@@ -159,20 +159,17 @@ CLOSE = 0.75
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
-_WEIGHTS = {"'": 1.05, " ": 0.5}
 MIN_SHARE = 0.8
 """Share of the lines that have the same width, where the first line has no delimiter."""
-_GROUPS = re.compile(r"\d{1,3}( \d{3})+")
 
 
 @dataclass(frozen=True)
 class DialectFit:
-    """Fit of a dialect: a score from 0 (not at all) to 1, the width of most records, and whether all have it."""
+    """Fit of a dialect: a score from 0 (not at all) to 1, and the width of most records."""
 
     dialect: Dialect
     score: float
     width: int
-    is_even: bool = False
 
 
 def find_dialect(
@@ -188,15 +185,11 @@ def find_dialect(
     """
     start = read_start(lines())
     text = "".join(start)
-    quotes = [quote] if quote is not None else ['"', "'"] if "'" in text else ['"']
+    quotes = [quote] if quote is not None else ['"'] if '"' in text else ['"', "'"]
     delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
-    escapes = [False]
-    if re.search(r"""\\["',;\t|]""", text):
-        escapes = [True, False] if '\\"' in text else [False, True]  # of two that fit alike the first is taken
+    escapes = [True, False] if '\\"' in text else [False, True] if "\\" in text else [False]  # the first of equals
     dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]
     fits = [fit for dialect in dialects if (fit := measure_dialect(start, dialect)).score]
-    if quote is None:
-        fits = [fit for fit in fits if fit.dialect.quote != "'" or _has_apostrophes(fit, start)]
     best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
     close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
     is_inside = usual is None and close and close[0] not in text.split("\n")[0]  # of numbers
@@ -219,15 +212,8 @@ def read_start(lines: Iterable[str]) -> list[str]:
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
     delimiter, quote = dialect.delimiter, dialect.quote
-    parted = [(line.count(delimiter) + 1, (quote or "\0") not in line) for line in lines if line.strip("\r\n")]
-    plain = [width for width, is_plain in parted if is_plain]
-    is_same = len({width for width, _ in parted}) == 1  # also where most lines have a mark that nothing closes
-    records = Records(dialect, find_width(plain) if 3 * len(plain) >= len(lines) else parted[0][0] if is_same else 0)
-    rows, irregular = list[list[str]](), 0
-    for row in records.read(iter(lines)):
-        if any(row) and (records.irregular == irregular or not rows):
-            rows.append(row)
-        irregular = records.irregular
+    records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines))))))
+    rows = list(filter(any, records.read(iter(lines))))
     widths = list(map(len, rows))
     width = find_width(widths)
     if width < (1 if delimiter == NO_DELIMITER else 2):
@@ -239,28 +225,23 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     is_even = share == coverage == 1
     if delimiter in RARE:
         is_named = delimiter == " " and first == share == 1 and widths[0] == width - 1 and lines[0].startswith(quote)
-        is_table = is_named or (is_even and len(rows) > 2 and (delimiter != " " or _has_numbers_apart(rows)))
+        is_table = is_named or (is_even and len(rows) > 2 and (delimiter != " " or has_numbers(rows)))
     else:
         is_below = share >= MIN_SHARE and _is_below_one(dialect, rows, lines)
         is_table = delimiter == NO_DELIMITER or widths[0] > 1 or is_below
-    share_plain = sum(_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
-    likely = (1 - irregular / (len(widths) + irregular) / 2) * _WEIGHTS.get(delimiter, 1) * _WEIGHTS.get(quote, 1)
-    score = likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * share_plain * (0.7 if widths[0] == 1 else 1)
-    return DialectFit(dialect, score if is_table else 0, width, is_even)
+    plain = sum(_is_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
+    regular = 1 - records.irregular / (len(widths) + records.irregular) / 2
+    likely = (0.7 if widths[0] == 1 else 1) * (0.5 if delimiter == " " else 1)
+    if quote == "'" and all(re.search(rf"(^|{re.escape(delimiter)})'", line) for line in lines if line.strip()):
+        likely *= 1.05  # each line has one before a cell, as quotation marks have
+    score = likely * regular * plain * share * coverage**0.5 * (1 - 1 / (width + 1))
+    return DialectFit(dialect, score if is_table else 0, width)
 
 
-def _plain(cell: str, delimiter: str) -> float:
-    """Score how much a cell looks like one: numbers do most, texts that another delimiter joins do not."""
+def _is_plain(cell: str, delimiter: str) -> bool:
+    """Tell whether a cell is none that another delimiter joins."""
     joins = [mark for mark in ";\t|," if mark in cell and mark != delimiter and f"{mark} " not in cell]
-    is_number = is_mostly_digits(cell)
-    if joins and not (is_number and joins == [","]):
-        return 0
-    return 1 if is_number or not cell else 0.9
-
-
-def _has_numbers_apart(rows: list[list[str]]) -> bool:
-    """Tell whether spaces part numbers, and not only their groups of digits."""
-    return has_numbers(rows) and not all(_GROUPS.fullmatch(" ".join(row)) for row in rows[1:])
+    return not joins or (joins == [","] and is_mostly_digits(cell))
 
 
 def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str]) -> bool:
@@ -270,14 +251,6 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str])
         return False
     are_numbers = all(is_mostly_digits(delimiter.join(row)) for row in rows)
     return len(rows) > 1 and (not are_numbers or f"{dialect.quote}{delimiter}" in text)
-
-
-def _has_apostrophes(fit: DialectFit, lines: Sequence[str]) -> bool:
-    """Tell whether apostrophes are quotation marks: each line has one before a cell, or they make all lines even."""
-    before_cell = re.compile(rf"(?:^|{re.escape(fit.dialect.delimiter)})'")
-    if all(before_cell.search(line) for line in lines if line.strip()):
-        return True
-    return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"')).is_even
 
 
 def is_rule(line: str) -> bool:

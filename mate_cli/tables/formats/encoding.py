@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
@@ -16,40 +15,26 @@ from mate_cli.tables.formats.cell_text import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
-_WESTERN = """
-éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž
-"""
-WESTERN = _WESTERN.split()
-CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţșț", "čšž", "äöüß")
-TURKISH = ("çğıi\u0307öşüâî",)  # noqa: RUF001
-_CYRILLIC = """
-оеаинтсрвлкмдпугяызбйьчхжцшющэфъё оаніирвтесклудмпзяьбгйчхцїжєюшщґф аиоентрсвлкдпмзгяъубчцйжщхюшьф
-аиоенрсуткјвдмплгзбчшљћжђцњхџф
-"""
-CYRILLIC = _CYRILLIC.split()
-GREEK = ("ατοιενρσκηπςυμλίόάγέδήωχθύώβφξζψϊϋΐΰ",)
-HEBREW = ("יוהלרבתמאשנעםדקחפסכגטצןזךףץ",)
-ARABIC = ("اليمونرتبةعدسفهكقأحجشطصىخإذضظغثءؤئآـ",)
-ALPHABETS: dict[str, Sequence[str]] = {
-    "cp1252": (*WESTERN, "".join(WESTERN)),
-    "cp1250": CENTRAL,
-    "cp1254": TURKISH,
-    "cp1251": CYRILLIC,
-    "koi8-r": CYRILLIC[:1],
-    "koi8-u": CYRILLIC[1:2],
-    "cp1253": GREEK,
-    "cp1255": HEBREW,
-    "cp1256": ARABIC,
-    "iso8859-6": ARABIC,
-    "iso8859-2": CENTRAL,
-    "iso8859-5": CYRILLIC,
-    "cp866": CYRILLIC[:1],
-    **dict.fromkeys(("mac-roman", "cp850"), WESTERN),
+_WESTERN = "éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž"
+ALPHABETS = {
+    "cp1252 mac-roman cp850": f"{_WESTERN} {_WESTERN.replace(' ', '')}",
+    "cp1250 iso8859-2": "ąćęłńóśźż áčďéěíňóřšťúůýž áäčďéíĺľňóôŕšťúýž áéíóöőúüű čćđšž ăâîşţșț čšž äöüß",
+    "cp1254": "çğıi\u0307öşüâî",  # noqa: RUF001
+    "cp1251 koi8-r koi8-u iso8859-5 cp866": """
+        оеаинтсрвлкмдпугяызбйьчхжцшющэфъё оаніирвтесклудмпзяьбгйчхцїжєюшщґф аиоентрсвлкдпмзгяъубчцйжщхюшьф
+        аиоенрсуткјвдмплгзбчшљћжђцњхџф
+    """,
+    "cp1253": "ατοιενρσκηπςυμλίόάγέδήωχθύώβφξζψϊϋΐΰ",
+    "cp1255": "יוהלרבתמאשנעםדקחפסכגטצןזךףץ",
+    "cp1256 iso8859-6": "اليمونرتبةعدسفهكقأحجشطصىخإذضظغثءؤئآـ",
+    "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
+    "cp874": "านรอกเงมยลวดทตะสปขบคแหจพำชไผถใฟโธซณภฐฒศ่้ิีัุู็์ืึๆ",
 }
-"""The letters beyond ASCII of the languages that are written in an encoding of one byte, the commonest first."""
-RARE = ("iso8859-6", "iso8859-5", "cp866", "mac-roman", "cp850")
+"""Letters beyond ASCII of languages that are written in encodings of one byte, in both the commonest first."""
 ASIAN = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr"]
 """Encodings of two bytes a letter, among which charset-normalizer chooses."""
+RARE = 0.9
+"""Weight of an encoding behind the commonest one of its letters."""
 FITS = 0.75
 """How natural a text is at least in an encoding of one byte."""
 MARKS_OF_TEXT = "“”„‘’‚‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
@@ -58,8 +43,6 @@ SIGNS = re.compile(
 )
 """Signs, alone or where they stand beside letters."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
-_STRANGE = re.compile(r"[^\x00-\x7f]{2,}$|.*[^\x00-\x7f]{4}")
-"""A word that has no plain letter, or too few, in a language that is written with Latin ones."""
 _NOT_WESTERN = re.compile("õ(?=[rlz])|œ[wkmr]")
 """Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250."""
 
@@ -69,7 +52,11 @@ def guess(sample: bytes) -> str:
 
     `sample` has lines with letters beyond ASCII; the last one may be cut.
     """
-    scores = {name: _score(sample, name) for name in ALPHABETS}
+    scores = {
+        name: _score(sample, name, alphabets.split()) * (1 if names.startswith(name) else RARE)
+        for names, alphabets in ALPHABETS.items()
+        for name in names.split()
+    }
     best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
     if scores[best] < FITS:
         from charset_normalizer import from_bytes
@@ -79,11 +66,11 @@ def guess(sample: bytes) -> str:
     return best
 
 
-def _score(sample: bytes, encoding: str) -> float:
+def _score(sample: bytes, encoding: str, alphabets: list[str]) -> float:
     """Score how natural the words with letters beyond ASCII are in an encoding, in the language that fits best."""
     words = [word for word in _WORDS.findall(sample.decode(encoding, "replace")) if not word.isascii()]
-    scores = (sum(_judge(word, letters) for word in words) for letters in ALPHABETS[encoding])
-    return max(scores) / len(words) * (0.9 if encoding in RARE else 1) if words else 1.0
+    scores = (sum(_judge(word, letters) for word in words) for letters in alphabets)
+    return max(scores) / len(words) if words else 1.0
 
 
 @lru_cache(maxsize=1 << 14)
@@ -94,18 +81,19 @@ def _judge(word: str, letters: str) -> float:
     added = [letter for letter in word.lower() if not letter.isascii()]
     has_case = word in (word.lower(), word.upper(), word[0] + word[1:].lower())
     is_latin = letters[0] < "\u0250"
-    is_strange = _STRANGE.match(word) or _NOT_WESTERN.search(word.lower()) if is_latin else len(added) < len(word)
+    is_strange = _NOT_WESTERN.search(word.lower()) if is_latin else len(added) < len(word)
     if is_strange or not has_case or not {*letters}.issuperset(added):
         return 0.0
-    share = 1 if is_latin else sum(letter in letters[:COMMON] for letter in added) / len(added)
-    is_doubtful = len(word) == 1 or word.isupper() or len(letters) > 40  # of many languages at once
-    return (0.6 + 0.4 * share) * (0.8 if is_doubtful else 0.95 if "þ" in letters else 1.0)  # Turkish before Icelandic
+    if is_latin:  # of many languages at once; Turkish before Icelandic
+        return 0.8 if len(letters) > 40 else 0.95 if "þ" in letters else 1.0
+    share = sum(letter in letters[:COMMON] for letter in added) / len(added)
+    return (0.6 + 0.4 * share) * (0.8 if word.isupper() else 1)
 
 
 CHUNK = 1 << 20
 SAMPLE = 1 << 16
 """Bytes that are looked at where a guess is needed."""
-PART = 1 << 12
+PART = 1 << 9
 """Bytes that are looked at before the first that is not UTF-8."""
 MARKS = (
     *dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32").items(),
@@ -199,30 +187,24 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
 def _is_damaged_utf8(sample: bytes) -> bool:
     """Tell whether most letters beyond ASCII are UTF-8 all the same."""
     text = sample.decode("utf-8", errors="replace")
-    broken = text.count("\ufffd")
-    return sum(not letter.isascii() for letter in text) - broken >= 2 * broken
+    return sum(not letter.isascii() for letter in text) >= 3 * text.count("\ufffd")
 
 
 def _unmarked_utf16(start: bytes) -> str | None:
     """Find UTF-16 without a mark: every other byte of Latin text is zero."""
     even, odd = start[::2].count(0), start[1::2].count(0)
-    if max(even, odd) < 0.4 * len(start) / 2 or min(even, odd) > 0.02 * len(start):
-        return None
-    return "utf-16-le" if odd > even else "utf-16-be"
+    is_wide = max(even, odd) > 0.2 * len(start) and min(even, odd) <= 0.02 * len(start)
+    return ("utf-16-le" if odd > even else "utf-16-be") if is_wide else None
 
 
 def _undecodable_lines(path: Path) -> bytes:
     """Return lines with letters beyond ASCII, from right before the first that is not UTF-8; none where all are."""
-    decoder, before = codecs.getincrementaldecoder("utf-8")(), b""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         for piece in chain(iter(partial(file.read, CHUNK), b""), [b""]):
             try:
                 decoder.decode(piece, final=not piece)
             except UnicodeDecodeError as error:
-                text = before + piece
-                place = len(text) - len(error.object) + error.start
-                begin = text[max(0, place - PART) : place].split(b"\n")[-2:]
-                lines = (b"\n".join(begin) + text[place:] + file.read(4 * SAMPLE)).splitlines()
+                lines = (error.object[max(0, error.start - PART) :] + file.read(4 * SAMPLE)).splitlines()
                 return b"\n".join(line for line in lines if not line.isascii())[:SAMPLE]
-            before = piece
     return b""

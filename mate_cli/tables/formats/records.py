@@ -23,7 +23,8 @@ CUT = 10
 LINES = (".jsonl", ".ndjson")
 """Files that have a row a line."""
 _LIST = re.compile(r"[\s\ufeff]*\[\s*[\[{]")
-_SKIPPED = {"": re.compile(r"[\s\ufeff]*"), ",": re.compile(r"[\s\ufeff,]*")}
+_SIGN = re.compile(r"[^\s\ufeff]")
+YEARS = range(1000, 3000)
 
 
 def _make_decoder(notes: list[str]) -> json.JSONDecoder:
@@ -33,8 +34,7 @@ def _make_decoder(notes: list[str]) -> json.JSONDecoder:
     """
 
     def say(note: str) -> None:
-        if note not in notes:
-            notes.append(note)
+        notes.extend({note} - {*notes})
 
     def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
@@ -75,7 +75,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     if not start or not isinstance(start[0], list):
         names: list[str] = []
         return Grid(_objects(rows, names, path), names, notes=text.notes)
-    is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in start[0])
+    is_row = options.header is None and any(_is_number(value) and value not in YEARS for value in start[0])
     text.notes.extend(["The first list has numbers: it was read as a row, not as the header."] if is_row else [])
     return Grid(_lists(rows, path), [] if is_row else None, notes=text.notes)
 
@@ -87,17 +87,24 @@ class _Values:
         self._file, self._path, self._limits, self._decoder = file, text.path, limits, _make_decoder(text.notes)
         self._part, self._place, self._line = "", 0, 1
 
-    def skip(self, signs: str = "", count: int = 0) -> str:
-        """Go on behind so many characters, and spaces and signs; return the next one, "" at the end of the file."""
-        self._place += count
-        while True:
-            match = _SKIPPED[signs].match(self._part, self._place)
-            self._place = match.end() if match else self._place
-            if self._place < len(self._part) or not self._read(PIECE):
-                return self._part[self._place : self._place + 1]
+    def peek(self) -> str:
+        """Go on to the next sign that is no space and return it; "" at the end of the file."""
+        while (match := _SIGN.search(self._part, self._place)) is None:
+            self._place = len(self._part)
+            if not self._read(PIECE):
+                return ""
+        self._place = match.start()
+        return match[0]
+
+    def accept(self, sign: str) -> bool:
+        """Go on behind a sign, if it comes next."""
+        is_next = self.peek() == sign
+        self._place += is_next
+        return is_next
 
     def take(self) -> Any:  # noqa: ANN401
-        """Return the value that begins here."""
+        """Return the value that comes next."""
+        self.peek()
         while True:
             try:
                 value, self._place = self._decoder.raw_decode(self._part, self._place)
@@ -126,21 +133,15 @@ def _read_values(text: Text, limits: Limits, in_lists: bool) -> Iterator[Any]:
     """Yield values that stand one after another, perhaps with commas between them, or the entries of such lists."""
     with text.open() as file:
         values = _Values(file, text, limits)
-        while sign := values.skip(","):
-            if in_lists and sign != "[":
+        while values.peek():
+            if in_lists and not values.accept("["):
                 raise values.fault("Extra data")
-            values.skip(count=int(in_lists))
             yield values.take()
-            while in_lists and (sign := values.skip()) == ",":
-                values.skip(count=1)
+            while in_lists and values.accept(","):
                 yield values.take()
-            if in_lists and sign != "]":
+            if in_lists and not values.accept("]"):
                 raise values.fault("Expecting ',' or ']'")
-            values.skip(count=int(in_lists))
-
-
-def _is_year(value: float) -> bool:
-    return isinstance(value, int) and 1000 <= value < 3000
+            values.accept(",")
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
@@ -190,11 +191,6 @@ def find_table(content: object, path: Path, notes: list[str]) -> tuple[list[Any]
     raise DataError("it has no table", where=str(path), remedy=SHAPES)
 
 
-def is_json_number(value: object) -> bool:
-    """Tell whether a value is a number of JSON."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:
     """Yield the tables in a content, with the keys that lead to each."""
     if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
@@ -225,9 +221,9 @@ def _of_rows(content: dict[str, Any]) -> Shape | None:
         if labels == ["index"] and _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
         return names, [[row.get(name) for name in names] for row in rows], ""
-    if not isinstance(labels, list) or len(labels) != len(rows) or _counts(labels):
-        return names, rows, ""
-    return ["", *names], [[label, *row] for label, row in zip(labels, rows, strict=True)], ""
+    if isinstance(labels, list) and len(labels) == len(rows):
+        names, rows = _name_rows(labels, names, rows)
+    return names, rows, ""
 
 
 def _of_columns(content: dict[str, Any]) -> Shape | None:
@@ -249,29 +245,34 @@ def _of_keyed(content: dict[str, Any]) -> Shape | None:
         return None
     outer, inner = list(content), list(dict.fromkeys(key for entry in objects for key in entry))
     are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
+    as_columns = all(_are_alike(entry.values()) for entry in objects)
+    as_rows = all(_are_alike(entry.get(key) for entry in objects) for key in inner)
     is_flat = not any(isinstance(value, (dict, list)) for entry in objects for value in entry.values())
     is_filled = sum(map(len, objects)) >= (2 / 3 if is_flat else 1) * len(inner) * len(objects)
-    as_columns = all(_are_alike(entry.values()) for entry in objects)
     if not is_filled or (len(objects) == 1 and not (is_flat and (are_whole[1] or as_columns))):
         return None
-    if are_whole[0] != are_whole[1]:
-        outer_is_rows = are_whole[0]
-    else:
-        as_rows = all(_are_alike(entry.get(key) for entry in objects) for key in inner)
-        outer_is_rows = as_rows if as_rows != as_columns else len(outer) > len(inner)
-    note = "The outer keys were read as {}, the inner ones as {}."
-    note = note.format("rows", "columns") if outer_is_rows else note.format("columns", "rows")
-    if not outer_is_rows:
+    signs = (are_whole[0] - are_whole[1], as_rows - as_columns, len(outer) - len(inner))
+    names = ("rows", "columns") if next(filter(None, signs), 0) > 0 else ("columns", "rows")
+    if names[0] == "columns":
         outer, inner = inner, outer
         objects = [{name: content[name].get(row) for name in inner} for row in outer]
     cells = [[entry.get(name) for name in inner] for entry in objects]
-    if _counts(outer):
-        return inner, cells, note
-    return ["", *inner], [[row, *line] for row, line in zip(outer, cells, strict=True)], note
+    return *_name_rows(outer, inner, cells), "The outer keys were read as {}, the inner ones as {}.".format(*names)
+
+
+def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Put labels before rows, unless they only count from 0."""
+    if _counts(labels):
+        return header, rows
+    return ["", *header], [[label, *row] for label, row in zip(labels, rows, strict=True)]
 
 
 def _are_alike(values: Iterable[Any]) -> bool:
-    return len({"number" if is_json_number(value) else type(value) for value in values if value is not None}) < 2
+    return len({"number" if _is_number(value) else type(value) for value in values if value is not None}) < 2
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _counts(labels: Sequence[Any]) -> bool:
