@@ -10,8 +10,10 @@ from functools import lru_cache
 
 from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.values.cell_number import (
+    CODE,
     COMMA,
     COMMA_OR_GROUP,
+    DOUBTS,
     FRACTION,
     LIST,
     LONE_FRACTION,
@@ -20,7 +22,7 @@ from mate_cli.tables.values.cell_number import (
     PLAIN,
     POINT,
     POINT_OR_GROUP,
-    TEXT,
+    YEAR,
     is_currency,
     parse_amount,
     simplify,
@@ -40,13 +42,10 @@ MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGITS = str.maketrans("23456789", "11111111")
 _DIGIT = re.compile(r"\d")
-_YEAR = r"(?:1[5-9]|20)\d\d"
-DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
-"""A year in parentheses, or from which on something is."""
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
 _DATE_OR_YEAR = re.compile(
-    rf"(?=[(\d])(?:(?P<year>{_YEAR}|2100)|(?P<year_in_parentheses>\({_YEAR}\))|(?P<year_from>{_YEAR}\s?{_DASH})"
+    rf"(?=[(\d])(?:(?P<year>{YEAR}|2100)|(?P<year_in_parentheses>\({YEAR}\))|(?P<year_from>{YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
     r"|(?P<date>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
     r"|(?P<like_date>(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}|[2-6]\d{4}))"
@@ -106,11 +105,10 @@ class ColumnEvidence:
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
         for form, count in self._forms.items():
-            traits, doubtful_unit = _classify(form)
+            traits, units = _classify(form)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))
-            if doubtful_unit is not None:
-                self.units[doubtful_unit] += count
+            self.units.update(dict.fromkeys(units, count))
             if form.isdigit():
                 self.widths[len(form), form[:1] == b"0"] += count
         self._forms.clear()
@@ -122,7 +120,7 @@ class ColumnEvidence:
         counts = self.counts
         fractions = counts[FRACTION] + counts[LONE_FRACTION] * (counts[FRACTION] > 0)
         numbers = self.stored + fractions + sum(counts[kind] for kind in (*MARKED, PLAIN))
-        return numbers - (0 if self.unit else self.units.total()) - (0 if counts["unit"] else counts["code"])
+        return numbers - (0 if self.unit else self.units.total()) - (0 if counts["unit"] else counts[CODE])
 
     @property
     def is_dense(self) -> bool:
@@ -157,7 +155,7 @@ class ColumnEvidence:
         if point and comma:
             return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
         if point:
-            return "." if 2 * point > point_groups else None
+            return "." if 2 * point > point_groups or counts["small"] > slips else None
         if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
             are_short = counts["short"] + counts["zero"] == counts[PLAIN]
             return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
@@ -176,23 +174,24 @@ class ColumnEvidence:
 
 
 @lru_cache(maxsize=1 << 14)
-def _classify(form: bytes) -> tuple[tuple[str, ...], str | None]:
+def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the kind and other traits of a cell, all of whose digits but 0 are written as 1, and its doubtful unit."""
     text = simplify(form.decode("utf-8", "surrogatepass")).translate(_DIGITS)
-    amount = None if TEXT.match(text) or NUMERIC_DATE.fullmatch(text) else parse_amount(text)
+    amount = None if NUMERIC_DATE.fullmatch(text) else parse_amount(text)
     if amount is None or amount.kind == LIST:
-        return (LIST,) if amount else (), None
+        return (LIST,) if amount else (), frozenset()
     traits = {
-        "code": amount.is_code,
-        "unit": amount.unit != "" and not amount.is_code,
+        amount.kind: True,
+        CODE: CODE in amount.doubts,
+        "unit": amount.unit != "" and CODE not in amount.doubts,
         "parentheses": amount.parentheses,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
         "zero": amount.digits == "0",
         "single": amount.kind == COMMA and "." not in amount.digits,
-        "small": amount.kind == COMMA and amount.digits[0] == "0",
+        "small": amount.kind in (POINT, COMMA) and amount.digits[0] == "0",
     }
-    return (amount.kind, *(trait for trait, holds in traits.items() if holds)), amount.doubtful_unit
+    return tuple(trait for trait, holds in traits.items() if holds), amount.doubts - DOUBTS
 
 
 def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:

@@ -46,12 +46,10 @@ _MAGNITUDES = {
 MAGNITUDES = {word: power for power, words in _MAGNITUDES.items() for word in words.split()}
 """Power of ten by word, in lower case."""
 
-_ORDINALS = "st nd rd th er re e ème º ª"
-UNIT_NAMES = {
-    **dict.fromkeys(("percent", "per cent", "pct", "pct.", "Prozent", "procent"), "%"),
-    **dict.fromkeys(_ORDINALS.split(), ""),
-}
-"""Other names of units; those of ordinals are none."""
+ORDINALS = ("st", "nd", "rd", "th", "er", "re", "e", "ème", "º", "ª")
+"""Letters behind the number of a place, which can be put in order but not added."""
+UNIT_NAMES = dict.fromkeys(("percent", "per cent", "pct", "pct.", "Prozent", "procent"), "%")
+"""Other names of units."""
 _UNITS = """
 % ‰ pp bp bps pts pt km m cm mm µm nm mi ft in yd nmi km² m² cm² mm² km2 m2 m³ cm³ m3 cc ha ac acre acres sqm kg g mg t
 lb lbs oz l L ml cl hl gal bbl s sec secs ms min mins h hr hrs hour hours day days week weeks month months year years yr
