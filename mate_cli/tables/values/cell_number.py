@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mate_cli.tables.values.number_words import (
-    CODES_OF_SIGNS,
     CURRENCIES,
     CURRENCY_SIGNS,
     CURRENCY_WORDS,
@@ -28,6 +27,7 @@ from mate_cli.tables.values.number_words import (
     ORDINALS,
     PREFIXED_MAGNITUDES,
     SHORT_MAGNITUDES,
+    SIGNED_CODES,
     UNIT_NAMES,
 )
 
@@ -206,7 +206,7 @@ def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
             rest.append(word)
     unit, currency = _name_unit(" ".join(rest)), max(money, key=len, default="")
     is_money = sorted(before) == sorted(money.intersection(before)) and all(
-        currency in CODES_OF_SIGNS.get(sign, "").split() for sign in money - {currency}
+        f"{sign}{currency.upper()}" in SIGNED_CODES for sign in money - {currency}
     )
     if unit is None or not is_money or (rest and money and not unit.startswith(("/", "per "))):
         return None
@@ -263,13 +263,11 @@ _DATES = (
     re.compile(r"(?P<sign>[+-]?) ?(?P<min>\d{1,5}):(?P<s>[0-5]\d\.\d+)"),
     re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}})(?:{'|'.join(ORDINALS)})\W*(?:\([a-z]\))?"),
     NUMERIC_DATE,
-    re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./-])(?P<m>\d{{1,2}})(?:(?P=mark)(?P<d>\d{{1,2}}))?{_TIME}"),
+    re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./年-])(?P<m>\d\d?)(?:(?:(?P=mark)|月)(?P<d>\d\d?))?[月日]?{_TIME}"),
     re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
-    re.compile(rf"{_NAME} {_DAY} ?, ?(?P<y>\d{{4}}){_TIME}"),
-    re.compile(rf"{_NAME},?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_NAME}(?: {_DAY} ?, ?|,?(?: de)?[ -])(?P<y>\d{{4}}){_TIME}"),
     re.compile(rf"(?P<y>\d{{4}})[ -]{_NAME}[ -]{_DAY}{_TIME}"),
     re.compile(r"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?:(?P<h>\d\d)(?P<min>\d\d)(?P<s>\d\d)?)?"),
-    re.compile(rf"(?P<y>\d{{4}})年(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})日)?{_TIME}"),
 )
 _CENTURY_BREAK = 69
 """Two-digit years from here on are of the twentieth century, as in POSIX."""

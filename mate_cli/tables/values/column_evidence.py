@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.values.cell_number import (
@@ -52,8 +53,8 @@ _DATE_OR_YEAR = re.compile(
 )
 """Cells of which the digits tell more: years, dates such as 20240131, and what is a month, a moment of a computer or a
 day of spreadsheets below a name that says so."""
-_DATE_FORM = re.compile(rf"\(?\d{{4}}(?:\)|\s?{_DASH})?|\d{{5,14}}|\d\d?{_MARK}\d\d?{_MARK}\d\d.*")
-"""Forms of such cells."""
+_DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*")
+"""Forms that such cells may have."""
 
 
 @dataclass
@@ -75,8 +76,7 @@ class ColumnEvidence:
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
     stored: int = 0
     cells: int = 0
-    _forms: dict[bytes, int] = field(default_factory=dict, repr=False)
-    _date_forms: set[bytes] = field(default_factory=set, repr=False)
+    _forms: dict[bytes, list[Any]] = field(default_factory=dict, repr=False)
 
     def add(self, text: str) -> None:
         """Count one cell."""
@@ -84,35 +84,29 @@ class ColumnEvidence:
             self.stored += 1
         elif len(text) <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
-            if form not in self._forms:
-                self._start_form(form, text)
-            self._forms[form] += 1
-            if form in self._date_forms and (digits := _DATE_OR_YEAR.fullmatch(text)):
+            cells = self._forms.get(form)
+            if cells is None:
+                if len(self._forms) >= MAX_FORMS:
+                    self.sum_up()
+                cells = self._forms[form] = [0, text, _DATE_FORM.fullmatch(form)]
+            cells[0] += 1
+            if cells[2] and (digits := _DATE_OR_YEAR.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
         elif len(text) > MAX_MISSING or (text and simplify(text).casefold() not in MISSING):
             self.cells += 1
 
-    def _start_form(self, form: bytes, text: str) -> None:
-        """Begin to count the cells that differ in digits alone; of texts there may be any number of forms."""
-        if len(self._forms) >= MAX_FORMS:
-            self.sum_up()
-        self._forms[form] = 0
-        if _DATE_FORM.fullmatch(text):
-            self._date_forms.add(form)
-        for kind in _classify(form)[0][:1]:
-            self.examples.setdefault(kind, text)
-
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
-        for form, count in self._forms.items():
+        for form, (count, text, _) in self._forms.items():
             traits, units = _classify(form)
+            for trait in traits[:1]:
+                self.examples.setdefault(trait, text)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))
             self.units.update(dict.fromkeys(units, count))
             if form.isdigit():
                 self.widths[len(form), form[:1] == b"0"] += count
         self._forms.clear()
-        self._date_forms.clear()
 
     @property
     def numbers(self) -> int:
