@@ -200,9 +200,7 @@ def test_a_number_is_read(text, number):
     |€ 5 kg|$5 €|12 Angry Men and a Dog|1990s|2009-|1.3.|+4930123456|+46 701 234 567|5 mars|12 gennaio|5 de mayo
     |5 Mon|2019年|5月|Euro 1996|3K|4.5B|2019E|1,234.50 CR|200,00 S|3 mil|20 or younger|75 plus|12 Main St|5.1/10
     |50000 / -|5.2 ± 0.3|1.2(3)|1.234,5.6|1,23,45|00:05:00|1 2|٪|4 x 100 m|page 5|$5 USD CAD
-    |1st|2nd|3rd|2e|1er|5ème|3º""".replace("\n", "").split(
-        "|"
-    ),
+    |1st|2nd|3rd|2e|1er|5ème|3º""".replace("\n", "").split("|"),
 )
 def test_no_number_is_read(text):
     assert numbers(text.strip()) == [None]
