@@ -16,7 +16,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.metrics.pruning import Pruning
 from mate_cli.metrics.specs import Metric
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
-from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, Example
+from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
@@ -31,7 +31,7 @@ class HasExampleId(Protocol):
         """The example."""
 
 
-ExampleT = TypeVar("ExampleT", bound=Example)
+ExampleT = TypeVar("ExampleT", bound=TableExample)
 Prediction = TypeVar("Prediction", bound=HasExampleId)
 Share = TypeVar("Share")
 Training = Callable[[], Sequence[ExampleT]]
@@ -273,7 +273,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
 
-def missing_answer(example: Example) -> str:
+def missing_answer(example: TableExample) -> str:
     """Say why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER

@@ -22,7 +22,7 @@ from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask, add_up
 from mate_cli.metrics.pruning import pruning_scores
-from mate_cli.tables.example import Example
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 COUNTS, LOSSES = "attention", "losses"
@@ -50,7 +50,7 @@ class LitTask(pl.LightningModule):
         optimizer: Any,  # noqa: ANN401 - a recipe
         scheduler: Any,  # noqa: ANN401 - a recipe
         total_steps: int,
-        development: Mapping[str, Example],
+        development: Mapping[str, TableExample],
         pretrained: Collection[str] = (),
     ) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from mate_cli.metrics.specs import Metric
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext, initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.layers.encoder import find_activation
-from mate_cli.tables.example import Example
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
@@ -66,7 +66,7 @@ class MaskedPieces:
     nats: float
 
 
-class MaskedLM(TableTask[Example, MaskedPieces]):
+class MaskedLM(TableTask[TableExample, MaskedPieces]):
     """Cross entropy of the masked pieces, those whose label is not 0; only they meet the vocabulary.
 
     Source: google-research/tapas, `models/tapas_pretraining_model.py`, without its loss of the next sentence, which
@@ -80,7 +80,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         words = self.encoder.embeddings.word_embeddings.num_embeddings
         self.add_heads(lambda model: MaskedLMHead(model.size.hidden_size, words, model.activation))
 
-    def training_examples(self, examples: Sequence[Example]) -> list[Example]:
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Return all: what is learnt needs no answer."""
         return list(examples)
 
@@ -115,7 +115,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
         return {"logits": output.spread_out(logits, length, 0.0)}
 
-    def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
+    def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the share of masked pieces that were told, and the perplexity of all masked pieces."""
         return masked_scores(
             masked=sum(prediction.masked for prediction in predictions),
@@ -123,11 +123,11 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
             nats=sum(prediction.nats for prediction in predictions),
         )
 
-    def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return answers in words, by example."""
         return {pieces.example_id: f"{pieces.right} of {pieces.masked} masked pieces" for pieces in predictions}
 
-    def is_correct(self, prediction: MaskedPieces, example: Example) -> bool:
+    def is_correct(self, prediction: MaskedPieces, example: TableExample) -> bool:
         """Tell whether all masked pieces were told."""
         return prediction.right == prediction.masked
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs import MetricSpec, MetricTable
 from mate_cli.metrics.subsets import average_by_group, group_by_source
-from mate_cli.tables.example import Example
+from mate_cli.tables.example import TableExample
 
 ANSWERS = MetricTable("Question answering", layout="splits")
 READING = MetricTable("Reading in the right cell", layout="splits")
@@ -76,7 +76,7 @@ def score_predictions(
     return average_by_group(EM.name, exact, references, groups) | average_by_group(F1.name, overlap, references, groups)
 
 
-def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
+def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
     """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     return score_predictions(answers, references, group_by_source(examples))

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal, TypeVar
 import mate_cli.metrics
 from mate_cli.errors import ConfigError
 from mate_cli.files.papers import find_packages
-from mate_cli.tables.example import Example
+from mate_cli.tables.example import TableExample
 
 Direction = Literal[1, 0, -1]
 """1 where more is better, -1 where less is, 0 where nobody can say."""
@@ -119,7 +119,7 @@ class Metric(ABC):
             ADDED.setdefault(spec.name, spec)
 
     @abstractmethod
-    def compute(self, answers: Mapping[str, str], examples: Mapping[str, Example]) -> float:
+    def compute(self, answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> float:
         """Return the score of a split.
 
         Args:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.metrics.specs import SubsetSpec
-from mate_cli.tables.example import Example, TableExample
+from mate_cli.tables.example import TableExample
 
 LIMITS = (128, 256, 512, 1024)
 """Most words of a part; the last part has more."""
@@ -76,7 +76,7 @@ def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]
     return dict(sorted(groups.items()))
 
 
-def group_by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
+def group_by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
     """Return names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
     return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}

@@ -18,8 +18,8 @@ from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.specs import SubsetSpec
 from mate_cli.metrics.subsets import average_by_group, average_by_part, group_by_subset
 from mate_cli.metrics.wtq_official import is_right
-from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form, official_items
-from mate_cli.tables.example import LABELS, VERDICTS, ChoiceExample, SystemAnswer, TableExample
+from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form
+from mate_cli.tables.example import LABELS, VERDICTS, SystemAnswer, TableExample
 
 Kind = TypeVar("Kind", bound=TableExample)
 
@@ -100,7 +100,7 @@ class TableAnswers(AnswerMetric[TableExample]):
 
     def _is_official(self, example: TableExample) -> bool:
         assert example.answer is not None
-        items = official_items(self._denotation(example))
+        items = sorted(map(str, self._denotation(example)))
         return is_right(items, example.answer.texts, example.answer.canonical)
 
 
@@ -125,27 +125,27 @@ class Statements(AnswerMetric[TableExample]):
         return super().text(example) if label is None else VERDICTS[label]
 
 
-class Options(AnswerMetric[ChoiceExample]):
+class Options(AnswerMetric[TableExample]):
     """Accuracy of options: their text, their place from 0, or their letter."""
 
-    def score(self, examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
+    def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracy of all questions and of subsets."""
         questions = {name: example for name, example in examples.items() if name in self.answers}
         right = {n: self._place(example) == example.answer.label for n, example in questions.items() if example.answer}
         return average_by_part(right, examples, "accuracy")
 
-    def _place(self, example: ChoiceExample) -> int | None:
+    def _place(self, example: TableExample) -> int | None:
         options = [option.strip().casefold() for option in example.options]
         names = [options, list(map(str, range(len(options)))), list(ascii_lowercase[: len(options)])]
         whole = " ".join(self.answers[example.example_id].texts).strip().casefold()
         known = ((some, text) for some in names for text in (whole, whole.strip("(). ")))
         return next((some.index(text) for some, text in known if text in some), None)
 
-    def is_readable(self, example: ChoiceExample) -> bool:
+    def is_readable(self, example: TableExample) -> bool:
         """Tell whether it is an option."""
         return self._place(example) is not None
 
-    def text(self, example: ChoiceExample) -> str:
+    def text(self, example: TableExample) -> str:
         """Return the text of the option."""
         place = self._place(example)
         return super().text(example) if place is None else example.options[place]

@@ -20,7 +20,7 @@ from mate_cli.metrics.accuracy import ACCURACIES
 from mate_cli.metrics.denotation_accuracy import SelectedCells
 from mate_cli.metrics.specs import MetricSpec
 from mate_cli.metrics.subsets import average_by_part
-from mate_cli.tables.denotation import denotation_of, official_items
+from mate_cli.tables.denotation import denotation_of
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date
 
@@ -135,7 +135,7 @@ def is_right_for(selected: SelectedCells, example: TableExample) -> bool:
     """Tell whether what a selection gives is the example's answer by this evaluation."""
     if example.answer is None:
         return False
-    items = official_items(denotation_of(selected.aggregation, selected.cells, example.table))
+    items = sorted(map(str, denotation_of(selected.aggregation, selected.cells, example.table)))
     return is_right(items, example.answer.texts, example.answer.canonical)
 
 

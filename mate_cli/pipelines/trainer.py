@@ -53,7 +53,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.callbacks import Checkpoints, FollowTraining, Reproducible
 from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
 from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
-from mate_cli.tables.example import Example
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.serializers.serializer import Serializer
 
 OPTIONS = "trainer.options"
@@ -272,7 +272,7 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
         raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=remedy)
 
 
-def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, Example]) -> None:
+def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, TableExample]) -> None:
     """Refuse callbacks that watch a figure which validations of this task on these examples do not have.
 
     Raises:

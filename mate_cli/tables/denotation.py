@@ -55,11 +55,6 @@ def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
     return tuple(sorted(forms))
 
 
-def official_items(denotation: Iterable[str | float]) -> list[str]:
-    """Write a denotation as the items of a prediction file for the evaluation of WikiTableQuestions, sorted."""
-    return sorted(map(str, denotation))
-
-
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:
     """Write an answer for people: the cells as they stand in the table, or the computed number, rounded as needed."""
     if aggregation != "none":
@@ -141,15 +136,11 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
         number = formats[column].read_number(table.rows[row][column].text)
         numbers[row, column] = None if number is None else Decimal(repr(number))
     known = [cell for cell, number in numbers.items() if number is not None]
-    marks = {cell: table.rows[cell[0]][cell[1]].text for cell in numbers.keys() - {*known}}
+    marks = [table.rows[row][column].text for (row, column), number in numbers.items() if number is None]
     notes = []
-    if (
-        marks
-        and len(marks) <= len(known)
-        and all(simplify(text).casefold() in {*MISSING, ""} for text in marks.values())
-    ):
+    if 0 < len(marks) <= len(known) and {simplify(text).casefold() for text in marks} <= {*MISSING, ""}:
         numbers = {cell: numbers[cell] for cell in known}
-        shown = list_names(dict.fromkeys(repr(text) for text in marks.values()))
+        shown = list_names(map(repr, dict.fromkeys(marks)))
         notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {shown}.")
     for total in [cell for cell in known if _names_total(table, cell[0])]:
         others = [number for (row, column), number in numbers.items() if column == total[1] and row != total[0]]

@@ -92,45 +92,12 @@ NOT_GIVEN, UNUSABLE = "not given", "unusable: "
 """What is known of an answer that teaches nothing: it is missing, or of no use, and why stands behind."""
 
 
-class Example:
-    """One question, whatever it is about; each kind of example is a dataclass with these fields and its own.
-
-    A kind overrides `outcome` and `sizes`, by which datasets are checked and described.
-
-    Args:
-        example_id: its name in the dataset.
-        question: as it is asked.
-        answer: None when it is not known.
-    """
-
-    __slots__ = ()
-
-    example_id: str
-    question: str
-    answer: Answer | None
-
-    @property
-    def outcome(self) -> str:
-        """Kind of label that the answer gives in a word or two, `NOT_GIVEN`, or `UNUSABLE` and why."""
-        answer = self.answer
-        if answer is None:
-            return NOT_GIVEN
-        if answer.label is not None:
-            return "entailed" if answer.label else "refuted"
-        number = answer.number is not None and not math.isnan(answer.number)
-        known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
-        return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Sizes by what is counted; of its table none."""
-        cells = len(self.answer.coordinates) if self.answer else 0
-        return {"words in a question": len(self.question.split()), **({"cells in an answer": cells} if cells else {})}
-
-
 @dataclass(frozen=True, slots=True)
-class TableExample(Example):
+class TableExample:
     """One question about one table; of one about documents each row is a document, a cell with its title and a link.
+
+    The text that a question with options is about is a table of one cell. A kind of example with more fields overrides
+    `outcome` and `sizes`, by which datasets are checked and described.
 
     Args:
         answer: None when it is not known.
@@ -165,26 +132,27 @@ class TableExample(Example):
     unjudged: tuple[int, ...] = ()
     answers_by_words: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class ChoiceExample(TableExample):
-    """A question with options, of which one is right; the text that it is about is a table of one cell."""
-
     @property
     def outcome(self) -> str:
-        """An option, where the right one is known."""
-        known = super(ChoiceExample, self).outcome  # slots make another class, which `super()` does not know
-        return "option" if self.answer and self.answer.label is not None else known
+        """Kind of label that the answer gives in a word or two, `NOT_GIVEN`, or `UNUSABLE` and why."""
+        answer = self.answer
+        if answer is None:
+            return NOT_GIVEN
+        if answer.label is not None:
+            return "option" if self.options else VERDICTS[answer.label]
+        number = answer.number is not None and not math.isnan(answer.number)
+        known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
+        return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Words of the question, and how many options it has of how many words."""
-        words = sum(len(text.split()) for text in self.options) // max(1, len(self.options))
-        return {
-            "words in a question": len(self.question.split()),
-            "options": len(self.options),
-            "words in an option": words,
-        }
+        """Sizes by what is counted; of its table none, of options how many they are, and of how many words."""
+        sizes = {"words in a question": len(self.question.split())}
+        if self.options:
+            words = sum(len(text.split()) for text in self.options) // len(self.options)
+            return sizes | {"options": len(self.options), "words in an option": words}
+        cells = len(self.answer.coordinates) if self.answer else 0
+        return sizes | ({"cells in an answer": cells} if cells else {})
 
 
 def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:

@@ -11,7 +11,7 @@ import datetime
 import math
 import re
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -66,18 +66,13 @@ _FIELDS = {
     ".": r"\.",
 }
 _DATE_FORMS = {
-    (False, 1): ["F"],
-    (True, 1): ["Ys?"],
-    (False, 2): ["B Y", "B d"],
-    (True, 2): ["d B", "Y-m"],
-    (False, 3): ["B d, Y", "A, B d"],
-    (True, 3): ["d B Y", "m-d-Y", "Y-m-d", "d.m.Y"],
+    False: ["F", "B Y", "(?:A, )?B d(?:, Y)?"],
+    True: ["Ys?", "d B(?: Y)?", "Y-m(?:-d)?", "m-d-Y", "d.m.Y"],
 }
-"""Written dates that begin with a digit, or do not, and have one, two or three words. F is a full month name, B a full
-or short one, A a weekday."""
+"""Written dates that begin with a digit, or do not. F is a full month name, B a full or short one, A a weekday."""
 _DATE_PATTERNS = {
-    place: [re.compile("".join(_FIELDS.get(sign, sign) for sign in form), re.IGNORECASE) for form in forms]
-    for place, forms in _DATE_FORMS.items()
+    is_digit: [re.compile("".join(_FIELDS.get(sign, sign) for sign in form), re.IGNORECASE) for form in forms]
+    for is_digit, forms in _DATE_FORMS.items()
 }
 _MOST_WORDS = 3
 _PLAIN_DIGITS = 30
@@ -88,12 +83,9 @@ _YEAR_WHEN_UNSTATED = 1900
 @lru_cache(maxsize=1 << 17)
 def numeric_values(text: str) -> tuple[Value, ...]:
     """Return all numbers and dates of a text, from left to right, after `normalize_for_match`."""
-    if text.isdecimal() and len(text) < _PLAIN_DIGITS:
-        number = as_float32(float(text))
-        year = int(text) if len(text) == 4 else 0
-        return (number, Date(year)) if year in _YEARS else (number,)
     if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):  # whatever else is in there is a part of it
-        return (as_float32(float(text.replace(",", ""))),)
+        number = as_float32(float(text.replace(",", "")))
+        return (number, Date(int(text))) if len(text) == 4 and text.isdecimal() and number in _YEARS else (number,)
     return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
 
 
@@ -117,8 +109,8 @@ def parse_text(text: str) -> list[NumericSpan]:
     for place, (begin, stop) in enumerate(runs):
         if not text[begin].isdecimal() and text[begin:stop].lower() not in _DATE_WORDS:
             continue
-        for words, (_, end) in enumerate(runs[place : place + _MOST_WORDS], 1):
-            if (date := _parse_date(text[begin:end], words)) is not None:
+        for _, end in runs[place : place + _MOST_WORDS]:
+            if (date := _parse_date(text[begin:end])) is not None:
                 values[begin, end].append(date)
     return [NumericSpan(*span, tuple(values[span])) for span in _longest(values)]
 
@@ -153,12 +145,12 @@ def as_float32(value: float) -> float:
     return array("f", [value])[0]
 
 
-def _parse_date(text: str, words: int) -> Date | None:
+def _parse_date(text: str) -> Date | None:
     """Read a date as `datetime.strptime` would; None where the text is none."""
-    for pattern in _DATE_PATTERNS[text[0].isdecimal(), words]:
+    for pattern in _DATE_PATTERNS[text[0].isdecimal()]:
         if match := pattern.fullmatch(text):
-            fields = {key: _SHORT_MONTHS.get(part[:3].lower()) or int(part) for key, part in match.groupdict().items()}
-            date = Date(**fields)
+            parts = match.groupdict().items()
+            date = Date(**{key: _SHORT_MONTHS.get(part[:3].lower()) or int(part) for key, part in parts if part})
             with suppress(ValueError):
                 year = _YEAR_WHEN_UNSTATED if date.year is None else date.year
                 if datetime.date(year, date.month or 1, date.day or 1).year in _YEARS:
@@ -182,37 +174,32 @@ CONSOLIDATION_FRACTION = 0.7
 SortKey = Callable[[Value], float | tuple[int | None, ...]]
 
 
-def consolidate(cells: Sequence[Sequence[Value]], fraction: float = CONSOLIDATION_FRACTION) -> dict[int, Value]:
+def consolidate(cells: Sequence[Sequence[Value]]) -> dict[int, Value]:
     """Give each cell of a column its first value of the column's commonest type.
 
-    That type must occur in at least this fraction of the cells.
+    That type must occur in at least `CONSOLIDATION_FRACTION` of the cells.
 
     Returns:
         The value by row, without the rows that have none; empty when no type is common enough. Dates win a tie.
     """
-    counts = Counter(kind for values in cells for kind in {type(value) for value in values})
-    most = max(counts.values(), default=0)
-    if not most or most < len(cells) * fraction:
-        return {}
-    kind = Date if counts[Date] == most else float
-    chosen = ((row, next((value for value in values if type(value) is kind), None)) for row, values in enumerate(cells))
-    return {row: value for row, value in chosen if value is not None}
+    columns = (
+        {row: value for row, values in enumerate(cells) for value in reversed(values) if type(value) is kind}
+        for kind in (Date, float)
+    )
+    values = max(columns, key=len)
+    return values if len(values) >= len(cells) * CONSOLIDATION_FRACTION else {}
 
 
 def column_values(texts: Iterable[str]) -> dict[int, Value]:
     """Parse the body cells of one column and consolidate them; the value by row."""
-    texts = list(texts)
-    cells: list[tuple[Value, ...]] = []
-    empty = 0
-    for text in texts:
-        values = numeric_values(text)
-        if type(text) is NumberText:
-            values = (as_float32(text.number), *(value for value in values if type(value) is Date))
-        empty += not values
-        if len(texts) - empty < len(texts) * CONSOLIDATION_FRACTION:
-            return {}  # the others are too few, whatever they are
-        cells.append(values)
-    return consolidate(cells)
+    return consolidate(list(map(_cell_values, texts)))
+
+
+def _cell_values(text: str) -> tuple[Value, ...]:
+    values = numeric_values(text)
+    if type(text) is NumberText:
+        return (as_float32(text.number), *(value for value in values if type(value) is Date))
+    return values
 
 
 def sort_key(values: Iterable[Value]) -> SortKey | None:
@@ -242,14 +229,11 @@ def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
 
 def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[int, int]:
     """Compare every number of the question with every cell of a column; the set of relations (bits) by row."""
-    bits: dict[int, int] = {}
-    kind = type(next(iter(values.values()), None))
+    bits = dict.fromkeys(values, 0)
     for value in question:
-        key = sort_key([*values.values(), value]) if type(value) is kind else None
-        if key is None:
-            continue
-        asked: Any = key(value)
-        for row, other in values.items():
-            held: Any = key(other)
-            bits[row] = bits.get(row, 0) | (EQUAL if asked == held else LESS if asked < held else GREATER)
-    return bits
+        if key := sort_key([*values.values(), value]):
+            asked: Any = key(value)
+            for row, other in values.items():
+                held: Any = key(other)
+                bits[row] |= EQUAL if asked == held else LESS if asked < held else GREATER
+    return {row: bit for row, bit in bits.items() if bit}

@@ -118,9 +118,7 @@ class RowStore:
 
     def add(self, number: int, row: Sequence[str]) -> None:
         """Add a row."""
-        cells: Sequence[str | list[str | float]] = row
-        if NumberText in map(type, row):
-            cells = [[cell, cell.number] if isinstance(cell, NumberText) else cell for cell in row]
+        cells = [[cell, cell.number] if type(cell) is NumberText else cell for cell in row]
         line = json.dumps(cells).encode() + b"\n"
         self._file.write(line)
         self._places.append(self._places[-1] + len(line))
@@ -193,11 +191,12 @@ class TableFile:
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         """Yield the rows, each as wide as the header."""
-        return map(self._row, self.rows)
+        return map(self.row, range(len(self)))
 
     def row(self, place: int) -> tuple[str, ...]:
         """Return the row at a place, from 0."""
-        return self._row(self.rows[place])
+        cells = self.rows[place]
+        return tuple(cells[column] if column < len(cells) else "" for column in self.columns)
 
     def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
         """Return the table, or only its rows and columns at some places (from 0)."""
@@ -206,6 +205,3 @@ class TableFile:
         header, *body = (tuple(Cell(row[column]) for column in chosen) for row in (self.header, *rows))
         formats = tuple(self.formats[column] for column in chosen)
         return Table(self.path.name, header, tuple(body), title=self.title, formats=formats)
-
-    def _row(self, cells: Sequence[str]) -> tuple[str, ...]:
-        return tuple(cells[column] if column < len(cells) else "" for column in self.columns)

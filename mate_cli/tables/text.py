@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.table import Table
 
 EMPTY = "EMPTY"
 """What `format_text` gives for a text without any word."""
@@ -51,9 +51,7 @@ def strip_accents(text: str) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Tell whether `format_text` finds no word in a text (the fast way to ask)."""
-    if text and (text[0].isalnum() or text[-1].isalnum()) and text != "n/a":
-        return text.lower().strip() == "n/a"
+    """Tell whether `format_text` finds no word in a text."""
     return format_text(text) == EMPTY
 
 
@@ -93,22 +91,16 @@ def normalize_for_candidates(text: str) -> str:
     return " ".join(word for word in text.translate(_PUNCTUATION).lower().split() if word not in _ARTICLES)
 
 
-def find_all_substrings(needle: str, haystack: str) -> list[tuple[int, int]]:
-    """Find a needle that stands as whole words in a haystack; (begin, end) of each place."""
-    if needle not in haystack:
-        return []
-    return [match.span(1) for match in _whole_words(needle).finditer(haystack)]
-
-
 @lru_cache(maxsize=1 << 10)
-def _whole_words(needle: str) -> re.Pattern[str]:
+def compile_words(needle: str) -> re.Pattern[str]:
+    """Return the pattern whose first group is a needle that stands as whole words."""
     return re.compile(rf"(?:\b| )({re.escape(needle)})(?: |\b)")
 
 
 def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
     """Return (row, column) of the body cells whose own text holds the answer as whole words, row by row."""
     needle = normalize_for_candidates(answer_text)
-    return [(row, column) for row, column, cell in table.cells() if needle and _holds(cell.text, needle)]
+    return [(row, column) for row, column, cell in table.cells() if _holds(cell.text, needle)]
 
 
 def linking_cells(table: Table, texts: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -126,21 +118,20 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
     Source: the MATE paper, section 4.1 (candidates of the marginal likelihood).
     """
     needle = normalize_for_candidates(answer_text)
-    if not needle:
-        return []
     linked = {link for link, passage in table.passages.items() if _holds(passage, needle)}
-
-    def holds(cell: Cell) -> bool:
-        return _holds(cell.text, needle) or not linked.isdisjoint(cell.links)
-
-    return [(row, column) for row, column, cell in table.cells() if holds(cell)]
+    return [
+        (row, column)
+        for row, column, cell in table.cells()
+        if not linked.isdisjoint(cell.links) or _holds(cell.text, needle)
+    ]
 
 
 def _holds(text: str, needle: str) -> bool:
-    """Tell whether a text holds a needle in normal form as whole words."""
-    if _longest_word(needle) not in text.casefold():
+    """Tell whether a text holds a needle in normal form as whole words; "" is in none."""
+    if not needle or _longest_word(needle) not in text.casefold():
         return False  # most texts lack it, and normal forms take long
-    return bool(find_all_substrings(needle, normalize_for_candidates(text)))
+    words = normalize_for_candidates(text)
+    return needle in words and compile_words(needle).search(words) is not None
 
 
 @lru_cache(maxsize=1 << 10)
@@ -149,11 +140,10 @@ def _longest_word(needle: str) -> str:
     return max(needle.split(), key=len).casefold()
 
 
-_SENTENCE_END = re.compile(r"([.!?])\s+")  # begins with a set of letters, for which `re` looks fast
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def split_sentences(text: str) -> list[str]:
     """Split a passage after ., ! or ? and white space."""
     text = text.strip()
-    parts = _SENTENCE_END.split(text)
-    return [part + end for part, end in zip(parts[::2], [*parts[1::2], ""], strict=True)] if text else []
+    return _SENTENCE_END.split(text) if text else []

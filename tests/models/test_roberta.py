@@ -15,7 +15,7 @@ from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.papers.dt_fixup.options import OptionSerializer
 from mate_cli.pipelines.inference.checkpoint import write_tokenizer
-from mate_cli.tables.example import ChoiceExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -78,7 +78,7 @@ def test_pieces_are_those_of_transformers_whichever_file_is_read(folder, tmp_pat
 def test_states_are_those_of_transformers(folder):
     vocabulary = load_tokenizer(str(folder))
     table = Table("t", (Cell("context"),), ((Cell(TEXTS[0]),),))
-    example = ChoiceExample("q", TEXTS[1], table, options=(TEXTS[3], "Tom", "a cat sleeps"))
+    example = TableExample("q", TEXTS[1], table, options=(TEXTS[3], "Tom", "a cat sleeps"))
     (encoding,) = OptionSerializer(vocabulary).encode([example])
     batch = collate([encoding], reset_positions=True, max_positions=SIZE.max_positions)
     ours = network(folder)
@@ -111,7 +111,7 @@ def test_the_first_piece_learns(folder):
     """Its id is 0, which is padding elsewhere."""
     ours = network(folder)
     (encoding,) = OptionSerializer(load_tokenizer(str(folder))).encode(
-        [ChoiceExample("q", "Tom", Table("t", (Cell("c"),), ((Cell("cats"),),)), options=("a", "b"))]
+        [TableExample("q", "Tom", Table("t", (Cell("c"),), ((Cell("cats"),),)), options=("a", "b"))]
     )
     ours(collate([encoding], reset_positions=True, max_positions=64)).states.square().sum().backward()
     assert ours.embeddings.word_embeddings.weight.grad[0].abs().sum() > 0

@@ -6,7 +6,7 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tables.denotation import answer_texts, denotation_of, normal_form, number_text, official_items
+from mate_cli.tables.denotation import answer_texts, denotation_of, normal_form, number_text
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tables.table import Cell, Table
 
@@ -64,10 +64,6 @@ def test_the_order_does_not_matter(values, random):
     shuffled = list(values)
     random.shuffle(shuffled)
     assert normal_form(values) == normal_form(shuffled)
-
-
-def test_items_for_the_official_evaluation_are_the_unrounded_values():
-    assert official_items(("france", 0.1)) == ["0.1", "france"]
 
 
 def test_answers_for_people():

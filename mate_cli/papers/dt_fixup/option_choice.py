@@ -12,7 +12,7 @@ from mate_cli.metrics.subsets import average_by_part
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
-from mate_cli.tables.example import ChoiceExample
+from mate_cli.tables.example import TableExample
 
 
 class OptionHead(nn.Module):
@@ -32,7 +32,7 @@ class OptionHead(nn.Module):
         return logits_of(self.score(self.dropout(output.states[example, token])), output.batch)
 
 
-class OptionChoice(CandidateTask[ChoiceExample]):
+class OptionChoice(CandidateTask[TableExample]):
     """Scores each option by its first token's state.
 
     Args:
@@ -48,15 +48,15 @@ class OptionChoice(CandidateTask[ChoiceExample]):
         super().__init__(context, metrics=metrics)
         self.add_heads(lambda encoder: OptionHead(encoder.size.hidden_size, dropout))
 
-    def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Return the questions of which the right option is known."""
         return [example for example in examples if example.options and example.answer]
 
-    def evaluation_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Return the questions with options."""
         return [example for example in examples if example.options]
 
-    def score(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the share of questions whose right option is chosen, and of parts of them.
 
         One without a choice is wrong.
@@ -64,11 +64,11 @@ class OptionChoice(CandidateTask[ChoiceExample]):
         right = {choice.example_id: self.is_correct(choice, examples[choice.example_id]) for choice in predictions}
         return average_by_part(right, examples, "accuracy")
 
-    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the text of each chosen option, by example."""
         return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
 
-    def is_correct(self, prediction: Choice, example: ChoiceExample) -> bool:
+    def is_correct(self, prediction: Choice, example: TableExample) -> bool:
         """Tell whether the chosen option is the right one."""
         return example.answer is not None and prediction.place == example.answer.label
 
@@ -76,7 +76,7 @@ class OptionChoice(CandidateTask[ChoiceExample]):
         """Return no cell, but how sure the choice is."""
         return Selection((), (), prediction.probability)
 
-    def baselines(self, examples: Mapping[str, ChoiceExample], training: Training[ChoiceExample]) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Return the accuracy of the place that is right most often in what is learnt from."""
         label = majority_label(training())
         guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]

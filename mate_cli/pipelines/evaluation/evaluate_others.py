@@ -29,7 +29,7 @@ from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.ranks import find_accelerator
 from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord
-from mate_cli.tables.example import Example, SystemAnswer, TableExample
+from mate_cli.tables.example import SystemAnswer, TableExample
 
 
 def evaluate_checkpoint(
@@ -171,7 +171,7 @@ def evaluate_answers(
 
 
 def check_questions(
-    file: Path, answers: Mapping[str, SystemAnswer], title: str, examples: Mapping[str, Mapping[str, Example]]
+    file: Path, answers: Mapping[str, SystemAnswer], title: str, examples: Mapping[str, Mapping[str, TableExample]]
 ) -> None:
     """Refuse a split whose answers nobody knows, and answers to other questions.
 
@@ -189,7 +189,7 @@ def check_questions(
             raise DataError(problem, where=str(file), remedy="Check data, split and the ids")
 
 
-def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, Example]]) -> str:
+def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
     """Say where answers are from, and how many are missing, unreadable, or to questions that are not asked."""
     asked = {key: example for some in examples.values() for key, example in some.items()}
     missing = len(asked.keys() - metric.answers.keys())

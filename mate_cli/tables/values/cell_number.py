@@ -11,11 +11,11 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from mate_cli.tables.values.number_words import (
-    CODES_OF_SIGNS,
     CURRENCIES,
     CURRENCY_SIGNS,
     CURRENCY_WORDS,
@@ -24,8 +24,10 @@ from mate_cli.tables.values.number_words import (
     MAGNITUDES,
     MONTHS,
     NO_UNITS,
+    ORDINALS,
     PREFIXED_MAGNITUDES,
     SHORT_MAGNITUDES,
+    SIGNED_CODES,
     UNIT_NAMES,
 )
 
@@ -34,7 +36,11 @@ MAX_LENGTH = 60
 MAX_UNIT_WORDS = 3
 POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP = "1.5", "1,5", "1.234", "1,234"
 PLAIN, FRACTION, LONE_FRACTION, LIST = "1 234", "1½", "1/2", "1.2.3"
-"""Kinds of cells with digits; 1/2 may as well be a date or a ratio."""
+"""Kinds of cells with digits."""
+MINUS, CODE = "(1)", "A1"
+DOUBTS = frozenset([MINUS, CODE, LONE_FRACTION])
+"""Cells that may be no numbers: parentheses around an integer may mark a note, and 2009- is the time since a year;
+letters right beside bare digits, as in TL-23025, RM1 and 395000A, are names; 1/2 may be a date or a ratio."""
 
 _INVISIBLE = "\u200b\u200e\u200f\u2060\u202a\u202b\u202c\u2066\u2067\u2069\ufeff\u00ad"
 _PLAIN = str.maketrans(
@@ -42,7 +48,7 @@ _PLAIN = str.maketrans(
     | dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-")
     | dict.fromkeys("\u2019\u02bc\u2032\u00b4\u066c", "'")
     | {"\uff0c": ",", "\uff0e": ".", "\uff05": "%", "\u066a": "%", "\uff08": "(", "\uff09": ")", "\uff0b": "+"}
-    | {"\uff04": "$", "\uffe5": "¥", "\uffe1": "£", "\u2044": "/", "\u00d7": "x", "\u22c5": "x"}
+    | {"\uff04": "$", "\uffe5": "¥", "\uffe1": "£", "\u2044": "/", "\u00d7": "x", "\u22c5": "x", "\u066b": "."}
 )
 _LINES = re.compile(r"(?<=\d)\s*\n\s*(?=\d)")
 """A line break between two numbers."""
@@ -57,7 +63,7 @@ _CORE = re.compile(
     rf"|(?P<number>(?:(?<![\w.,])[.,])?{_NUMBER})(?P<exponent>{_EXPONENT})?"
 )
 _TIMES_TEN = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
-_SIGNS, _WORDS = re.compile(r"[()+-]"), re.compile(r"%|[^\s()+%-]+")
+_NO_SIGNS, _WORDS = re.compile(r"[^()+#-]+"), re.compile(r"%|[^\s()+%-]+")
 _SIGNED = re.compile(r"[+-]?#|#-|[+-]?\(#\)|\([+-]#\)")
 """Signs around digits, which are written #, in their order."""
 _FOOTNOTES = re.compile(r"(?:^\.)?(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))* ?$")
@@ -83,32 +89,33 @@ _FORMS = {
     for decimal, group, lakhs in ((".", ",", _LAKHS), (",", ".", ""))
 }
 """Digits that are one number, by the decimal mark."""
+_POINTS = {".": str.maketrans("", "", ",' "), ",": str.maketrans(",", ".", ".' ")}
+"""Writes such a number as Python does."""
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
 _ADDRESS = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
+YEAR = r"(?:1[5-9]|20)\d\d"
+_SINCE_YEAR = re.compile(rf"{YEAR} ?-")
 
 
 class Amount(NamedTuple):
-    """A cell that may be a number, its digits not yet read.
+    """A cell that may be a number.
 
     Args:
         digits: digits and the marks between them, such as "1.234,5"; of fractions, their value.
         kind: what the digits are evidence of.
-        negative: there is a minus.
+        values: the number by decimal mark.
         parentheses: all of it stands in parentheses.
-        power: of ten, that it is multiplied by.
         unit: currency, percent or unit; "" for none.
-        doubtful_unit: the unit, where it counts only if most cells of a column have it; "" where it never does.
-        is_code: letters stand right beside bare digits, as in TL-23025, RM1 and 395000A, which may as well be names.
+        doubts: for which other cells must speak: some of `DOUBTS`, and a unit that counts only if most cells of a
+            column have it; "" for one that never does.
     """
 
     digits: str
     kind: str
-    negative: bool
+    values: Mapping[str, float]
     parentheses: bool
-    power: int
     unit: str
-    doubtful_unit: str | None
-    is_code: bool
+    doubts: frozenset[str]
 
 
 def simplify(text: str) -> str:
@@ -119,8 +126,6 @@ def simplify(text: str) -> str:
         return " ".join(text.split()) if "  " in text or "\n" in text or "\t" in text else text
     text = _POWER.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text.translate(_PLAIN))
     text = "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in text)
-    if "\u066b" in text:
-        text = text.replace(",", "'").replace("\u066b", ".")
     return " ".join(text.split())
 
 
@@ -138,38 +143,46 @@ def parse_amount(text: str) -> Amount | None:
     if core is None:
         return None
     before, after = text[: core.start()], _FOOTNOTES.sub("", text[core.end() :], count=1)
-    signs = "#".join("".join(_SIGNS.findall(part)) for part in (before, after))
+    around = f"{before}#{after}"
+    signs = _NO_SIGNS.sub("", around)
     first, last = _WORDS.findall(before), _WORDS.findall(after)
     measure = _measure(first, last) if _SIGNED.fullmatch(signs) else None
-    kind, digits, exponent = _read_core(core)
+    kind, digits, numbers, exponent = _read_core(core)
     is_bare = core[0].isdecimal()
     if measure is None or not digits or (is_bare and first and first[0].casefold() in CURRENCY_WORDS):
         return None
     if signs == "#-" and last and not after.endswith("-") and not (after[:2] == "- " and is_currency(last[-1])):
         return None  # 12-inch
     power, unit = measure[0] + exponent, measure[1]
-    is_code = _CODE.fullmatch(f"{before}#{after}") or (after in ("V", "W") and len(digits) > MAX_VOLTS)
-    is_attached = after[:1].upper() != after[:1].lower()
-    doubtful_unit = None if power else _find_doubtful_unit(unit, is_bare, is_attached=is_attached)
-    return Amount(digits, kind, "-" in signs, "(" in signs, power, unit, doubtful_unit, is_bare and bool(is_code))
+    is_code = is_bare and (_CODE.fullmatch(around) or (after in ("V", "W") and len(digits) > MAX_VOLTS))
+    is_note = "(" in signs and "-" not in signs and digits.isdecimal() and unit != "%" and not is_currency(unit)
+    doubts = {MINUS: is_note or _SINCE_YEAR.fullmatch(text), CODE: is_code, LONE_FRACTION: kind == LONE_FRACTION}
+    unit_doubts = () if power else _find_unit_doubts(unit, is_bare, after)
+    sign = "-" if "-" in signs or "(" in signs else ""
+    values = {mark: float(f"{sign}{number}e{power}") for mark, number in numbers.items()}
+    return Amount(digits, kind, values, "(" in signs, unit, frozenset([*filter(doubts.get, doubts), *unit_doubts]))
 
 
-def _read_core(core: re.Match[str]) -> tuple[str, str, int]:
-    """Return the kind, the digits and the power of ten of a number without what stands around it; "" for none."""
+def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str], int]:
+    """Return the kind, the digits, the number by decimal mark and the power of ten of what no sign or word is in.
+
+    The digits are "" where it is none.
+    """
     if core["part"] or core["over"]:
         part = unicodedata.numeric(core["part"]) if core["part"] else int(core["over"]) / int(core["under"])
-        is_number = part <= 1 or not core["whole"]
+        digits = repr(int(core["whole"] or 0) + part) if part <= 1 or not core["whole"] else ""
         kind = FRACTION if core["part"] or core["whole"] else LONE_FRACTION
-        return kind, repr(int(core["whole"] or 0) + part) if is_number else "", 0
+        return kind, digits, dict.fromkeys(_FORMS, digits), 0
     if core["power"]:
-        return PLAIN, "1", int(core["power"])
+        return PLAIN, "1", dict.fromkeys(_FORMS, "1"), int(core["power"])
     digits, exponent = core["number"], core["exponent"] or ""
     if exponent[:1] == "E" and exponent[1].isdigit() and digits.isdecimal():
-        return PLAIN, "", 0  # 12E4 is a name
-    marks = "".join(mark for mark, form in _FORMS.items() if form.fullmatch(digits))
+        return PLAIN, "", {}, 0  # 12E4 is a name
+    marks = [mark for mark, form in _FORMS.items() if form.fullmatch(digits)]
+    numbers = {} if _ADDRESS.fullmatch(digits) else {mark: digits.translate(_POINTS[mark]) for mark in marks}
     group = next((mark for mark in ",." if mark in digits), " ")
     kinds = {"": LIST, ".": POINT, ",": COMMA, ".,": {",": COMMA_OR_GROUP, ".": POINT_OR_GROUP, " ": PLAIN}[group]}
-    return kinds[marks], digits, int(_TIMES_TEN.sub("", exponent) or 0)
+    return kinds["".join(marks)], digits, numbers, int(_TIMES_TEN.sub("", exponent) or 0)
 
 
 def is_currency(word: str) -> bool:
@@ -193,7 +206,7 @@ def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
             rest.append(word)
     unit, currency = _name_unit(" ".join(rest)), max(money, key=len, default="")
     is_money = sorted(before) == sorted(money.intersection(before)) and all(
-        currency in CODES_OF_SIGNS.get(sign, "").split() for sign in money - {currency}
+        f"{sign}{currency.upper()}" in SIGNED_CODES for sign in money - {currency}
     )
     if unit is None or not is_money or (rest and money and not unit.startswith(("/", "per "))):
         return None
@@ -207,21 +220,22 @@ def _name_unit(text: str) -> str | None:
         short = unit.removesuffix("s")
         return short if short in KNOWN_UNITS and len(short) > 1 else unit
     words = text.split()
-    is_unit = len(words) <= MAX_UNIT_WORDS and _UNIT.fullmatch(unit)
+    is_unit = text not in ORDINALS and len(words) <= MAX_UNIT_WORDS and _UNIT.fullmatch(unit)
     is_other = not NO_UNITS.isdisjoint(words) or not DATE_WORDS.isdisjoint(text.casefold().split())
     return unit.removesuffix("s") if is_unit and not is_other else None
 
 
-def _find_doubtful_unit(unit: str, is_bare: bool, *, is_attached: bool) -> str | None:
+def _find_unit_doubts(unit: str, is_bare: bool, after: str) -> tuple[str, ...]:
     """Return the unit, where it counts only if most cells of a column have it; "" where it never does.
 
-    None for no unit, known ones and money. A letter as in 1F may also be part of a name.
+    Nothing for no unit, known ones and money. A letter as in 1F may also be part of a name.
     """
+    is_attached = after[:1].upper() != after[:1].lower()
     is_letter = is_attached and len(unit) == 1 and unit.isupper()
     if not unit or is_currency(unit) or (unit in KNOWN_UNITS and not is_letter):
-        return None
+        return ()
     is_name = is_bare and any(word[0].isupper() for word in unit.split()[1:])  # 12 Main St
-    return "" if is_name or (is_attached and (unit not in KNOWN_UNITS or unit in "KB")) else unit
+    return ("" if is_name or (is_attached and (unit not in KNOWN_UNITS or unit in "KB")) else unit,)
 
 
 def _split_currency(word: str) -> list[str]:
@@ -233,13 +247,6 @@ def _split_currency(word: str) -> list[str]:
         if is_currency(tail) and (head in SHORT_MAGNITUDES or head.casefold() in MAGNITUDES):
             return [PREFIXED_MAGNITUDES.get(head, head), tail]
     return [word]
-
-
-def read_digits(digits: str, decimal: str) -> str | None:
-    """Write digits as Python does, given their decimal mark; None where they are no number, or an IP address."""
-    if not _FORMS[decimal].fullmatch(digits) or _ADDRESS.fullmatch(digits):
-        return None
-    return re.sub(rf"[^\d{decimal}]", "", digits).replace(decimal, ".")
 
 
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
@@ -254,23 +261,22 @@ NUMERIC_DATE = re.compile(
 _DATES = (
     re.compile(rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?{_HALF}"),
     re.compile(r"(?P<sign>[+-]?) ?(?P<min>\d{1,5}):(?P<s>[0-5]\d\.\d+)"),
+    re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}})(?:{'|'.join(ORDINALS)})\W*(?:\([a-z]\))?"),
     NUMERIC_DATE,
-    re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./-])(?P<m>\d{{1,2}})(?:(?P=mark)(?P<d>\d{{1,2}}))?{_TIME}"),
+    re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./年-])(?P<m>\d\d?)(?:(?:(?P=mark)|月)(?P<d>\d\d?))?[月日]?{_TIME}"),
     re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
-    re.compile(rf"{_NAME} {_DAY} ?, ?(?P<y>\d{{4}}){_TIME}"),
-    re.compile(rf"{_NAME},?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_NAME}(?: {_DAY} ?, ?|,?(?: de)?[ -])(?P<y>\d{{4}}){_TIME}"),
     re.compile(rf"(?P<y>\d{{4}})[ -]{_NAME}[ -]{_DAY}{_TIME}"),
     re.compile(r"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?:(?P<h>\d\d)(?P<min>\d\d)(?P<s>\d\d)?)?"),
-    re.compile(rf"(?P<y>\d{{4}})年(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})日)?{_TIME}"),
 )
 _CENTURY_BREAK = 69
 """Two-digit years from here on are of the twentieth century, as in POSIX."""
 
 
 def read_date(text: str, day_first: bool | None) -> float | None:
-    """Return the days since year 1 of a date, with its time as a fraction, or the seconds of a time of day or duration.
+    """Return the days since year 1 of a date, with its time as a fraction, the seconds of a time, or a place as in 1st.
 
-    None where the text is neither, there is no such day, or 01/02/2024 could be either of two days. 1:02 has hours
+    None where the text is none, there is no such day, or 01/02/2024 could be either of two days. 1:02 has hours
     first, 1:02.5 minutes.
     """
     match = next(filter(None, (form.fullmatch(text) for form in _DATES)), None)

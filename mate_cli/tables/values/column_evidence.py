@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.values.cell_number import (
+    CODE,
     COMMA,
     COMMA_OR_GROUP,
+    DOUBTS,
     FRACTION,
     LIST,
     LONE_FRACTION,
@@ -20,7 +23,7 @@ from mate_cli.tables.values.cell_number import (
     PLAIN,
     POINT,
     POINT_OR_GROUP,
-    TEXT,
+    YEAR,
     is_currency,
     parse_amount,
     simplify,
@@ -40,21 +43,18 @@ MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGITS = str.maketrans("23456789", "11111111")
 _DIGIT = re.compile(r"\d")
-_YEAR = r"(?:1[5-9]|20)\d\d"
-DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
-"""A year in parentheses, or from which on something is."""
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
 _DATE_OR_YEAR = re.compile(
-    rf"(?=[(\d])(?:(?P<year>{_YEAR}|2100)|(?P<year_in_parentheses>\({_YEAR}\))|(?P<year_from>{_YEAR}\s?{_DASH})"
+    rf"(?=[(\d])(?:(?P<year>{YEAR}|2100)|(?P<year_in_parentheses>\({YEAR}\))|(?P<year_from>{YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
     r"|(?P<date>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
     r"|(?P<like_date>(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}|[2-6]\d{4}))"
 )
 """Cells of which the digits tell more: years, dates such as 20240131, and what is a month, a moment of a computer or a
 day of spreadsheets below a name that says so."""
-_DATE_FORM = re.compile(rf"\(?\d{{4}}(?:\)|\s?{_DASH})?|\d{{5,14}}|\d\d?{_MARK}\d\d?{_MARK}\d\d.*")
-"""Forms of such cells."""
+_DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*")
+"""Forms that such cells may have."""
 
 
 @dataclass
@@ -76,8 +76,7 @@ class ColumnEvidence:
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
     stored: int = 0
     cells: int = 0
-    _forms: dict[bytes, int] = field(default_factory=dict, repr=False)
-    _date_forms: set[bytes] = field(default_factory=set, repr=False)
+    _forms: dict[bytes, list[Any]] = field(default_factory=dict, repr=False)
 
     def add(self, text: str) -> None:
         """Count one cell."""
@@ -85,36 +84,29 @@ class ColumnEvidence:
             self.stored += 1
         elif len(text) <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
-            if form not in self._forms:
-                self._start_form(form, text)
-            self._forms[form] += 1
-            if form in self._date_forms and (digits := _DATE_OR_YEAR.fullmatch(text)):
+            cells = self._forms.get(form)
+            if cells is None:
+                if len(self._forms) >= MAX_FORMS:
+                    self.sum_up()
+                cells = self._forms[form] = [0, text, _DATE_FORM.fullmatch(form)]
+            cells[0] += 1
+            if cells[2] and (digits := _DATE_OR_YEAR.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
         elif len(text) > MAX_MISSING or (text and simplify(text).casefold() not in MISSING):
             self.cells += 1
 
-    def _start_form(self, form: bytes, text: str) -> None:
-        """Begin to count the cells that differ in digits alone; of texts there may be any number of forms."""
-        if len(self._forms) >= MAX_FORMS:
-            self.sum_up()
-        self._forms[form] = 0
-        if _DATE_FORM.fullmatch(text):
-            self._date_forms.add(form)
-        for kind in _classify(form)[0][:1]:
-            self.examples.setdefault(kind, text)
-
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
-        for form, count in self._forms.items():
-            traits, doubtful_unit = _classify(form)
+        for form, (count, text, _) in self._forms.items():
+            traits, units = _classify(form)
+            for trait in traits[:1]:
+                self.examples.setdefault(trait, text)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))
-            if doubtful_unit is not None:
-                self.units[doubtful_unit] += count
+            self.units.update(dict.fromkeys(units, count))
             if form.isdigit():
                 self.widths[len(form), form[:1] == b"0"] += count
         self._forms.clear()
-        self._date_forms.clear()
 
     @property
     def numbers(self) -> int:
@@ -122,7 +114,7 @@ class ColumnEvidence:
         counts = self.counts
         fractions = counts[FRACTION] + counts[LONE_FRACTION] * (counts[FRACTION] > 0)
         numbers = self.stored + fractions + sum(counts[kind] for kind in (*MARKED, PLAIN))
-        return numbers - (0 if self.unit else self.units.total()) - (0 if counts["unit"] else counts["code"])
+        return numbers - (0 if self.unit else self.units.total()) - (0 if counts["unit"] else counts[CODE])
 
     @property
     def is_dense(self) -> bool:
@@ -157,7 +149,7 @@ class ColumnEvidence:
         if point and comma:
             return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
         if point:
-            return "." if 2 * point > point_groups else None
+            return "." if 2 * point > point_groups or counts["small"] > slips else None
         if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
             are_short = counts["short"] + counts["zero"] == counts[PLAIN]
             return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
@@ -176,23 +168,24 @@ class ColumnEvidence:
 
 
 @lru_cache(maxsize=1 << 14)
-def _classify(form: bytes) -> tuple[tuple[str, ...], str | None]:
+def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the kind and other traits of a cell, all of whose digits but 0 are written as 1, and its doubtful unit."""
     text = simplify(form.decode("utf-8", "surrogatepass")).translate(_DIGITS)
-    amount = None if TEXT.match(text) or NUMERIC_DATE.fullmatch(text) else parse_amount(text)
+    amount = None if NUMERIC_DATE.fullmatch(text) else parse_amount(text)
     if amount is None or amount.kind == LIST:
-        return (LIST,) if amount else (), None
+        return (LIST,) if amount else (), frozenset()
     traits = {
-        "code": amount.is_code,
-        "unit": amount.unit != "" and not amount.is_code,
+        amount.kind: True,
+        CODE: CODE in amount.doubts,
+        "unit": amount.unit != "" and CODE not in amount.doubts,
         "parentheses": amount.parentheses,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
         "zero": amount.digits == "0",
         "single": amount.kind == COMMA and "." not in amount.digits,
-        "small": amount.kind == COMMA and amount.digits[0] == "0",
+        "small": amount.kind in (POINT, COMMA) and amount.digits[0] == "0",
     }
-    return (amount.kind, *(trait for trait, holds in traits.items() if holds)), amount.doubtful_unit
+    return tuple(trait for trait, holds in traits.items() if holds), amount.doubts - DOUBTS
 
 
 def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:

@@ -14,23 +14,22 @@ from dataclasses import dataclass
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
 from mate_cli.tables.values.cell_number import (
+    CODE,
     COMMA,
     COMMA_OR_GROUP,
     FRACTION,
     LONE_FRACTION,
     MAX_LENGTH,
+    MINUS,
     PLAIN,
     POINT,
     POINT_OR_GROUP,
     Amount,
-    is_currency,
     parse_amount,
     read_date,
-    read_digits,
     simplify,
 )
 from mate_cli.tables.values.column_evidence import (
-    DOUBTFUL_YEAR,
     MARKED,
     MAX_MISFIT_SHARE,
     ColumnEvidence,
@@ -61,18 +60,13 @@ class ColumnFormat:
     Args:
         decimal: the decimal mark; "" where no text in the column is a number.
         are_names: digits are names or dates here, and no numbers even where the file has numbers.
-        minus_in_parentheses: (12) is -12, and 2009- is -2009.
-        unit: a word behind numbers that is a unit here, besides the known ones.
-        fractions: 1/2 is a half.
-        codes: RM1 is an amount, as RM1.50 is.
+        accepts: doubts that other cells resolve: `MINUS` where (12) is -12, `CODE` where RM1 is an amount as RM1.50 is,
+            `LONE_FRACTION` where 1/2 is a half, and a word behind numbers that is a unit here, besides the known ones.
         day_first: 01/02/2024 is in February; None where nothing says.
     """
 
     decimal: str = "."
-    minus_in_parentheses: bool = False
-    unit: str = ""
-    fractions: bool = False
-    codes: bool = False
+    accepts: frozenset[str] = frozenset()
     are_names: bool = False
     day_first: bool | None = None
 
@@ -83,12 +77,8 @@ class ColumnFormat:
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
             return float(text) if self.decimal else None
         amount = self._read(text)
-        if amount is None:
-            return None
-        is_fraction = amount.kind in (FRACTION, LONE_FRACTION)
-        digits = amount.digits if is_fraction else read_digits(amount.digits, self.decimal)
-        value = math.nan if digits is None else float(f"{digits}e{amount.power}")
-        return (-value if amount.negative or amount.parentheses else value) if math.isfinite(value) else None
+        value = amount.values.get(self.decimal, math.nan) if amount else math.nan
+        return value if math.isfinite(value) else None
 
     def read_unit(self, text: str) -> str:
         """Read the currency, percent sign or unit of a cell that is a number; "" for none."""
@@ -104,24 +94,8 @@ class ColumnFormat:
 
     def _read(self, text: str) -> Amount | None:
         """Return the parts of a cell, where the column allows for all of them."""
-        text = simplify(text)
-        amount = parse_amount(text) if self.decimal else None
-        if amount is None:
-            return None
-        is_number = (
-            amount.doubtful_unit in (None, self.unit or None)
-            and (self.fractions or amount.kind != LONE_FRACTION)
-            and (self.codes or not amount.is_code)
-            and (self.minus_in_parentheses or _is_surely_minus(amount, text))
-        )
-        return amount if is_number else None
-
-
-def _is_surely_minus(amount: Amount, text: str) -> bool:
-    """Tell a minus from parentheses around an integer, which may be a note, and from a year with a minus behind it."""
-    if not amount.parentheses:
-        return not (amount.negative and DOUBTFUL_YEAR.fullmatch(text))
-    return amount.negative or not amount.digits.isdecimal() or amount.unit == "%" or is_currency(amount.unit)
+        amount = parse_amount(simplify(text)) if self.decimal else None
+        return amount if amount and amount.doubts <= self.accepts else None
 
 
 def find_formats(
@@ -198,12 +172,15 @@ def _format_of(column: ColumnEvidence, decimal: str, table_counts: Counter[str],
     only_years = counts["year_in_parentheses"] == counts["parentheses"]
     bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - doubtful
     telling = (days for days in (counts, table_counts) if bool(days["day_first"]) != bool(days["month_first"]))
+    accepts = {
+        MINUS: column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),
+        CODE: counts["unit"] > 0,
+        LONE_FRACTION: counts[FRACTION] > MAX_MISFIT_SHARE * counts[LONE_FRACTION],
+        column.unit: column.is_dense and column.unit != "",
+    }
     return ColumnFormat(
-        decimal="" if are_names else decimal,
-        minus_in_parentheses=column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),
-        unit=column.unit if column.is_dense else "",
-        codes=counts["unit"] > 0,
-        fractions=counts[FRACTION] > MAX_MISFIT_SHARE * counts[LONE_FRACTION],
-        are_names=are_names,
-        day_first=next((days["day_first"] > 0 for days in telling), None),
+        "" if are_names else decimal,
+        frozenset(doubt for doubt, holds in accepts.items() if holds),
+        are_names,
+        next((days["day_first"] > 0 for days in telling), None),
     )

@@ -16,14 +16,9 @@ _WORDS = "euro euros d'euros dollar dollars pesos rupees rubles yen yuan руб�
 CURRENCY_WORDS = frozenset(_WORDS.split())
 """Currencies by words, in lower case, which stand before no bare integer: Euro 1996 is a competition."""
 CURRENCIES = frozenset([*CURRENCY_SIGNS, *_CODES.split(), *_NAMES.split()])
-CODES_OF_SIGNS = {
-    "$": "USD CAD AUD NZD HKD SGD TWD MXN CLP COP ARS UYU usd cad aud",
-    "€": "EUR eur",
-    "£": "GBP EGP gbp",
-    "¥": "JPY CNY RMB jpy",
-    "₹": "INR inr",
-}
-"""Codes that may stand beside a sign of the same currency, as in $5 USD."""
+_PAIRS = "$USD $CAD $AUD $NZD $HKD $SGD $TWD $MXN $CLP $COP $ARS $UYU €EUR £GBP £EGP ¥JPY ¥CNY ¥RMB ₹INR"
+SIGNED_CODES = frozenset(_PAIRS.split())
+"""Signs and codes of the same currency, as in $5 USD."""
 
 _SHORT = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
 SHORT_MAGNITUDES = {letters: power for power, words in _SHORT.items() for letters in words.split()}
@@ -46,12 +41,10 @@ _MAGNITUDES = {
 MAGNITUDES = {word: power for power, words in _MAGNITUDES.items() for word in words.split()}
 """Power of ten by word, in lower case."""
 
-_ORDINALS = "st nd rd th er re e ème º ª"
-UNIT_NAMES = {
-    **dict.fromkeys(("percent", "per cent", "pct", "pct.", "Prozent", "procent"), "%"),
-    **dict.fromkeys(_ORDINALS.split(), ""),
-}
-"""Other names of units; those of ordinals are none."""
+ORDINALS = ("st", "nd", "rd", "th", "er", "re", "e", "ème", "º", "ª")
+"""Letters behind the number of a place, which can be put in order but not added."""
+UNIT_NAMES = dict.fromkeys(("percent", "per cent", "pct", "pct.", "Prozent", "procent"), "%")
+"""Other names of units."""
 _UNITS = """
 % ‰ pp bp bps pts pt km m cm mm µm nm mi ft in yd nmi km² m² cm² mm² km2 m2 m³ cm³ m3 cc ha ac acre acres sqm kg g mg t
 lb lbs oz l L ml cl hl gal bbl s sec secs ms min mins h hr hrs hour hours day days week weeks month months year years yr
@@ -66,25 +59,20 @@ NO_UNITS = frozenset(_OPEN.split())
 """Words behind a number that leave open which number it is: credit or debit, thousand or million, bounds."""
 
 _MONTHS = """
-january february march april may june july august september october november december
-januar februar märz april mai juni juli august september oktober november dezember
-janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
-gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
-januari februari maart april mei juni juli augustus september oktober november december
-januari februari mars april maj juni juli augusti september oktober november december
-januar februar marts april maj juni juli august september oktober november desember
-stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
-ledna února března dubna května června července srpna září října listopadu prosince
-января февраля марта апреля мая июня июля августа сентября октября ноября декабря
-ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık
+january januar janvier enero janeiro gennaio januari stycznia ledna января ocak jan
+february februar février febrero fevereiro febbraio februari lutego února февраля şubat feb
+march märz mars marzo março maart marts marca března марта mart mar mär
+april avril abril aprile kwietnia dubna апреля nisan apr
+may mai mayo maio maggio mei maj maja května мая mayıs
+june juni juin junio junho giugno czerwca června июня haziran jun
+july juli juillet julio julho luglio lipca července июля temmuz jul
+august août agosto augustus augusti sierpnia srpna августа ağustos aug
+september septembre septiembre setembro settembre września září сентября eylül sep sept
+october oktober octobre octubre outubro ottobre października října октября ekim oct okt
+november novembre noviembre novembro listopada listopadu ноября kasım nov
+december dezember décembre diciembre dezembro dicembre desember grudnia prosince декабря aralık dec dez
 """
-_SHORT_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec sept mär okt dez"
-MONTHS = {
-    **{name: place for line in _MONTHS.split("\n") for place, name in enumerate(line.split(), 1)},
-    **dict(zip(_SHORT_MONTHS.split(), [*range(1, 13), 9, 3, 10, 12], strict=True)),
-}
+MONTHS = {name: place for place, names in enumerate(_MONTHS.split("\n")) for name in names.split()}
 """Month of the year by its name in many languages, in lower case."""
 _OTHERS = "am pm a.m. p.m. uhr bc ad bce ce b.c. mon tue wed thu fri sat sun 年 月 日 時 年度 回"
 DATE_WORDS = frozenset([*MONTHS, *_OTHERS.split()])

@@ -12,7 +12,7 @@ from mate_cli.models.candidates import Candidates
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.option_choice import OptionChoice
 from mate_cli.papers.dt_fixup.options import OptionSerializer
-from mate_cli.tables.example import Answer, ChoiceExample
+from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -21,7 +21,7 @@ OPTIONS = ("red", "green", "blue")
 
 def example(name, label):
     table = Table(name, (Cell("context"),), ((Cell(f"the answer is {name}"),),))
-    return ChoiceExample(name, "which?", table, Answer((OPTIONS[label],), label=label), options=OPTIONS)
+    return TableExample(name, "which?", table, Answer((OPTIONS[label],), label=label), options=OPTIONS)
 
 
 @pytest.fixture

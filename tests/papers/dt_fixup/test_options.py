@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mate_cli.papers.dt_fixup.options import OptionSerializer
-from mate_cli.tables.example import Answer, ChoiceExample, TableExample
+from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import Vocabulary
@@ -15,7 +15,7 @@ CLS, SEP = 2, 3
 
 def example(context="all cats sleep", options=("tom", "dogs rain"), label=1):
     table = Table("t", (Cell("context"),), ((Cell(context),),))
-    return ChoiceExample("q", "who sleep", table, Answer((options[label],), label=label), options=options)
+    return TableExample("q", "who sleep", table, Answer((options[label],), label=label), options=options)
 
 
 def encode(given, **options):

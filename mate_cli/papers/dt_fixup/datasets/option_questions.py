@@ -19,7 +19,7 @@ from pydantic import BeforeValidator
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.file_formats import read_entries, read_lines
 from mate_cli.data.datasets.release import Release
-from mate_cli.tables.example import Answer, ChoiceExample, TableExample
+from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
 HEADER = (Cell("context"),)
@@ -63,11 +63,11 @@ class OptionQuestions(Release):
         return read_entries(file, content, problems)
 
 
-def _example(entry: Mapping[str, Any]) -> ChoiceExample:
+def _example(entry: Mapping[str, Any]) -> TableExample:
     name, options, label = _name(entry), tuple(entry["answers"]), entry.get("label")
     table = Table(name, HEADER, ((Cell(entry["context"]),),))
     answer = None if label is None else Answer((options[label],), ((0, 0),), label=label)
-    return ChoiceExample(name, entry["question"], table, answer, options=options)
+    return TableExample(name, entry["question"], table, answer, options=options)
 
 
 def _name(entry: Mapping[str, Any]) -> str:
