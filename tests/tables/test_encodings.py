@@ -112,6 +112,22 @@ def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
     assert list(opened(tmp_path, "t.csv", content.encode(encoding))) == rows
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "stad;summa\nMalmö;1\u00a0250,50\nJyväskylä;3\u00a0400\n"),
+        ("cp1252", "name;paid\nAnn;1\u00a0250,50\nBo;3\u00a0400\u00a0€\n"),
+        ("cp1250", "město;cena\nPříbram;1\u00a0250\u00a0Kč\n"),
+        ("cp1252", "comarca;n\nVallès;3\naixò;4\n"),
+        ("cp1251", "ГОРОД;ИНН\nМОСКВА;7\n"),  # noqa: RUF001
+        ("cp1252", "share;n\n5 ‰;3\n"),
+    ],
+)
+def test_no_break_spaces_and_what_programs_of_windows_write(tmp_path, encoding, text):
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+    assert text_file(tmp_path / "t.csv").encoding == encoding
+
+
 @pytest.mark.parametrize(("encoding", "words"), [("koi8-r", "жителей всего"), ("cp1251", "мешканців її та")])
 def test_small_letters_are_likelier_than_capitals_of_another_alphabet(tmp_path, encoding, words):
     rows = [(word, "1") for word in words.split()]

@@ -15,7 +15,7 @@ from mate_cli.tables.formats.cell_text import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
-_WESTERN = "éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž"
+_WESTERN = "éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç àèéíïòóúüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž"
 ALPHABETS = {
     "cp1252 mac-roman cp850": f"{_WESTERN} {_WESTERN.replace(' ', '')}",
     "cp1250 iso8859-2": "ąćęłńóśźż áčďéěíňóřšťúůýž áäčďéíĺľňóôŕšťúýž áéíóöőúüű čćđšž ăâîşţșț čšž äöüß",
@@ -39,10 +39,12 @@ FITS = 0.75
 """How natural a text is at least in an encoding of one byte."""
 MARKS_OF_TEXT = "“”„‘’‚‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
 SIGNS = re.compile(
-    r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
+    r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡‰]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
 )
 """Signs, alone or where they stand beside letters."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
+_NARROW = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
+"""No-break spaces of Windows in numbers and before units, which are letters and signs in other encodings."""
 _NOT_WESTERN = re.compile("õ(?=[rlz])|œ[wkmr]")
 """Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250."""
 
@@ -52,6 +54,7 @@ def guess(sample: bytes) -> str:
 
     `sample` has lines with letters beyond ASCII; the last one may be cut.
     """
+    sample = _NARROW.sub(b" ", sample)
     scores = {
         name: _score(sample, name, alphabets.split()) * (1 if names.startswith(name) else RARE)
         for names, alphabets in ALPHABETS.items()
@@ -87,7 +90,7 @@ def _judge(word: str, letters: str) -> float:
     if is_latin:  # of many languages at once; Turkish before Icelandic
         return 0.8 if len(letters) > 40 else 0.95 if "þ" in letters else 1.0
     share = sum(letter in letters[:COMMON] for letter in added) / len(added)
-    return (0.6 + 0.4 * share) * (0.8 if word.isupper() else 1)
+    return (0.6 + 0.4 * share) * (0.85 if word.isupper() else 1)
 
 
 CHUNK = 1 << 20
