@@ -85,14 +85,18 @@ def _cell_number(table: Table, row: int, column: int) -> float | None:
 
 
 _TOTALS = """
-total totals totale totaux totaal sum summe summa suma gesamt gesamtsumme insgesamt somme subtotal razem ogółem celkem
-toplam yhteensä összesen itogo итого всего разом 合計 总计 總計 合计 小计 합계 총계 σύνολο المجموع
+total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem spolu
+ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего итог
+разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο المجموع الإجمالي סה"כ รวม Σ
 """
-TOTAL = re.compile(
-    rf"all|(?:grand|sub|overall|summe|i)?[ -]?(?:{'|'.join(_TOTALS.split())}|alt)(?: (?:\(.*\)|\S+))?",
-    re.IGNORECASE,
+_ANY_TOTAL = "|".join(_TOTALS.split())
+_AVERAGE = "average|avg|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia"
+TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL}|{_AVERAGE})", re.IGNORECASE)
+"""The first cell of a row that sums up others."""
+LIKE_TOTAL = re.compile(
+    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\Aall\Z|\balt\Z|\A\*+\Z", re.IGNORECASE
 )
-"""The first cell of a row that holds the sum of others."""
+"""What such a cell may be as well, where the row is that sum."""
 WORDS_FOR_ALL = re.compile(
     r"\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
     r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b",
@@ -142,21 +146,26 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
         numbers = {cell: numbers[cell] for cell in known}
         shown = list_names(map(repr, dict.fromkeys(marks)))
         notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {shown}.")
-    for total in [cell for cell in known if _names_total(table, cell[0])]:
+    for total in known:
+        name = _first_text(table, total[0])
         others = [number for (row, column), number in numbers.items() if column == total[1] and row != total[0]]
-        if others and None not in others:
-            name = next((cell.text for cell in table.rows[total[0]] if cell.text), "")
-            is_sum = math.isclose(sum(filter(None, others)), numbers[total] or 0, rel_tol=1e-9)
-            notes.append(f"Row {name!r} {'was left out: it is' if is_sum else 'may be'} the total of other rows.")
-            numbers = {cell: number for cell, number in numbers.items() if cell != total or not is_sum}
+        if name is None or not others or None in others:
+            continue
+        if math.isclose(sum(filter(None, others)), numbers[total] or 0, rel_tol=1e-9):
+            if not name or LIKE_TOTAL.search(name):
+                notes.append(f"Row {name!r} was left out: it is the total of other rows.")
+                del numbers[total]
+        elif TOTAL.fullmatch(name):
+            notes.append(f"Row {name!r} sums up other rows, but is not their sum: no sum is given.")
+            numbers[total] = None
     return list(numbers.values()), notes
 
 
-def _names_total(table: Table, row: int) -> bool:
-    """Tell whether the first text of a row is a word for totals, or there is neither a text nor a first cell."""
+def _first_text(table: Table, row: int) -> str | None:
+    """Return the first text of a row; "" where there is neither a text nor a first cell, else None."""
     cells = [cell.text for cell in table.rows[row]]
-    texts = [text for text in cells if text and not is_mostly_digits(text)]
-    return TOTAL.fullmatch(texts[0].strip(" :*")) is not None if texts else not cells[0]
+    texts = [text.strip(" :") for text in cells if text and not is_mostly_digits(text)]
+    return texts[0] if texts else None if cells[0] else ""
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:

@@ -191,8 +191,21 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
     assert "'Total' was left out" in find_summands([(row, 1) for row in range(3)], table)[1][0]
     assert compute("sum", [(2, 1)], table) == 12
     table, _ = read(tmp_path, "region,v\nn,5\ns,7\nTotal,13\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) is None
+    assert "'Total' sums up other rows" in find_summands([(row, 1) for row in range(3)], table)[1][0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Net total", "Total in EUR", "Gesamtergebnis", "Zwischensumme", "Totalt", "I alt", "Ukupno", "計", "*", "**"],
+)
+def test_totals_are_told_by_their_word_and_by_adding_up(tmp_path, name):
+    table, _ = read(tmp_path, f"region,v\nn,5\ns,7\n{name},12\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 12
+    table, _ = read(tmp_path, "region,v\nn,5\ns,7\nMean,6\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) is None
+    table, _ = read(tmp_path, "comarca,v\nn,5\ns,7\nAlt Camp,13\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) == 25
-    assert "'Total' may be the total" in find_summands([(row, 1) for row in range(3)], table)[1][0]
 
 
 def test_the_margins_of_a_pivot_table_are_no_summands(tmp_path):
