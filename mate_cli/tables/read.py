@@ -9,6 +9,7 @@ import re
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from pkgutil import resolve_name
@@ -97,11 +98,14 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
             raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
         with path.open("rb") as file:
             start = file.read(16)
+            is_empty = not any(
+                piece.strip(b" \t\r\n\0") for piece in chain([start], iter(partial(file.read, 1 << 20), b""))
+            )
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or 'error').lower()}"
         raise DataError(problem, where=str(path), remedy="Check its name and permissions") from error
     options.limits.check_bytes(path, status.st_size)
-    if not start.strip(b" \t\r\n\0"):
+    if is_empty:
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _find_kind(path, start)
     read: Callable[[Path, ReadOptions], Grid] = resolve_name(f"mate_cli.tables.formats.{READERS[suffix]}")

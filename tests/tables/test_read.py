@@ -427,3 +427,17 @@ def test_numbers_of_a_file_have_points_whatever_its_texts_have(tmp_path, name):
     table, _ = read_table(path)
     values = [[one.read_number(cell.text) for one, cell in zip(table.formats, row, strict=True)] for row in table.rows]
     assert values == [[12.5, 1.204], [3.75, 2.15]]
+
+
+@pytest.mark.parametrize(
+    ("name", "blanks", "content"),
+    [
+        ("t.tsv", "\t" * 17 + "\n", "a\tb\n1\t2\n"),
+        ("t.csv", "\r\n" * 9, "a,b\r\n1,2\r\n"),
+        ("t.json", " " * 40, '[{"a": 1, "b": 2}]'),
+    ],
+)
+def test_blanks_at_the_beginning_do_not_make_a_file_empty(tmp_path, name, blanks, content):
+    (tmp_path / name).write_text(blanks + content)
+    table, _ = read_table(tmp_path / name)
+    assert [[cell.text for cell in row] for row in table.rows] == [["1", "2"]]
