@@ -109,7 +109,7 @@ def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]
     for sheet in _parse(archive, root).iterfind(".//{*}sheet"):
         place = next((value for key, value in sheet.items() if key.endswith("}id")), "")
         sheets[sheet.get("name", "")] = targets.get(place, "")
-    tree, codes = _parse(archive, targets.get("styles", "")), {str(number): code for number, code in BUILTIN.items()}
+    tree, codes = _parse(archive, targets.get("styles", "")), dict(BUILTIN)
     codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in tree.iterfind(".//{*}numFmt")}
     styles = tree.iterfind("{*}cellXfs/{*}xf")
     return sheets, dict(enumerate(codes.get(style.get("numFmtId", ""), GENERAL) for style in styles))
