@@ -98,6 +98,12 @@ def test_values_of_parquet_and_frames(tmp_path, name):
             assert [row[0].text for row in Table.from_pandas(frame).rows] == expected, types
 
 
+def test_far_dates_in_lists_are_texts(tmp_path):
+    dates = pyarrow.array([[0, 253_402_387_200]], pyarrow.list_(pyarrow.timestamp("s")))
+    write_table(pyarrow.table({"a": dates}), tmp_path / "t.parquet")
+    assert texts(read_table(tmp_path / "t.parquet")[0]) == ['["1970-01-01", "10000-01-02"]']
+
+
 def test_floats_of_a_file():
     table, _ = read_table(Path(__file__).parent / "workbooks" / "f32.parquet")
     assert [row[1].text for row in table.rows] == ["0.1", "33.3", "1000000.1"]

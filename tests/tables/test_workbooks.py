@@ -141,6 +141,25 @@ def test_a_sheet_that_says_what_its_cells_show():
         assert cell == DIFFERENT.get(name, shown.removeprefix("'")), name
 
 
+@pytest.mark.parametrize(
+    ("value", "code", "shown"),
+    [
+        (-2.5e-6, "0.0E+00;0.0E+00", "-2.5E-06"),  # the minus of an exponent is none of the number
+        (0.3, "General%", "30%"),
+        (12.5, ".00", "12.50"),
+        (1234567890123456, '0" km"', "1234567890123450 km"),
+    ],
+)
+def test_formats_that_are_rare(tmp_path, value, code, shown):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b"], ["x", value]):
+        book.active.append(row)
+    book.active["B2"].number_format = code
+    book.save(tmp_path / "t.xlsx")
+    assert lines(tmp_path / "t.xlsx")[0][1] == ["x", shown]
+
+
 def test_hidden_sheets_come_last(tmp_path):
     table = [["region", "sales"], ["North", "10"], ["South", "20"]]
     note = "The sheet 'Data' was read; the workbook also has lists (hidden) (choose with sheet=...)."

@@ -50,7 +50,8 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if hasattr(value, "dtype"):  # numpy's
         return spreadsheet_text(_of_numpy(value))
     if isinstance(value, (int, float, Decimal)):
-        text, number = str(value) if isinstance(value, int) else spreadsheet_number(value), float(str(value))
+        text = f"{value:d}" if isinstance(value, int) else spreadsheet_number(value)
+        number = float(text if isinstance(value, int) else value)
         return NumberText(text, number) if math.isfinite(number) else text
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return spreadsheet_date(value)
@@ -105,7 +106,7 @@ def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) 
         sign = "-" if whole < 0 else ""
         text = f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{parts:09}"
         return text.rstrip("0").rstrip(".")
-    text = str(value)
+    text = value.isoformat().replace("T", " ")
     text = _ZEROS.sub(r"\1", text) if "." in text else _NO_SECONDS.sub("", text)
     return text.removesuffix(" 00:00")
 

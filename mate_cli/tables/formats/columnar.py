@@ -98,7 +98,7 @@ def _to_python(value: Scalar) -> Any:  # noqa: ANN401
         return list(map(_to_python, value.values))
     with suppress(ValueError, OverflowError):
         return value.as_py()
-    return str(value.cast("string")).removesuffix(".000000").removesuffix(" 00:00:00")
+    return re.sub(r"( 00:00:00)?(\.0+)?$", "", str(value.cast("string")))
 
 
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:

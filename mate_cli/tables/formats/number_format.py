@@ -22,11 +22,11 @@ from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_date
 GENERAL = "General"
 Section: TypeAlias = tuple[str, tuple[str, float]]
 """Placeholders and literal texts of a section of a format, and the condition of its numbers."""
-_FROM_1 = """0|0.00|#,##0|#,##0.00|"$"#,##0|"$"#,##0|"$"#,##0.00|"$"#,##0.00|0%|0.00%|0.00E+00|# ?/?|# ??/??
-yyyy-m-d|yyyy-m-d|d-mmm|mmm-yy|h:mm AM/PM|h:mm:ss AM/PM|h:mm|h:mm:ss|yyyy-m-d h:mm"""
-_FROM_37 = """#,##0|#,##0|#,##0.00|#,##0.00|#,##0;-#,##0;"-"|"$"#,##0;-"$"#,##0;"-"|#,##0.00;-#,##0.00;"-"
+_CODES = """0|0.00|#,##0|#,##0.00|"$"#,##0|"$"#,##0|"$"#,##0.00|"$"#,##0.00|0%|0.00%|0.00E+00|# ?/?|# ??/??
+yyyy-m-d|yyyy-m-d|d-mmm|mmm-yy|h:mm AM/PM|h:mm:ss AM/PM|h:mm|h:mm:ss|yyyy-m-d h:mm
+#,##0|#,##0|#,##0.00|#,##0.00|#,##0;-#,##0;"-"|"$"#,##0;-"$"#,##0;"-"|#,##0.00;-#,##0.00;"-"
 "$"#,##0.00;-"$"#,##0.00;"-"|mm:ss|[h]:mm:ss|mm:ss.0|##0.0E+0"""
-BUILTIN = dict(enumerate(re.split(r"[|\n]", _FROM_1), 1)) | dict(enumerate(re.split(r"[|\n]", _FROM_37), 37))
+BUILTIN = dict(zip(map(str, (*range(1, 23), *range(37, 49))), re.split(r"[|\n]", _CODES), strict=True))
 """The number formats that workbooks need not define, by their ids."""
 MAX_LENGTH = 255
 """Characters of a number format that spreadsheet programs take."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import posixpath
 import zipfile
 from array import array
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache, partial, reduce
 from pathlib import Path
@@ -41,7 +40,7 @@ class SheetLayout:
 
     def __init__(self, file: IO[bytes], path: Path, limits: Limits) -> None:
         self.formats: dict[int, array[int]] = {}
-        self.errors = defaultdict[tuple[int, int], str](str)
+        self.errors: dict[tuple[int, int], str] = {}
         self.hidden_rows, self.hidden_columns = set[int](), set[int]()
         self._check, self._limits, self._cells = partial(limits.check, path), limits, array("L")
         self._row, self._column, self._width, self._depth = -1, -1, 0, 0
@@ -49,6 +48,7 @@ class SheetLayout:
         parser = expat.ParserCreate()
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = self._add_text, self._refuse
+        parser.buffer_text = True
         parser.ParseFile(file)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ class SheetLayout:
 
     def _add_text(self, text: str) -> None:
         if self._is_error:
-            self.errors[self._row, self._column] += text.strip()
+            self.errors.setdefault((self._row, self._column), text.strip())
 
     def _end(self, _: str) -> None:
         self._depth -= 1
@@ -109,7 +109,7 @@ def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]
     for sheet in _parse(archive, root).iterfind(".//{*}sheet"):
         place = next((value for key, value in sheet.items() if key.endswith("}id")), "")
         sheets[sheet.get("name", "")] = targets.get(place, "")
-    tree, codes = _parse(archive, targets.get("styles", "")), {str(number): code for number, code in BUILTIN.items()}
+    tree, codes = _parse(archive, targets.get("styles", "")), dict(BUILTIN)
     codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in tree.iterfind(".//{*}numFmt")}
     styles = tree.iterfind("{*}cellXfs/{*}xf")
     return sheets, dict(enumerate(codes.get(style.get("numFmtId", ""), GENERAL) for style in styles))

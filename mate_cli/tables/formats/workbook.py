@@ -121,7 +121,7 @@ class Sheet:
         for row, line in enumerate(self.lines(count)):
             filled = sum(map(bool, line))
             areas = [area for area in areas if area[0] >= row]
-            for bottom, left, end in starts[row]:
+            for bottom, left, end in starts.pop(row, ()):
                 if any(line[left : left + 1]) and (filled > 1 or end - left == 1):
                     areas.append((bottom, left, end, line[left]))
                     count[MERGED] += 1
