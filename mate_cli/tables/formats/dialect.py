@@ -213,7 +213,11 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
     delimiter, quote = dialect.delimiter, dialect.quote
     records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines))))))
-    rows = list(filter(any, records.read(iter(lines))))
+    rows, irregular = list[list[str]](), 0
+    for row in records.read(iter(lines)):
+        if any(row) and (records.irregular == irregular or not rows):
+            rows.append(row)
+        irregular = records.irregular
     widths = list(map(len, rows))
     width = find_width(widths)
     if width < (1 if delimiter == NO_DELIMITER else 2):
@@ -230,7 +234,7 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
         is_below = share >= MIN_SHARE and _is_below_one(dialect, rows, lines)
         is_table = delimiter == NO_DELIMITER or widths[0] > 1 or is_below
     plain = sum(_is_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
-    regular = 1 - records.irregular / (len(widths) + records.irregular) / 2
+    regular = 1 - irregular / (len(widths) + irregular) / 2
     likely = (0.7 if widths[0] == 1 else 1) * (0.5 if delimiter == " " else 1)
     if quote == "'" and all(re.search(rf"(^|{re.escape(delimiter)})'", line) for line in lines if line.strip()):
         likely *= 1.05  # each line has one before a cell, as quotation marks have

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
-from mate_cli.tables.values.column_evidence import MISSING
 from mate_cli.tables.values.number_words import CURRENCIES, KNOWN_UNITS
 
 COMMENTS = ("#", "//", "%")
@@ -52,12 +51,8 @@ def _find_last_level(rows: Sequence[Sequence[str]], top: int) -> int:
 
 def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> int:
     """Count the lines right above a level of the header that belong to it with the next one that does."""
-    if first > top and _is_index(rows[first]):
-        return 1
     if _are_units(rows[first]) and count_cells(rows[first - 1]) >= count_cells(rows[first]):
         return 1
-    if any(map(is_mostly_digits, filter(_is_no_year, rows[first - 1]))):
-        return 0
     is_apart = not any(rows[first - 1]) and rows[first - 2][0] and rows[first][0]  # Year,2024 above a blank line
     places = range(1, min(first, 1 if is_apart else 2) + 1)
     return next((up for up in places if _is_group(rows[first - up], join_levels(rows[first - up + 1 :]))), 0)
@@ -125,8 +120,7 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
         return None
     if _are_units(line) or _is_group(above[-1], line, are_distinct=False):
         return True
-    is_row = any(cell.casefold() in MISSING for cell in cells)
-    return None if is_row else all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above
+    return all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above
 
 
 def _is_index(line: Sequence[str]) -> bool:
@@ -146,17 +140,9 @@ def _are_numbers(column: Sequence[str]) -> bool:
 
 
 def find_width(widths: Sequence[int]) -> int:
-    """Find the width of most lines in the lower half, where nothing stands above the table; of two the wider one.
-
-    It is that of the first line where more than half of all have it.
-    """
-    if widths and widths[0] > 1 and 2 * sum(width == widths[0] for width in widths) > len(widths):
-        return widths[0]
-    for part in (widths[len(widths) // 2 :], widths):
-        counts = Counter(width for width in part if width > 1)
-        if counts:
-            return max(counts, key=lambda width: (counts[width], width))
-    return 1 if widths else 0
+    """Find the width of most lines that have two cells or more; of equals the widest."""
+    counts = Counter(width for width in widths if width > 1)
+    return max(counts, key=lambda width: (counts[width], width), default=min(len(widths), 1))
 
 
 def count_cells(line: Sequence[str]) -> int:
@@ -183,9 +169,6 @@ def _is_above(lines: Sequence[Sequence[str]], width: int) -> bool:
     if not full:
         return False
     place = full[0]
-    gap = next((p for p in full if not any(lines[p - 1])), len(lines))  # a table may begin behind a blank line
-    if 2 * gap < len(lines) and has_numbers(lines[gap:]) and not has_numbers(lines[:gap]):
-        return True
     has_gap = not all(map(any, lines[1:place]))
     is_header_below = has_numbers(lines[place:])
     if cells >= width:
