@@ -36,8 +36,8 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
     limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
     limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
-    repeated = [chunk.path_in_schema for chunk, _ in _chunks(metadata) if chunk.has_dictionary_page]
-    file = ParquetFile(path, metadata=metadata, read_dictionary=repeated)  # a long text is not copied for each cell
+    dictionaries = [chunk.path_in_schema for chunk, _ in _chunks(metadata) if chunk.has_dictionary_page]
+    file = ParquetFile(path, metadata=metadata, read_dictionary=dictionaries)  # long texts stand once
     for field in file.schema_arrow:
         parts = [field.type.field(place).name for place in range(field.type.num_fields)]
         if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:

@@ -63,17 +63,17 @@ _NAMES = {"yy": "%y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "ddd": "%a", "ddd
 @lru_cache(maxsize=1 << 14)
 def format_number(value: float, code: str = GENERAL) -> NumberText:
     """Write a finite number in a number format; in percent it counts a hundredfold."""
-    stored, sections = Decimal(repr(value)), _sections(code)
-    number = (_WHOLE if value == round(value) else _DECIMAL).create_decimal(stored).normalize()
+    exact, sections = Decimal(repr(value)), _sections(code)
+    number = (_WHOLE if value == round(value) else _DECIMAL).create_decimal(exact).normalize()
     place, pattern = next((n, text) for n, (text, (sign, than)) in enumerate(sections) if _HOLDS[sign](number, than))
-    filled = _write_number(pattern, abs(number))
-    text = _NOTHING.sub("-", " ".join(filled.translate(_SHOWN).split()))
+    symbols = _write_number(pattern, abs(number))
+    text = _NOTHING.sub("-", " ".join(symbols.translate(_SHOWN).split()))
     if number < 0 and place:  # such a section may say itself that the number is negative; a colour is no sign
         text = _ACCOUNTING.sub(r"-\1\2", text)
-    if number < 0 and text and (not place or _SIGNS.isdisjoint(filled)):
+    if number < 0 and text and (not place or _SIGNS.isdisjoint(symbols)):
         text = f"-{text}"
     is_percent = any("%" in pattern for pattern, _ in sections)
-    return NumberText(text, float(stored.scaleb(2)) if is_percent else value)
+    return NumberText(text, float(exact.scaleb(2)) if is_percent else value)
 
 
 @lru_cache(maxsize=1024)
