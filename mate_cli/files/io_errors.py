@@ -69,9 +69,10 @@ def wrap_read_errors(path: Path | str, kind: type[MateError], problem: str, reme
     """
     try:
         yield
-    except MateError:
-        raise
-    except Exception as error:  # a damaged file can make any library fail in any way
+    except BaseException as error:  # a damaged file can make any library fail in any way, those in Rust by a panic
+        is_panic = type(error).__name__ == "PanicException"
+        if isinstance(error, MateError) or not (isinstance(error, Exception) or is_panic):
+            raise
         if ours := known_cause(error):
             raise ours from error
         raise kind(f"{problem}: {shorten_reason(error)}", where=str(path), remedy=remedy) from error

@@ -364,3 +364,13 @@ def test_what_a_spreadsheet_library_writes(tmp_path):
     book.save(tmp_path / "t.xlsx")
     shown = ["2024-03-01 08:30:15", "2024-03-01", "8:30:15", "25:30:00", "0.3", "9007199254740990", "TRUE", ""]
     assert lines(tmp_path / "t.xlsx")[0][1][:7] == shown[:7]
+
+
+def test_a_time_beyond_any_calendar_is_no_traceback(tmp_path):
+    book = pytest.importorskip("xlsxwriter").Workbook(tmp_path / "t.xlsx")
+    sheet = book.add_worksheet()
+    sheet.write_row(0, 0, ["a", "b"])
+    sheet.write_number(1, 0, -1e19, book.add_format({"num_format": "[h]:mm"}))
+    book.close()
+    with pytest.raises(DataError, match="this workbook cannot be read"):
+        read_table(tmp_path / "t.xlsx")
