@@ -35,9 +35,7 @@ CONTENTS = (
     (b"PAR1", ".parquet", "Parquet"),
     (b"\xd0\xcf\x11\xe0", ".xls", "an old Excel workbook"),
     (b"%PDF", "", "a PDF"),
-    (b"\x89PNG", "", "an image"),
-    (b"\xff\xd8\xff", "", "an image"),
-    (b"GIF8", "", "an image"),
+    ((b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), "", "an image"),
     (b"\x1f\x8b", "", "compressed with gzip"),
     (b"SQLite format 3", "", "an SQLite database"),
 )
@@ -72,22 +70,10 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
-    with wrap_read_errors(
-        path, DataError, "this table cannot be read", "Open it in its original program, and save it again"
-    ):
-        return _open(Path(path).expanduser(), options)
-
-
-def _open(path: Path, options: ReadOptions) -> TableFile:
-    grid = _read_grid(path, options)
-    survey, lines, header = Survey(path, grid, options), _clean_lines(grid.lines, path, options.limits), list[str]()
-    if grid.header is None:
-        header, lines = survey.split_header(lines)
-    elif options.header is not None:
-        grid.notes.append("header= was left out: the columns of this file have names of their own.")
-    for line in lines:
-        survey.add(line)
-    return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
+    path, remedy = Path(path).expanduser(), "Open it in its original program, and save it again"
+    with wrap_read_errors(path, DataError, "this table cannot be read", remedy):
+        grid = _read_grid(path, options)
+        return Survey(path, grid, options).read(_clean_lines(grid.lines, path, options.limits))
 
 
 def _read_grid(path: Path, options: ReadOptions) -> Grid:
@@ -113,16 +99,14 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
 def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
     """Find the format of a file, from its content where that is told by its first bytes, else from its name."""
     suffix = path.suffix.lower()
-    for mark, kind, name in CONTENTS:
-        if start.startswith(mark):
-            if not kind:
-                remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
-                raise DataError(f"this is {name}", where=str(path), remedy=remedy)
-            same = READERS.get(suffix) == READERS[kind]
-            return kind, [] if same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
-    if suffix not in READERS:
+    kind, name = next(((kind, name) for marks, kind, name in CONTENTS if start.startswith(marks)), (suffix, ""))
+    if name and not kind:
+        remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
+        raise DataError(f"this is {name}", where=str(path), remedy=remedy)
+    if kind not in READERS:
         raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
-    return suffix, []
+    is_same = READERS.get(suffix) == READERS[kind]
+    return kind, [] if is_same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
 
 
 def _clean_lines(lines: Iterable[list[str]], path: Path, limits: Limits) -> Iterator[list[str]]:
@@ -151,7 +135,22 @@ class Survey:
         self._is_even, self._is_after_blank, self._longest = True, False, (0, 0, 0)
         self._below = list[tuple[int, list[str], int]]()
 
-    def split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
+    def read(self, lines: Iterator[list[str]]) -> TableFile:
+        """Read all lines of the file.
+
+        Raises:
+            DataError: there is no table.
+        """
+        header = list[str]()
+        if self.grid.header is None:
+            header, lines = self._split_header(lines)
+        elif self.options.header is not None:
+            self.notes.append("header= was left out: the columns of this file have names of their own.")
+        for line in lines:
+            self._add(line)
+        return self._finish(header if self.grid.header is None else list(map(_clean, self.grid.header)))
+
+    def _split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
         """Take the header off the front; what stands above it becomes the title.
 
         Raises:
@@ -182,7 +181,7 @@ class Survey:
         self._width = count_cells(header)
         return header, chain(start[places.stop :], lines)
 
-    def add(self, line: list[str]) -> None:
+    def _add(self, line: list[str]) -> None:
         """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
         self._number += 1
         length = len(line)
@@ -227,7 +226,7 @@ class Survey:
         self._lengths[length] += 1
         self.rows.add(number, line)
 
-    def finish(self, header: list[str]) -> TableFile:
+    def _finish(self, header: list[str]) -> TableFile:
         """Name the columns and say what was done.
 
         Raises:
