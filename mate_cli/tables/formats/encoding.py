@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
@@ -141,12 +142,10 @@ def known_encoding(name: str) -> str:
     Raises:
         ConfigError: there is none of that name.
     """
-    try:
+    with suppress(LookupError, ValueError):
         "".encode(name)
         if not name.lower().replace("-", "_").endswith(("escape", "punycode", "idna")):
             return codecs.lookup(name).name
-    except (LookupError, UnicodeError, ValueError):
-        pass
     remedy = "Known are utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030, big5, euc-kr and others of Python"
     raise ConfigError(f"unknown encoding {name!r}", where="text_encoding", remedy=remedy)
 
