@@ -192,9 +192,10 @@ class Survey:
         if self._is_even and len(self._below) < LAST_LINES and self._is_below(line, length):
             self._below.append((self._number, line, length))
             return
-        for row in (*self._below, (self._number, line, length)):
+        for row in self._below:
             self._store(*row)
         self._below.clear()
+        self._store(self._number, line, length)
 
     def _is_below(self, line: list[str], length: int) -> bool:
         """Tell whether a line may stand below a table whose rows have all been whole so far."""

@@ -206,7 +206,7 @@ def read_start(lines: Iterable[str]) -> list[str]:
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
     delimiter, quote = dialect.delimiter, dialect.quote
-    records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines))))))
+    records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines[:SAMPLE_ROWS]))))))
     rows, irregular = list[list[str]](), 0
     for row in records.read(iter(lines)):
         if any(row) and (records.irregular == irregular or not rows):
