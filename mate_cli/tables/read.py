@@ -10,7 +10,7 @@ import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, count, islice, pairwise
+from itertools import chain, count, islice
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -36,9 +36,7 @@ CONTENTS = (
     (b"PAR1", ".parquet", "Parquet"),
     (b"\xd0\xcf\x11\xe0", ".xls", "an old Excel workbook"),
     (b"%PDF", "", "a PDF"),
-    (b"\x89PNG", "", "an image"),
-    (b"\xff\xd8\xff", "", "an image"),
-    (b"GIF8", "", "an image"),
+    ((b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), "", "an image"),
     (b"\x1f\x8b", "", "compressed with gzip"),
     (b"SQLite format 3", "", "an SQLite database"),
 )
@@ -50,6 +48,7 @@ FIRST_LINES, FIRST_CELLS = 200, 100_000
 LAST_LINES = 20
 """So many lines below a table may be no rows of it."""
 _REMARK = re.compile(r"[*†‡#(\[]|\w+:")
+_SHIFTED = re.compile(r"(^|,)-*\d+,\d\d?(,|$)")
 
 
 def read_table(path: str | Path, options: ReadOptions = AS_FOUND) -> tuple[Table, list[str]]:
@@ -73,22 +72,10 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
-    with wrap_read_errors(
-        path, DataError, "this table cannot be read", "Open it in its original program, and save it again"
-    ):
-        return _open(Path(path).expanduser(), options)
-
-
-def _open(path: Path, options: ReadOptions) -> TableFile:
-    grid = _read_grid(path, options)
-    survey, lines, header = Survey(path, grid, options), _clean_lines(grid.lines, path, options.limits), list[str]()
-    if grid.header is None:
-        header, lines = survey.split_header(lines)
-    elif options.header is not None:
-        grid.notes.append("header= was left out: the columns of this file have names of their own.")
-    for line in lines:
-        survey.add(line)
-    return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
+    path, remedy = Path(path).expanduser(), "Open it in its original program, and save it again"
+    with wrap_read_errors(path, DataError, "this table cannot be read", remedy):
+        grid = _read_grid(path, options)
+        return Survey(path, grid, options).read(_clean_lines(grid.lines, path, options.limits))
 
 
 def _read_grid(path: Path, options: ReadOptions) -> Grid:
@@ -117,16 +104,14 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
 def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
     """Find the format of a file, from its content where that is told by its first bytes, else from its name."""
     suffix = path.suffix.lower()
-    for mark, kind, name in CONTENTS:
-        if start.startswith(mark):
-            if not kind:
-                remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
-                raise DataError(f"this is {name}", where=str(path), remedy=remedy)
-            same = READERS.get(suffix) == READERS[kind]
-            return kind, [] if same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
-    if suffix not in READERS:
+    kind, name = next(((kind, name) for marks, kind, name in CONTENTS if start.startswith(marks)), (suffix, ""))
+    if name and not kind:
+        remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
+        raise DataError(f"this is {name}", where=str(path), remedy=remedy)
+    if kind not in READERS:
         raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
-    return suffix, []
+    is_same = READERS.get(suffix) == READERS[kind]
+    return kind, [] if is_same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
 
 
 def _clean_lines(lines: Iterable[list[str]], path: Path, limits: Limits) -> Iterator[list[str]]:
@@ -152,10 +137,25 @@ class Survey:
         self._widths, self._lengths = Counter[int](), Counter[int]()
         self._evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
         self._blank = self._inside = self._number = self._cut = self._width = 0
-        self._is_even, self._is_after_blank, self._longest = True, False, (0, 0, 0)
+        self._is_even, self._longest = True, (0, 0, 0)
         self._below = list[tuple[int, list[str], int]]()
 
-    def split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
+    def read(self, lines: Iterator[list[str]]) -> TableFile:
+        """Read all lines of the file.
+
+        Raises:
+            DataError: there is no table.
+        """
+        header = list[str]()
+        if self.grid.header is None:
+            header, lines = self._split_header(lines)
+        elif self.options.header is not None:
+            self.notes.append("header= was left out: the columns of this file have names of their own.")
+        for line in lines:
+            self._add(line)
+        return self._finish(header if self.grid.header is None else list(map(_clean, self.grid.header)))
+
+    def _split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
         """Take the header off the front; what stands above it becomes the title.
 
         Raises:
@@ -179,14 +179,12 @@ class Survey:
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
         if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
             self.title = " ".join(titles)
-            lines_above = (
-                "line above the table was" if len(titles) == 1 else f"{len(titles)} lines above the table were"
-            )
-            self.notes.append(f"The {lines_above} read as its title: {self.title[:80]!r}.")
+            above = "line above the table was" if len(titles) == 1 else f"{len(titles)} lines above the table were"
+            self.notes.append(f"The {above} read as its title: {self.title[:80]!r}.")
         self._width = count_cells(header)
         return header, chain(start[places.stop :], lines)
 
-    def add(self, line: list[str]) -> None:
+    def _add(self, line: list[str]) -> None:
         """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
         self._number += 1
         length = len(line)
@@ -194,22 +192,20 @@ class Survey:
             line.pop()
         if not line:
             self._blank += 1
-            self._is_after_blank = True
             return
         if self._is_even and len(self._below) < LAST_LINES and self._is_below(line, length):
             self._below.append((self._number, line, length))
             return
         for row in self._below:
             self._store(*row)
-        self._store(self._number, line, length)
         self._below.clear()
-        self._is_after_blank = False
+        self._store(self._number, line, length)
 
     def _is_below(self, line: list[str], length: int) -> bool:
         """Tell whether a line may stand below a table whose rows have all been whole so far."""
         if self.grid.header is not None or self._width < 2 or len(self.rows) < 2:
             return False
-        is_after = self._is_after_blank or bool(self._below)
+        is_after = self._blank > self._inside or bool(self._below)
         if len(line) > 1:
             is_remark = _REMARK.match(line[0]) and not any(map(is_mostly_digits, line))
             return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
@@ -231,7 +227,7 @@ class Survey:
         self._lengths[length] += 1
         self.rows.add(number, line)
 
-    def finish(self, header: list[str]) -> TableFile:
+    def _finish(self, header: list[str]) -> TableFile:
         """Name the columns and say what was done.
 
         Raises:
@@ -251,7 +247,12 @@ class Survey:
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
         width = max(len(header), *self._widths)
         if self.grid.header is None and header:
-            self._say_what_is_ragged(len(header), width)
+            shorter = sum(times for length, times in self._lengths.items() if length < len(header))
+            longer = sum(times for length, times in self._widths.items() if length > len(header))
+            added = count_noun(width - len(header), "column")
+            if not self.grid.omits_empty:
+                self._say(shorter, "row", "shorter than the header: filled with empty cells")
+            self._say(longer, "row", f"longer than the header: {added} added on the right")
         header = [*header, *[""] * (width - len(header))]
         columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
         names = self._names([header[column] for column in columns])
@@ -264,21 +265,11 @@ class Survey:
         """Tell whether rows longer than the header have two numbers side by side that may be one, as of 1,50."""
         rows = list(islice(self.rows, FIRST_LINES))
         long = [row for row in rows if len(row) > header > 0]
-        pairs = ([(cell.lstrip("-"), behind) for cell, behind in pairwise(row)] for row in long)
-        return 2 * len(long) > len(rows) > 1 and all(
-            any(cell.isdecimal() and behind.isdecimal() and len(behind) < 3 for cell, behind in row) for row in pairs
-        )
+        return 2 * len(long) > len(rows) > 1 and all(_SHIFTED.search(",".join(row)) for row in long)
 
     def _say(self, count: int, noun: str, what: str) -> None:
         """Say what happened to some things; nothing where there are none."""
         self.notes += [f"{count_noun(count, noun)} {what}."] if count else []
-
-    def _say_what_is_ragged(self, header: int, width: int) -> None:
-        shorter = sum(count for length, count in self._lengths.items() if length < header)
-        longer = sum(count for size, count in self._widths.items() if size > header)
-        added = count_noun(width - header, "column")
-        self._say(0 if self.grid.omits_empty else shorter, "row", "shorter than the header: filled with empty cells")
-        self._say(longer, "row", f"longer than the header: {added} added on the right")
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
         """Return a name for every column: blank ones get their place, repeated ones a number."""

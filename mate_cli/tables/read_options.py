@@ -141,14 +141,13 @@ def read_decimal(options: ReadOptions) -> str | None:
     Raises:
         ConfigError: there is no such mark or locale.
     """
-    if options.decimal not in (None, ".", ","):
-        raise ConfigError(
-            f"{options.decimal!r} is not a decimal mark", where="decimal", remedy='Write decimal="," or "."'
-        )
-    if options.decimal is not None or options.locale is None:
-        return options.decimal
-    language, _, region = options.locale.replace("-", "_").partition("_")
-    name = f"{language.lower()}_{region.upper()}" if region else language.lower()
+    decimal, locale = options.decimal, options.locale
+    if decimal not in (None, ".", ","):
+        raise ConfigError(f"{decimal!r} is not a decimal mark", where="decimal", remedy='Write decimal="," or "."')
+    if decimal is not None or locale is None:
+        return decimal
+    language, _, region = locale.replace("-", "_").lower().partition("_")
+    name = f"{language}_{region.upper()}" if region else language
     if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):
-        raise ConfigError(f"{options.locale!r} is not a locale", where="locale", remedy="Write one such as de or en_IN")
-    return "," if (language.lower() in COMMA_LANGUAGES and name not in POINT_LOCALES) or name in COMMA_LOCALES else "."
+        raise ConfigError(f"{locale!r} is not a locale", where="locale", remedy="Write one such as de or en_IN")
+    return "," if (language in COMMA_LANGUAGES and name not in POINT_LOCALES) or name in COMMA_LOCALES else "."

@@ -191,6 +191,12 @@ FILES = {
         [["id", "name"], ["1", "Smith, John"], ["2", "O'Neil"]],
         ["Apostrophes were read as quotation marks."],
     ),
+    "apostrophes around some cells below a title": (
+        "t.csv",
+        "Sales of 2024\na;b;c\n'x; y';1;z\n'v; w';2;'p; q; r'\n",
+        [["a", "b", "c"], ["x; y", "1", "z"], ["v; w", "2", "p; q; r"]],
+        [parted("semicolons"), "Apostrophes were read as quotation marks.", above(1, "Sales of 2024")],
+    ),
     "apostrophes that are text": (
         "t.csv", "id,song\n1,'Hello'\n2,'Bye'\n", [["id", "song"], ["1", "'Hello'"], ["2", "'Bye'"]], [],
     ),
@@ -203,6 +209,12 @@ FILES = {
         "name      value  city\nAnn Berg     10  New York\nBo          200  Rome\nCy               Oslo\n",
         [["name", "value", "city"], ["Ann Berg", "10", "New York"], ["Bo", "200", "Rome"], ["Cy", "", "Oslo"]],
         ["Columns are aligned with spaces."],
+    ),
+    "a printed data frame of texts": (
+        "t.txt",
+        "  name        state\n0 north; up   open \n1 south       closed\n2               open\n",
+        [["column 1", "name", "state"], ["0", "north; up", "open"], ["1", "south", "closed"], ["2", "", "open"]],
+        ["Columns are aligned with spaces.", NAMELESS],
     ),
     "a printed data frame": (
         "t.txt",

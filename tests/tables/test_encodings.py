@@ -128,8 +128,18 @@ def test_no_break_spaces_and_what_programs_of_windows_write(tmp_path, encoding, 
     assert text_file(tmp_path / "t.csv").encoding == encoding
 
 
-@pytest.mark.parametrize(("encoding", "words"), [("koi8-r", "жителей всего"), ("cp1251", "мешканців її та")])
-def test_small_letters_are_likelier_than_capitals_of_another_alphabet(tmp_path, encoding, words):
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("koi8-r", "жителей всего"),  # not capitals of Windows-1251
+        ("cp1251", "мешканців її та"),
+        ("cp1252", "ÉNERGIE FRANÇAISE RÉPONSE ORLÉANS"),
+        ("cp1250", "ŠIBENIK OPĆINA ŠKOLA ŽENA"),
+        ("cp1257", "ąžuolas įmonė šimtas Šiauliai"),
+        ("cp874", "ประชากร ราคา ถนน โรงเรียน"),
+    ],
+)
+def test_words_are_read_in_the_alphabet_that_they_fit(tmp_path, encoding, words):
     rows = [(word, "1") for word in words.split()]
     content = "name,n\n" + "".join(f"{name},{n}\n" for name, n in rows)
     assert list(opened(tmp_path, "t.csv", content.encode(encoding))) == rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from mate_cli.tables.formats.cell_text import count_noun
@@ -58,11 +58,11 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     dialect = fit.dialect
     text.notes.extend(_describe(fit, usual, options))
     records = Records(dialect, fit.width)
-    cells = _lines(records, _texts(lines(), text, limits, dialect.delimiter), text.notes, bool(hint))
+    cells = _lines(records, _texts(lines(), text, limits, dialect.delimiter), text.notes)
     if any('="' in line for line in start):
         cells = ([_QUOTED.sub(r"\1", cell) for cell in line] for line in cells)
-    is_quoted = any('"' in line for line in start)
-    return Grid(cells, notes=text.notes, has_commas=dialect.delimiter == "," and not is_quoted)
+    has_commas = dialect.delimiter == "," and not any('"' in line for line in start)
+    return Grid(chain([[]] if hint else [], cells), notes=text.notes, has_commas=has_commas)
 
 
 def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
@@ -95,9 +95,7 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
         text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
 
 
-def _lines(records: Records, lines: Iterator[str], notes: list[str], is_hinted: bool) -> Iterator[list[str]]:
-    if is_hinted:
-        yield []
+def _lines(records: Records, lines: Iterator[str], notes: list[str]) -> Iterator[list[str]]:
     yield from records.read(lines)
     if records.has_stray:
         notes.append("A quotation mark is never closed; it was read as text.")

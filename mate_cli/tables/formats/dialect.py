@@ -7,7 +7,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -41,21 +40,6 @@ class Dialect:
     slices: tuple[slice, ...] = ()
 
 
-@lru_cache
-def _find_cells(dialect: Dialect) -> list[re.Pattern[str]]:
-    """Return patterns of the cells of a line whose quotation marks do not fit together.
-
-    A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
-    """
-    mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
-    strict = f"[^{mark}]*(?:{mark}{mark}[^{mark}]*)*"  # no choice per letter: cells can be long
-    cells = (
-        rf" *{mark}(?P<quoted>{quoted}){mark} *(?={delimiter}|$)|(?P<text>[^{delimiter}]*)"
-        for quoted in (f".{{0,{MAX_INNER}}}?", strict)
-    )
-    return [re.compile(f"(?:^|{delimiter})(?:{cell})", re.DOTALL) for cell in cells]
-
-
 class Records:
     """Records of lines, in which no quotation mark swallows others.
 
@@ -71,6 +55,13 @@ class Records:
     def __init__(self, dialect: Dialect, width: int = 0) -> None:
         self.dialect, self.width = dialect, width
         self.irregular, self.has_stray = 0, False
+        mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
+        strict = f"[^{mark}]*(?:{mark}{mark}[^{mark}]*)*"  # no choice per letter: cells can be long
+        cells = (
+            rf" *{mark}(?P<quoted>{quoted}){mark} *(?={delimiter}|$)|(?P<text>[^{delimiter}]*)"
+            for quoted in (f".{{0,{MAX_INNER}}}?", strict)
+        )
+        self._cells = [re.compile(f"(?:^|{delimiter})(?:{cell})", re.DOTALL) for cell in cells]
 
     def read(self, lines: Iterator[str]) -> Iterator[list[str]]:
         """Yield the cells of each record.
@@ -117,9 +108,12 @@ class Records:
             yield self._mend(first)
 
     def _read_misfit(self, line: str) -> Iterator[list[str]]:
-        """Read a line whose quotation marks do not fit together, in two ways."""
+        """Read a line whose quotation marks do not fit together, in two ways.
+
+        A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
+        """
         quote = self.dialect.quote
-        for pattern in _find_cells(self.dialect):
+        for pattern in self._cells:
             cells = pattern.finditer(line.rstrip("\r\n"))
             yield [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
 
@@ -212,7 +206,7 @@ def read_start(lines: Iterable[str]) -> list[str]:
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
     delimiter, quote = dialect.delimiter, dialect.quote
-    records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines))))))
+    records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines[:SAMPLE_ROWS]))))))
     rows, irregular = list[list[str]](), 0
     for row in records.read(iter(lines)):
         if any(row) and (records.irregular == irregular or not rows):
@@ -289,11 +283,7 @@ def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     for number, start in enumerate(blocks[1:], 1):
         name, *cells = texts[number]
         is_apart = name and numeric[number] != numeric[number - 1]
-        is_wide = wide >> (start - 1) & 1 and (
-            name or all(not line[max(start - 2, 0) : start].strip() for line in sample)
-        )
+        is_wide = wide >> (start - 1) & 1 and (name or not any(line[start - 2 : start].strip() for line in sample))
         starts += [start] if any(cells) and (is_apart or is_wide) else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
-    rows = [[line[place].strip() for place in slices] for line in sample]
-    is_table = len(slices) > 1 and len(rows) > 2 and (has_numbers(rows) or all(map(all, rows)))
-    return slices if is_table else ()
+    return slices if len(slices) > 1 and len(sample) > 2 else ()

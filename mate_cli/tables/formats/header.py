@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
 from mate_cli.tables.values.number_words import CURRENCIES, KNOWN_UNITS
@@ -33,20 +33,16 @@ def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
     """Find the places of all lines of a header, of which one is known: groups above it, years or units below it."""
     width = max(map(count_cells, lines), default=0)
     rows = [[*line, *[""] * (width - len(line))][:width] for line in lines]
-    last = first = _find_last_level(rows, top)
-    while first and (up := _count_levels_above(rows[: last + 1], first, top)):
-        first -= up
-    return range(first if all(rows[last]) else min(first, top), last + 1)  # else remarks as wide as the table
-
-
-def _find_last_level(rows: Sequence[Sequence[str]], top: int) -> int:
-    last = place = top
-    while (place := place + 1) + 1 < len(rows):
+    last = top
+    for place in range(top + 1, len(rows) - 1):
         is_level = _is_level_below(rows[top:place], rows[place], rows[place + 1 :])
         if is_level is None:
             break
         last = place if is_level else last
-    return last
+    first = last
+    while first and (up := _count_levels_above(rows[: last + 1], first, top)):
+        first -= up
+    return range(first if all(rows[last]) else min(first, top), last + 1)  # else remarks as wide as the table
 
 
 def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> int:
@@ -66,10 +62,8 @@ def join_levels(levels: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _fill_groups(group: Sequence[str], names: Sequence[str]) -> list[str]:
-    filled = list[str]()
-    for text, name in zip(group, names, strict=True):
-        filled.append(text or (filled[-1] if filled and name else ""))
-    return filled
+    pairs = zip(group, names, strict=True)
+    return list(accumulate(pairs, lambda left, pair: pair[0] or (left if pair[1] else ""), initial=""))[1:]
 
 
 def _is_group(group: Sequence[str], names: Sequence[str], *, are_distinct: bool = True) -> bool:
@@ -104,7 +98,7 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
     columns = list(zip(*rest, strict=True))
     numeric = [place for place, column in enumerate(columns) if _are_numbers(column)]
     cells = [line[place] for place in numeric if line[place]]
-    if len(above) > 1 and _is_index(line):
+    if len(above) > 1 and len(line) > 1 and line[0] and not any(line[1:]):  # the name of rows, as pandas writes it
         return True
     if not cells:
         names = ["", *above[-1], ""]
@@ -118,14 +112,8 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
         ) or None
     if any(map(is_mostly_digits, cells)):
         return None
-    if _are_units(line) or _is_group(above[-1], line, are_distinct=False):
-        return True
-    return all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above
-
-
-def _is_index(line: Sequence[str]) -> bool:
-    """Tell whether a line has the name of rows alone, as pandas writes it below the names of columns."""
-    return len(line) > 1 and bool(line[0]) and not any(line[1:])
+    is_below_remark = all(line) and not all(above[-1]) and len(cells) > 1
+    return is_below_remark or _are_units(line) or _is_group(above[-1], line, are_distinct=False)
 
 
 def _are_units(line: Sequence[str]) -> bool:
@@ -152,12 +140,8 @@ def count_cells(line: Sequence[str]) -> int:
 
 def has_numbers(rows: Sequence[Sequence[str]], *, below: bool = True) -> bool:
     """Tell whether a column holds numbers; `below` a first cell that is none."""
-    for name, *column in zip_longest(*rows, fillvalue=""):
-        cells = list(filter(None, column))
-        numbers = sum(map(is_mostly_digits, cells))
-        if numbers and numbers >= NUMBERS_SHARE * len(cells) and bool(name and not is_mostly_digits(name)) == below:
-            return True
-    return False
+    columns = zip_longest(*rows, fillvalue="")
+    return any(_are_numbers(column) and bool(name and not is_mostly_digits(name)) == below for name, *column in columns)
 
 
 def _is_above(lines: Sequence[Sequence[str]], width: int) -> bool:
