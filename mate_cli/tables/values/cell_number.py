@@ -12,6 +12,7 @@ import datetime
 import re
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -104,7 +105,6 @@ class Amount(NamedTuple):
         digits: digits and the marks between them, such as "1.234,5"; of fractions, their value.
         kind: what the digits are evidence of.
         values: the number by decimal mark.
-        parentheses: all of it stands in parentheses.
         unit: currency, percent or unit; "" for none.
         doubts: for which other cells must speak: some of `DOUBTS`, and a unit that counts only if most cells of a
             column have it; "" for one that never does.
@@ -113,7 +113,6 @@ class Amount(NamedTuple):
     digits: str
     kind: str
     values: Mapping[str, float]
-    parentheses: bool
     unit: str
     doubts: frozenset[str]
 
@@ -160,7 +159,7 @@ def parse_amount(text: str) -> Amount | None:
     unit_doubts = () if power else _find_unit_doubts(unit, is_bare, after)
     sign = "-" if "-" in signs or "(" in signs else ""
     values = {mark: float(f"{sign}{number}e{power}") for mark, number in numbers.items()}
-    return Amount(digits, kind, values, "(" in signs, unit, frozenset([*filter(doubts.get, doubts), *unit_doubts]))
+    return Amount(digits, kind, values, unit, frozenset([*filter(doubts.get, doubts), *unit_doubts]))
 
 
 def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str], int]:
@@ -261,7 +260,7 @@ NUMERIC_DATE = re.compile(
 _DATES = (
     re.compile(rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?{_HALF}"),
     re.compile(r"(?P<sign>[+-]?) ?(?P<min>\d{1,5}):(?P<s>[0-5]\d\.\d+)"),
-    re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}})(?:{'|'.join(ORDINALS)})\W*(?:\([a-z]\))?"),
+    re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}}(?:\.\d+)?) ?(?:{'|'.join(ORDINALS)})\W*(?:\([a-z]\))?"),
     NUMERIC_DATE,
     re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./年-])(?P<m>\d\d?)(?:(?:(?P=mark)|月)(?P<d>\d\d?))?[月日]?{_TIME}"),
     re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
@@ -301,7 +300,6 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     else:
         month = MONTHS.get(part["name"].lower(), 0) if "name" in part else int(part["m"])
         day = int(part.get("d") or 1)
-    try:
+    with suppress(ValueError):
         return datetime.date(year, month, day).toordinal() + seconds / 86_400
-    except ValueError:
-        return None
+    return None

@@ -168,9 +168,8 @@ def _are_names(name: str, column: ColumnEvidence) -> bool:
 
 def _format_of(column: ColumnEvidence, decimal: str, table_counts: Counter[str], *, are_names: bool) -> ColumnFormat:
     counts = column.counts
-    doubtful = counts["parentheses"] + counts["year_from"]
-    only_years = counts["year_in_parentheses"] == counts["parentheses"]
-    bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - doubtful
+    only_years = counts["year_in_parentheses"] == counts[MINUS]
+    bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - counts[MINUS] - counts["year_from"]
     telling = (days for days in (counts, table_counts) if bool(days["day_first"]) != bool(days["month_first"]))
     accepts = {
         MINUS: column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),
