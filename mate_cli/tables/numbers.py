@@ -85,7 +85,8 @@ def numeric_values(text: str) -> tuple[Value, ...]:
     """Return all numbers and dates of a text, from left to right, after `normalize_for_match`."""
     if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):  # whatever else is in there is a part of it
         number = as_float32(float(text.replace(",", "")))
-        return (number, Date(int(text))) if len(text) == 4 and text.isdecimal() and number in _YEARS else (number,)
+        is_year = len(text) == 4 and text.isdecimal() and int(text) in _YEARS
+        return (number, Date(int(text))) if is_year else (number,)
     return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
 
 

@@ -151,9 +151,8 @@ class ColumnEvidence:
         if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
             are_short = counts["short"] + counts["zero"] == counts[PLAIN]
             return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
-        if not comma or not self.is_dense:
-            return None
-        if counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups):  # 1,5 among many 1.204
+        is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)  # 1,5 among many 1.204
+        if not comma or not self.is_dense or is_slip:
             return None
         if 2 * comma <= groups:  # 13,5000 among 17,189 and 6,902 is a slip, but 0,250 is not
             return "" if counts["small"] > slips else None
