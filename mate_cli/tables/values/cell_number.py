@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -170,7 +171,7 @@ def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str], int]:
     """
     if core["part"] or core["over"]:
         part = unicodedata.numeric(core["part"]) if core["part"] else int(core["over"]) / int(core["under"])
-        digits = repr(int(core["whole"] or 0) + part) if part <= 1 or not core["whole"] else ""
+        digits = f"{Decimal(int(core['whole'] or 0) + part):f}" if part <= 1 or not core["whole"] else ""
         kind = FRACTION if core["part"] or core["whole"] else LONE_FRACTION
         return kind, digits, dict.fromkeys(_FORMS, digits), 0
     if core["power"]:
