@@ -26,7 +26,17 @@ DATA = Path(os.environ.get("MATE_SHARED", "../shared")) / "data"
 SEED = 20261125
 Column = tuple[str, str, Sequence[str], ColumnFormat]
 """Table, header, texts and format of a column."""
-KINDS = ("plain", "grouped", "decimal", "percent", "currency", "parentheses", "unit", "date", "digits, no number")
+KINDS = (
+    "plain",
+    "grouped",
+    "decimal",
+    "percent",
+    "currency",
+    "parentheses",
+    "unit",
+    "date, place",
+    "digits, no number",
+)
 DIGIT = re.compile(r"\d")
 SPECIAL = re.compile(r"[()%$€£¥₹‰]|\d ?(?:[^\W\d_]|[²³°])+$|million|billion|thousand|crore|lakh")
 
@@ -100,11 +110,15 @@ def name_kind(text: str, written: ColumnFormat) -> str:
     number = written.read_number(text)
     if number is None:
         return (
-            "date" if not math.isnan(written.read_sortable(text)) else "digits, no number" if DIGIT.search(text) else ""
+            "date, place"
+            if not math.isnan(written.read_sortable(text))
+            else "digits, no number"
+            if DIGIT.search(text)
+            else ""
         )
     amount = parse_amount(simplify(text))
     assert amount is not None
-    if amount.parentheses:
+    if number <= 0 and "(" in text:
         return "parentheses"
     if amount.unit:
         first = re.split(r"[ /]", amount.unit)[0]

@@ -85,7 +85,8 @@ def numeric_values(text: str) -> tuple[Value, ...]:
     """Return all numbers and dates of a text, from left to right, after `normalize_for_match`."""
     if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):  # whatever else is in there is a part of it
         number = as_float32(float(text.replace(",", "")))
-        return (number, Date(int(text))) if len(text) == 4 and text.isdecimal() and number in _YEARS else (number,)
+        is_year = len(text) == 4 and text.isdecimal() and int(text) in _YEARS
+        return (number, Date(int(text))) if is_year else (number,)
     return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
 
 
@@ -98,12 +99,9 @@ def parse_text(text: str) -> list[NumericSpan]:
         return []
     values = defaultdict[tuple[int, int], list[Value]](list)
     runs = [match.span() for match in _RUN.finditer(text)]
-    for match in _NUMBER.finditer(text):
-        if (number := _parse_number(match.group())) is not None:
-            values[match.span()].append(number)
-    for span in runs:
+    for span in [*(match.span() for match in _NUMBER.finditer(text)), *runs]:
         word = text[slice(*span)]
-        number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
+        number = _WORDS.get(word) if word[0].isalpha() else _parse_number(word)
         if number is not None and span not in values:
             values[span].append(number)
     for place, (begin, stop) in enumerate(runs):
@@ -171,8 +169,6 @@ EQUAL, LESS, GREATER = 1, 2, 4
 """Bits of a numeric relation: the question's value is equal to, less than or greater than the cell's."""
 CONSOLIDATION_FRACTION = 0.7
 
-SortKey = Callable[[Value], float | tuple[int | None, ...]]
-
 
 def consolidate(cells: Sequence[Sequence[Value]]) -> dict[int, Value]:
     """Give each cell of a column its first value of the column's commonest type.
@@ -202,7 +198,7 @@ def _cell_values(text: str) -> tuple[Value, ...]:
     return values
 
 
-def sort_key(values: Iterable[Value]) -> SortKey | None:
+def sort_key(values: Iterable[Value]) -> Callable[[Value], float | tuple[int | None, ...]] | None:
     """Return a key that compares values of one type; None when they cannot be compared.
 
     Dates are compared by the parts that all of them state.

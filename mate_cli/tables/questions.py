@@ -132,9 +132,8 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
 
 def _find_table(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
-    with wrap_read_errors(
-        name, DataError, "a question names this table, which cannot be searched for", "Check the name"
-    ):
+    problem = "a question names this table, which cannot be searched for"
+    with wrap_read_errors(name, DataError, problem, "Check the name"):
         places = (Path(name).expanduser(), beside / name if beside else None)
         near = [path for path in places if path and path.is_file()]
     if not same and not near:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, POINT_LOCALES
+from mate_cli.tables.values.number_words import COMMA_LANGUAGES, LOCALES_UNLIKE_LANGUAGE
 
 MEGABYTE = 1_000_000
 SHARE_AT_ONCE = 8
@@ -150,4 +150,4 @@ def read_decimal(options: ReadOptions) -> str | None:
     name = f"{language}_{region.upper()}" if region else language
     if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):
         raise ConfigError(f"{locale!r} is not a locale", where="locale", remedy="Write one such as de or en_IN")
-    return "," if (language in COMMA_LANGUAGES and name not in POINT_LOCALES) or name in COMMA_LOCALES else "."
+    return "," if (language in COMMA_LANGUAGES) != (name in LOCALES_UNLIKE_LANGUAGE) else "."

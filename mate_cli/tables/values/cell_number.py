@@ -12,6 +12,8 @@ import datetime
 import re
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -69,7 +71,7 @@ _SIGNED = re.compile(r"[+-]?#|#-|[+-]?\(#\)|\([+-]#\)")
 _FOOTNOTES = re.compile(r"(?:^\.)?(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))* ?$")
 _NO_CENTS = re.compile(r"(?<=\d)([,.:])-{1,2}(?!\d)")
 _LETTER = r"[^\W\d_]"
-TEXT = re.compile(
+_TEXT = re.compile(
     rf"\D*(?:{_LETTER}{{5}}|[\d.,' ]+{_LETTER}+\d+{_LETTER}|\d[\d.,' ]*[^\d\[]*?{_LETTER}{{3}}[^\d\[]*\d)"
     r"|(?:(?:1\d|20)\d0s|\+ ?(?:\d ?){10,15}|\(?[+-]?\d+[.,]\d+\.)$"
 )
@@ -104,7 +106,6 @@ class Amount(NamedTuple):
         digits: digits and the marks between them, such as "1.234,5"; of fractions, their value.
         kind: what the digits are evidence of.
         values: the number by decimal mark.
-        parentheses: all of it stands in parentheses.
         unit: currency, percent or unit; "" for none.
         doubts: for which other cells must speak: some of `DOUBTS`, and a unit that counts only if most cells of a
             column have it; "" for one that never does.
@@ -113,7 +114,6 @@ class Amount(NamedTuple):
     digits: str
     kind: str
     values: Mapping[str, float]
-    parentheses: bool
     unit: str
     doubts: frozenset[str]
 
@@ -135,7 +135,7 @@ def parse_amount(text: str) -> Amount | None:
 
     Dates, times, ranges, bounds, identifiers and texts with several numbers are none.
     """
-    if len(text) > MAX_LENGTH or TEXT.match(text):
+    if len(text) > MAX_LENGTH or _TEXT.match(text):
         return None
     if "-" in text:
         text = _NO_CENTS.sub(lambda mark: "" if mark[1] == ":" else f"{mark[1]}0", text)
@@ -146,10 +146,11 @@ def parse_amount(text: str) -> Amount | None:
     around = f"{before}#{after}"
     signs = _NO_SIGNS.sub("", around)
     first, last = _WORDS.findall(before), _WORDS.findall(after)
-    measure = _measure(first, last) if _SIGNED.fullmatch(signs) else None
+    if not _SIGNED.fullmatch(signs) or (measure := _measure(first, last)) is None:
+        return None
     kind, digits, numbers, exponent = _read_core(core)
     is_bare = core[0].isdecimal()
-    if measure is None or not digits or (is_bare and first and first[0].casefold() in CURRENCY_WORDS):
+    if not digits or (is_bare and first and first[0].casefold() in CURRENCY_WORDS):
         return None
     if signs == "#-" and last and not after.endswith("-") and not (after[:2] == "- " and is_currency(last[-1])):
         return None  # 12-inch
@@ -160,7 +161,7 @@ def parse_amount(text: str) -> Amount | None:
     unit_doubts = () if power else _find_unit_doubts(unit, is_bare, after)
     sign = "-" if "-" in signs or "(" in signs else ""
     values = {mark: float(f"{sign}{number}e{power}") for mark, number in numbers.items()}
-    return Amount(digits, kind, values, "(" in signs, unit, frozenset([*filter(doubts.get, doubts), *unit_doubts]))
+    return Amount(digits, kind, values, unit, frozenset([*filter(doubts.get, doubts), *unit_doubts]))
 
 
 def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str], int]:
@@ -170,7 +171,7 @@ def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str], int]:
     """
     if core["part"] or core["over"]:
         part = unicodedata.numeric(core["part"]) if core["part"] else int(core["over"]) / int(core["under"])
-        digits = repr(int(core["whole"] or 0) + part) if part <= 1 or not core["whole"] else ""
+        digits = f"{Decimal(int(core['whole'] or 0) + part):f}" if part <= 1 or not core["whole"] else ""
         kind = FRACTION if core["part"] or core["whole"] else LONE_FRACTION
         return kind, digits, dict.fromkeys(_FORMS, digits), 0
     if core["power"]:
@@ -198,10 +199,10 @@ def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
     money = {*filter(is_currency, (*before, *words))}
     power, rest = 0, list[str]()
     for word in words:
-        if not rest and word.casefold() in MAGNITUDES:
-            power += MAGNITUDES[word.casefold()]
-        elif not rest and not power and money and word in SHORT_MAGNITUDES:
-            power = SHORT_MAGNITUDES[word]
+        letters = SHORT_MAGNITUDES.get(word, 0) if money and not power else 0
+        magnitude = MAGNITUDES.get(word.casefold(), letters)
+        if magnitude and not rest:
+            power += magnitude
         elif word not in money and word != "de":
             rest.append(word)
     unit, currency = _name_unit(" ".join(rest)), max(money, key=len, default="")
@@ -261,13 +262,13 @@ NUMERIC_DATE = re.compile(
 _DATES = (
     re.compile(rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?{_HALF}"),
     re.compile(r"(?P<sign>[+-]?) ?(?P<min>\d{1,5}):(?P<s>[0-5]\d\.\d+)"),
-    re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}})(?:{'|'.join(ORDINALS)})\W*(?:\([a-z]\))?"),
     NUMERIC_DATE,
     re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./年-])(?P<m>\d\d?)(?:(?:(?P=mark)|月)(?P<d>\d\d?))?[月日]?{_TIME}"),
     re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
     re.compile(rf"{_NAME}(?: {_DAY} ?, ?|,?(?: de)?[ -])(?P<y>\d{{4}}){_TIME}"),
     re.compile(rf"(?P<y>\d{{4}})[ -]{_NAME}[ -]{_DAY}{_TIME}"),
     re.compile(r"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?:(?P<h>\d\d)(?P<min>\d\d)(?P<s>\d\d)?)?"),
+    re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}}(?:\.\d+)?) ?(?:{'|'.join(ORDINALS)})\W*(?:\([a-z]\))?"),
 )
 _CENTURY_BREAK = 69
 """Two-digit years from here on are of the twentieth century, as in POSIX."""
@@ -301,7 +302,6 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     else:
         month = MONTHS.get(part["name"].lower(), 0) if "name" in part else int(part["m"])
         day = int(part.get("d") or 1)
-    try:
+    with suppress(ValueError):
         return datetime.date(year, month, day).toordinal() + seconds / 86_400
-    except ValueError:
-        return None
+    return None

@@ -65,7 +65,7 @@ class ColumnEvidence:
         counts: cells of each kind, and with each other trait.
         examples: a cell of each kind.
         units: of numbers whose unit may be none.
-        widths: of bare integers, and whether these begin with 0.
+        widths: of bare integers.
         stored: cells whose number the file itself has; bare digits may be codes or dates all the same.
         cells: the others, but for empty ones and those that say that there is no value.
     """
@@ -73,7 +73,7 @@ class ColumnEvidence:
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     units: Counter[str] = field(default_factory=Counter)
-    widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    widths: Counter[int] = field(default_factory=Counter)
     stored: int = 0
     cells: int = 0
     _forms: dict[bytes, list[Any]] = field(default_factory=dict, repr=False)
@@ -105,7 +105,7 @@ class ColumnEvidence:
             self.counts.update(dict.fromkeys(traits, count))
             self.units.update(dict.fromkeys(units, count))
             if form.isdigit():
-                self.widths[len(form), form[:1] == b"0"] += count
+                self.widths[len(form)] += count
         self._forms.clear()
 
     @property
@@ -130,11 +130,9 @@ class ColumnEvidence:
     @property
     def is_named_by_digits(self) -> bool:
         """Digits are names: of one width with leading zeros, as postal codes, or often lists, versions, addresses."""
-        widths = {width for width, _ in self.widths}
-        is_padded = any(is_padded for _, is_padded in self.widths) and len(widths) == 1 and max(widths) > 2
-        if is_padded and self.widths.total() >= MIN_NUMERIC_SHARE * self.numbers:
-            return True
-        return self.counts[LIST] > MAX_MISFIT_SHARE * (self.counts[LIST] + self.numbers)
+        is_padded = self.counts["padded"] > 0 and len(self.widths) == 1 and max(self.widths) > 2
+        are_lists = self.counts[LIST] > MAX_MISFIT_SHARE * (self.counts[LIST] + self.numbers)
+        return are_lists or (is_padded and self.widths.total() >= MIN_NUMERIC_SHARE * self.numbers)
 
     def are_dates(self, *, is_named: bool) -> bool:
         """Tell whether all numbers are dates; fewer digits, or one cell alone, need a name that says so."""
@@ -153,9 +151,8 @@ class ColumnEvidence:
         if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
             are_short = counts["short"] + counts["zero"] == counts[PLAIN]
             return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
-        if not comma or not self.is_dense:
-            return None
-        if counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups):  # 1,5 among many 1.204
+        is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)  # 1,5 among many 1.204
+        if not comma or not self.is_dense or is_slip:
             return None
         if 2 * comma <= groups:  # 13,5000 among 17,189 and 6,902 is a slip, but 0,250 is not
             return "" if counts["small"] > slips else None
@@ -175,13 +172,12 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
     if amount is None or amount.kind == LIST:
         return (LIST,) if amount else (), frozenset()
     traits = {
-        amount.kind: True,
-        CODE: CODE in amount.doubts,
+        **dict.fromkeys([amount.kind, *amount.doubts & DOUBTS], True),
         "unit": amount.unit != "" and CODE not in amount.doubts,
-        "parentheses": amount.parentheses,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
         "zero": amount.digits == "0",
+        "padded": form.isdigit() and form[:1] == b"0",
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind in (POINT, COMMA) and amount.digits[0] == "0",
     }

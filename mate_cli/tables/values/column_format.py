@@ -123,10 +123,10 @@ def find_formats(
     days = sum((column.counts for column in columns), Counter[str]())
     formats, commas, refused, notes = [], list[str](), dict[str, list[str]](), list[str]()
     for name, column, mark in zip(names, columns, proven, strict=True):
-        decimal, is_marked = _choose_decimal(column, mark, usual), any(map(column.counts.__getitem__, MARKED))
+        decimal, is_marked = _choose_decimal(column, mark, usual), any(column.counts[kind] for kind in MARKED)
         if decimal == "" and is_marked:
             refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
-        column_format = _format_of(column, decimal, days, are_names=_are_names(name, column))
+        column_format = _format_of(name, column, decimal, days)
         if column_format.decimal == "," and is_marked and stated is None:
             commas.append(repr(name))
         other = COMMA if column_format.decimal == "." else POINT if column_format.decimal else ""
@@ -158,19 +158,15 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
     return usual or ("" if column.counts[POINT_OR_GROUP] or column.counts[COMMA_OR_GROUP] else ".")
 
 
-def _are_names(name: str, column: ColumnEvidence) -> bool:
-    return (
+def _format_of(name: str, column: ColumnEvidence, decimal: str, table_counts: Counter[str]) -> ColumnFormat:
+    counts = column.counts
+    are_names = (
         NOT_NUMBERS.fullmatch(name.strip()) is not None
         or (column.is_named_by_digits and not column.stored)
         or column.are_dates(is_named=DATE_NAME.search(name) is not None)
     )
-
-
-def _format_of(column: ColumnEvidence, decimal: str, table_counts: Counter[str], *, are_names: bool) -> ColumnFormat:
-    counts = column.counts
-    doubtful = counts["parentheses"] + counts["year_from"]
-    only_years = counts["year_in_parentheses"] == counts["parentheses"]
-    bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - doubtful
+    only_years = counts["year_in_parentheses"] == counts[MINUS]
+    bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - counts[MINUS] - counts["year_from"]
     telling = (days for days in (counts, table_counts) if bool(days["day_first"]) != bool(days["month_first"]))
     accepts = {
         MINUS: column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),

@@ -84,7 +84,6 @@ sv tr uk uz vi
 """
 COMMA_LANGUAGES = frozenset(_COMMA.split())
 """Languages that write decimals with a comma."""
-_POINT = "de_CH de_LI fr_CH it_CH es_MX es_US es_GT es_HN es_NI es_PA es_PE es_SV es_DO es_PR"
-POINT_LOCALES = frozenset(_POINT.split())
-"""Locales of these languages that do not."""
-COMMA_LOCALES = frozenset(["en_ZA"])
+_UNLIKE = "de_CH de_LI fr_CH it_CH es_MX es_US es_GT es_HN es_NI es_PA es_PE es_SV es_DO es_PR en_ZA"
+LOCALES_UNLIKE_LANGUAGE = frozenset(_UNLIKE.split())
+"""Locales that do not write decimals as their language does elsewhere."""
