@@ -8,7 +8,6 @@ from mate_cli.cli.app import main
 from mate_cli.data.baselines import majority_label
 from mate_cli.errors import DataError
 from mate_cli.papers.dt_fixup.datasets.option_questions import LogiQa, ReClor
-from mate_cli.tables.example import TableExample
 
 
 def entry(name="a", **changed):
