@@ -14,8 +14,7 @@ from mate_cli.tables.example import AGGREGATIONS, Coordinates
 from mate_cli.tables.formats.cell_text import count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
-from mate_cli.tables.values.cell_number import simplify
-from mate_cli.tables.values.column_evidence import MISSING
+from mate_cli.tables.values.column_evidence import is_missing
 
 Denotation = tuple[str | float, ...]
 
@@ -142,7 +141,7 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
     known = [cell for cell, number in numbers.items() if number is not None]
     marks = [table.rows[row][column].text for (row, column), number in numbers.items() if number is None]
     notes = []
-    if 0 < len(marks) <= len(known) and {simplify(text).casefold() for text in marks} <= {*MISSING, ""}:
+    if marks and len(list(filter(None, marks))) <= len(known) > 0 and all(map(is_missing, filter(None, marks))):
         numbers = {cell: numbers[cell] for cell in known}
         shown = list_names(map(repr, dict.fromkeys(marks)))
         notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {shown}.")

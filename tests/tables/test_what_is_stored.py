@@ -296,3 +296,30 @@ def test_a_column_of_the_type_variant_is_refused_by_name(tmp_path):
     write_table(pyarrow.table({"n": [1], "v": values}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match="the column 'v' is of the type VARIANT"):
         read_table(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("01.2024", "02.2024", "12.2024"),
+        ("2024.01", "2024.02", "2024.12"),
+        ("01.04", "02.04", "13.04"),
+        ("08.30", "09.15", "10.00"),
+    ],
+    ids="/".join,
+)
+def test_months_days_and_times_with_points_have_no_sum(tmp_path, cells):
+    table, _ = read(tmp_path, "when,n\n" + "".join(f"{cell},1\n" for cell in cells))
+    assert compute("sum", [(row, 0) for row in range(3)], table) is None
+
+
+def test_an_accounting_zero_and_blank_cells_are_no_values(tmp_path):
+    table, _ = read(tmp_path, "name,paid\na,$ 4.50\nb,$ -\nc,$ 2.00\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 6.5
+    table, _ = read(tmp_path, "id,discount\na,0.5\nb,\nc,\nd,\ne,3.5\n")
+    assert compute("sum", [(row, 1) for row in range(5)], table) == 4
+
+
+def test_other_columns_prove_a_decimal_point_beside_short_numbers(tmp_path):
+    table, _ = read(tmp_path, "name,score,price\na,39,1.5\nb,67,2.5\nc,52.375,3.25\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 158.375

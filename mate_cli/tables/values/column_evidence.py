@@ -38,7 +38,8 @@ MAX_FORMS = 4096
 _MISSING = "- -- . .. ... ? x n/a na n.a. nan none null k.a. tba tbd \\n #n/a <na> nil"
 MISSING = frozenset([*_MISSING.split(), "k. a."])
 """Simplified cells in lower case that say that there is no value."""
-MAX_MISSING = max(map(len, MISSING))
+MAX_MISSING = 8
+"""Characters of the longest, with a currency before it."""
 MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGITS = str.maketrans("23456789", "11111111")
@@ -48,12 +49,12 @@ _MARK = rf"(?:[./]|{_DASH})"
 _DATE_OR_YEAR = re.compile(
     rf"(?=[(\d])(?:(?P<year>{YEAR}|2100)|(?P<year_in_parentheses>\({YEAR}\))|(?P<year_from>{YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
-    r"|(?P<date>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
+    r"|(?P<date>(?:19|20)\d\d\.(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
     r"|(?P<like_date>(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}|[2-6]\d{4}))"
 )
 """Cells of which the digits tell more: years, dates such as 20240131, and what is a month, a moment of a computer or a
 day of spreadsheets below a name that says so."""
-_DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*")
+_DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*|\d{4}\.\d\d")
 """Forms that such cells may have."""
 
 
@@ -92,7 +93,7 @@ class ColumnEvidence:
             cells[0] += 1
             if cells[2] and (digits := _DATE_OR_YEAR.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
-        elif len(text) > MAX_MISSING or (text and simplify(text).casefold() not in MISSING):
+        elif text and not is_missing(text):
             self.cells += 1
 
     def sum_up(self) -> None:
@@ -129,10 +130,12 @@ class ColumnEvidence:
 
     @property
     def is_named_by_digits(self) -> bool:
-        """Digits are names: of one width with leading zeros, as postal codes, or often lists, versions, addresses."""
-        is_padded = self.counts["padded"] > 0 and len(self.widths) == 1 and max(self.widths) > 2
-        are_lists = self.counts[LIST] > MAX_MISFIT_SHARE * (self.counts[LIST] + self.numbers)
-        return are_lists or (is_padded and self.widths.total() >= MIN_NUMERIC_SHARE * self.numbers)
+        """Digits are names: of one width with leading zeros, as postal codes, or often times, lists, addresses."""
+        slips, widths = MAX_MISFIT_SHARE * self.numbers, self.widths
+        if self.counts[LIST] > slips + MAX_MISFIT_SHARE * self.counts[LIST] or self.counts["clock"] > slips:
+            return True
+        is_padded = self.counts["padded"] > 0 and len(widths) == 1 and max(widths) > 2
+        return is_padded and widths.total() >= MIN_NUMERIC_SHARE * self.numbers
 
     def are_dates(self, *, is_named: bool) -> bool:
         """Tell whether all numbers are dates; fewer digits, or one cell alone, need a name that says so."""
@@ -164,6 +167,11 @@ class ColumnEvidence:
         return self.is_dense and (count > 1 or count >= MAX_MISFIT_SHARE * self.cells)
 
 
+def is_missing(text: str) -> bool:
+    """Tell whether a cell says that there is no value, as also $ - does."""
+    return len(text) <= MAX_MISSING and simplify(text).casefold().lstrip("$€£¥ ") in MISSING
+
+
 @lru_cache(maxsize=1 << 14)
 def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the kind and other traits of a cell, all of whose digits but 0 are written as 1, and its doubtful unit."""
@@ -178,6 +186,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
         "zero": amount.digits == "0",
         "padded": form.isdigit() and form[:1] == b"0",
+        "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # 08.30, 01.04 and 01.2024
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind in (POINT, COMMA) and amount.digits[0] == "0",
     }

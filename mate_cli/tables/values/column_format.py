@@ -120,6 +120,10 @@ def find_formats(
     if not votes and any(column.counts[COMMA_OR_GROUP] and column.is_dense for column in columns):
         votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
+    if usual == "." and stated is None:  # 987 beside 1.234 says less than 1.5 in other columns
+        proven = [
+            mark if mark != "," or column.counts[COMMA] else None for mark, column in zip(proven, columns, strict=True)
+        ]
     days = sum((column.counts for column in columns), Counter[str]())
     formats, commas, refused, notes = [], list[str](), dict[str, list[str]](), list[str]()
     for name, column, mark in zip(names, columns, proven, strict=True):
