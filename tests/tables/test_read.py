@@ -160,6 +160,11 @@ HANDLED = {
         [line.split(",") for line in RUSSIAN.splitlines()],
         [guessed("cp1251")],
     ),
+    "UTF-16 without a mark": (
+        "région,n\nnord,1\n".encode("utf-16-le"),
+        [["région", "n"], ["nord", "1"]],
+        ["The file is in UTF-16-LE."],
+    ),
     "ragged rows": (
         "a,b\n1\n1,2,3\n",
         [["a", "b", "column 3"], ["1", "", ""], ["1", "2", "3"]],
@@ -229,7 +234,6 @@ REFUSED = {
     "white space": ("t.csv", b" \n\n", "this file is empty"),
     "header only": ("t.csv", b"a,b\n", "it has a header but no rows"),
     "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
-    "UTF-16 without a mark": ("t.csv", "a,b\n1,2\n".encode("utf-16-le"), "or write text_encoding=NAME, such as utf-16"),
     "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
     "an image": ("t.csv", b"\x89PNG\r\n....", "this is an image"),
     "an old workbook": ("t.xls", b"\xd0\xcf\x11\xe0....", "this workbook cannot be read"),

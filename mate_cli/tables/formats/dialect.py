@@ -179,7 +179,7 @@ def find_dialect(
     """
     start = read_start(lines())
     text = "".join(start)
-    quotes = [quote] if quote is not None else ['"'] if '"' in text else ['"', "'"]
+    quotes = [quote] if quote is not None else ['"', "'"] if "'" in text and '"' not in text else ['"']
     delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
     escapes = [True, False] if '\\"' in text else [False, True] if "\\" in text else [False]  # the first of equals
     dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]

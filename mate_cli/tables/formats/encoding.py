@@ -172,11 +172,11 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
             remedy = "Save it as UTF-8, or write text_encoding=NAME"
             raise DataError(f"it is not in {encoding.upper()}", where=str(path), remedy=remedy) from error
         return text
-    if name := name or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None):
+    name = name or _unmarked_utf16(start) or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None)
+    if name:
         notes += [] if name == "utf-8-sig" else [f"The file is in {name.upper()}."]
     elif sum(byte in CONTROL for byte in start) > max(FEW, MAX_CONTROL * len(start)):
-        remedy = "Save it as CSV (UTF-8) or .xlsx, or write text_encoding=NAME, such as utf-16-le"
-        raise DataError("this is not text", where=str(path), remedy=remedy)
+        raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     elif sample := _undecodable_lines(path):
         name = "utf-8" if _is_damaged_utf8(sample) else guess(sample)
         notes += [] if name == "utf-8" else [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
@@ -190,6 +190,13 @@ def _is_damaged_utf8(sample: bytes) -> bool:
     """Tell whether most letters beyond ASCII are UTF-8 all the same."""
     text = sample.decode("utf-8", errors="replace")
     return sum(not letter.isascii() for letter in text) >= 3 * text.count("\ufffd")
+
+
+def _unmarked_utf16(start: bytes) -> str | None:
+    """Find UTF-16 without a mark: every other byte of Latin text is zero."""
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    is_wide = max(even, odd) > 0.2 * len(start) and min(even, odd) <= 0.02 * len(start)
+    return ("utf-16-le" if odd > even else "utf-16-be") if is_wide else None
 
 
 def _undecodable_lines(path: Path) -> bytes:

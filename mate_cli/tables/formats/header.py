@@ -106,10 +106,9 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
         is_shared = all(below and name in (before, after, below) for before, name, after, below in beside)
         return (is_shared and _is_group(above[-1], line)) or None
     if all(YEAR.fullmatch(cell) for cell in cells):
-        years = sum(YEAR.fullmatch(cell) is not None for place in numeric for cell in columns[place])
-        return (
-            _is_group(above[-1], line, are_distinct=False) and 2 * years < sum(len(columns[place]) for place in numeric)
-        ) or None
+        below = [cell for place in numeric for cell in columns[place]]
+        are_years = 2 * sum(YEAR.fullmatch(cell) is not None for cell in below) >= len(below)
+        return (not are_years and _is_group(above[-1], line, are_distinct=False)) or None
     if any(map(is_mostly_digits, cells)):
         return None
     is_below_remark = all(line) and not all(above[-1]) and len(cells) > 1
