@@ -402,3 +402,18 @@ def test_tables_of_wikitablequestions(tmp_path):
             assert any("were joined" in note for note in notes) == (levels > 1), member.name
             count += 1
     assert count > 2000
+
+
+@pytest.mark.parametrize("amount", ["{:.2f}", "{:,.2f}"])
+def test_a_title_above_aligned_columns_is_none_of_their_cells(tmp_path, amount):
+    rows = [("Ann", "Rome", amount.format(1250.5)), ("Bo Lind", "Oslo", amount.format(400))]
+    lines = [
+        "Open invoices",
+        "",
+        *(f"{name:<12}{town:<8}{paid:>10}" for name, town, paid in [("Name", "Town", "Paid"), *rows]),
+    ]
+    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n")
+    table, notes = read_table(tmp_path / "t.txt")
+    assert [cell.text for cell in table.header] == ["Name", "Town", "Paid"]
+    assert [tuple(cell.text for cell in row) for row in table.rows] == rows
+    assert any("Open invoices" in note for note in notes)

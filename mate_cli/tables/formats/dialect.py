@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import chain, islice, pairwise, product
 from typing import Any
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
@@ -71,7 +71,12 @@ class Records:
         """
         dialect = self.dialect
         if dialect.slices:
-            yield from ([line[place] for place in dialect.slices] for line in lines)
+            cuts = [place.start for place in dialect.slices[1:]]
+            for line in lines:  # a title has words across the places of columns
+                is_row = all(
+                    line[cut - 1 : cut + 1].strip() != line[cut - 1 : cut + 1] or not line[cut:] for cut in cuts
+                )
+                yield [line[place] for place in dialect.slices] if is_row else [line]
         elif dialect.has_escapes:
             escapes = re.compile(rf"\\([{re.escape(dialect.quote + dialect.delimiter)}\\])")
             hidden = (escapes.sub(lambda escape: chr(STAND_IN + ord(escape[1])), line) for line in lines)
@@ -150,6 +155,8 @@ SAMPLE = 1 << 17
 SAMPLE_ROWS = 300
 CLOSE = 0.75
 """A dialect is close to the best one with more than this share of its score."""
+MAX_TITLES = 5
+"""Lines above columns that are aligned with spaces."""
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
@@ -186,7 +193,7 @@ def find_dialect(
     fits = [fit for dialect in dialects if (fit := measure_dialect(start, dialect)).score]
     best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
     close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
-    is_inside = usual is None and close and close[0] not in text.split("\n")[0]  # of numbers
+    is_inside = usual is None and close[:1] == [","] and "," not in start[0]  # of numbers
     if not delimiter and "  " in text and (is_inside or not best) and (slices := find_slices(lines())):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     return best or measure_dialect(start, Dialect(delimiter or NO_DELIMITER, quotes[0], escapes[0]))
@@ -267,7 +274,10 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
     covered, wide, sample = 0, 0, list[str]()
-    for line in map(str.rstrip, lines):
+    rest = map(str.rstrip, lines)
+    top = list(islice(rest, MAX_TITLES))
+    blank = max((place for place, line in enumerate(top) if not line), default=-1)  # below titles
+    for line in chain(top[blank + 1 :], rest):
         if len(line) > MAX_ALIGNED:
             return ()
         for word in re.finditer(r"\S+", line):
