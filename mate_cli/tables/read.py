@@ -16,8 +16,8 @@ from pkgutil import resolve_name
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import NumberText, count_noun, is_mostly_digits, list_names, valid
-from mate_cli.tables.formats.header import count_cells, find_header, find_levels, join_levels
+from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names, valid
+from mate_cli.tables.formats.header import count_cells, find_header, find_levels, has_numbers, is_value, join_levels
 from mate_cli.tables.read_options import AS_FOUND, Limits, ReadOptions
 from mate_cli.tables.table import Grid, RowStore, Table, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
@@ -175,8 +175,11 @@ class Survey:
                 places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
         header = join_levels([start[place] for place in places]) if places else []
         if len(places) > 1:
-            example = next((name for name in header if " " in name), "")
+            example = max(header, key=lambda name: name.count(" "))
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
+        are_numbers = any(is_value(name) and name.replace(".", "").isdecimal() for name in header)
+        if typed is None and are_numbers and all(header) and not has_numbers([header, *start[places.stop :]]):
+            self.notes.append("Numbers were read as names of columns (header=none reads that line as a row).")
         if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
             self.title = " ".join(titles)
             above = "line above the table was" if len(titles) == 1 else f"{len(titles)} lines above the table were"
@@ -207,7 +210,7 @@ class Survey:
             return False
         is_after = self._blank > self._inside or bool(self._below)
         if len(line) > 1:
-            is_remark = _REMARK.match(line[0]) and not any(map(is_mostly_digits, line))
+            is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
             return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
         is_short = length == 1 and not self.grid.omits_empty
         return is_after or (is_short and self._width > 2) or bool(_REMARK.match(line[0]))

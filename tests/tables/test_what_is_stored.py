@@ -125,6 +125,24 @@ HEADERS = {
     "two wider rows at the end": ("a,b\n1,2\n3,4,5,6\n3,4,5,6\n", ["a", "b", "column 3", "column 4"]),
     "a title above one column": ("Report\nvalue\n3\n4\n5\n", ["Report"]),
     "a unit below one column": ("Weights\nkg\n3\n4\n5\n", ["Weights kg"]),
+    "a title with a comma": ("Sales by region, 2023\nRegion,Sales,Cost\nN,1,2\nS,3,4\n", ["Region", "Sales", "Cost"]),
+    "years of two groups beside keys": (
+        ",,A,,B,\nNr,Name,2019,2020,2019,2020\n1,x,100,445,4,5\n2,y,118,487,6,7\n",
+        ["Nr", "Name", "A 2019", "A 2020", "B 2019", "B 2020"],
+    ),
+    "years of one group": (",People,\nLand,2019,2020\nN,1,2\nS,3,4\n", ["Land", "2019", "2020"]),
+    "words for units": (
+        "Kreis;Betriebe;Umsatz\n;Anzahl;Tsd. EUR\nN;5;90\nS;6;80\n",
+        ["Kreis", "Betriebe Anzahl", "Umsatz Tsd. EUR"],
+    ),
+    "words for units below two levels": (
+        ";Einwohner;Einwohner\n;Frauen;Männer\n;Anzahl;Anzahl\n2010;40;41\n2011;42;43\n",
+        ["column 1", "Einwohner Frauen Anzahl", "Einwohner Männer Anzahl"],
+    ),
+    "numbers of columns": ("Land;Einw.;km²\n1;2;3\nN;50;70\nS;36;89\n", ["Land", "Einw.", "km²"]),
+    "numbers of columns in parentheses": ("Land,n,m\n(1),(2),(3)\nN,50,70\nS,36,89\n", ["Land", "n", "m"]),
+    "a first row that counts": ("a,b,c\n1,2,3\n4,5,\n7,8,9\n", ["a", "b", "c"]),
+    "words in the first row": ("name,score,score\nAnn,DNS,DNS\nBob,7,8\nCy,5,6\n", ["name", "score", "score (2)"]),
     "years as names": ("Country,2019,2020,2021\nA,1,2,3\nB,4,5,6\n", ["Country", "2019", "2020", "2021"]),
 }
 
@@ -224,6 +242,7 @@ LAYOUTS = {
         "region,A,A,A\n,2020,2020,2021\n,plan,actual,plan\nn,10,11,12\ns,20,21,22\n",
         "region|A 2020 plan|A 2020 actual|A 2021 plan",
     ),
+    "a source below as wide as the table": ("k,v,w\nn,10,1\ns,20,2\n\nSource: Office, Berlin, 2024\n", "k|v|w"),
     "a source below with empty cells": ("k,v,w\nn,10,1\ns,20,2\nSource: office,,\n", "k|v|w"),
 }
 
@@ -235,6 +254,15 @@ def test_remarks_and_levels_are_told_from_names_and_rows(tmp_path, name):
     assert "|".join(cell.text for cell in table.header) == header
     assert len(table.rows) == 2
     assert compute("sum", [(0, 1), (1, 1)], table) == 30
+
+
+def test_numbers_that_are_read_as_names_are_said(tmp_path):
+    rows = "5.1,3.5,setosa\n4.9,3.0,setosa\n6.3,3.3,virginica\n"
+    note = "Numbers were read as names of columns (header=none reads that line as a row)."
+    assert note in read(tmp_path, rows)[1]
+    assert note not in read(tmp_path, rows, header=0)[1]
+    assert note not in read(tmp_path, "name,2019,2020\nn,5.1,3.5\ns,4.9,3.0\n")[1]
+    assert note not in read(tmp_path, "name,3,n\nn,5.1,3.5\ns,4.9,3.0\n")[1]
 
 
 def test_decimal_commas_that_shift_columns_are_named(tmp_path):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate, zip_longest
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
-from mate_cli.tables.values.number_words import CURRENCIES, KNOWN_UNITS
+from mate_cli.tables.values.number_words import KNOWN_UNITS
 
 COMMENTS = ("#", "//", "%")
 NUMBERS_SHARE = 0.6
 """Least share of numbers among the cells of a column of numbers, and of columns that groups of columns explain."""
 YEAR = re.compile(r"(?:19|20)\d\d")
-UNITS = KNOWN_UNITS | CURRENCIES | {"Mio.", "million", "millions", "thousand", "thousands", "-", "in", "per"}
-_UNIT = re.compile(r"\(.*\)|\[.*\]")
+_UNIT = re.compile(r"\(.*\)|\[.*\]|-")
 
 
 def find_header(lines: Sequence[Sequence[str]]) -> int:
@@ -42,21 +41,29 @@ def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
     first = last
     while first and (up := _count_levels_above(rows[: last + 1], first, top)):
         first -= up
-    return range(first if all(rows[last]) else min(first, top), last + 1)  # else remarks as wide as the table
+    below, names = rows[last + 1 : last + 2], [row[0] for row in rows[last + 2 :]]
+    is_numbered = any(map(_counts_columns, below)) and any(names) and not any(map(is_mostly_digits, names))
+    return range(first if all(rows[last]) else min(first, top), last + 1 + is_numbered)  # else remarks as wide as it
 
 
 def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> int:
     """Count the lines right above a level of the header that belong to it with the next one that does."""
-    if _are_units(rows[first]) and count_cells(rows[first - 1]) >= count_cells(rows[first]):
+    if _is_below_names(rows[first - 1], rows[first], {*range(1, len(rows[first]))}) and all(rows[first - 1]):
         return 1
     is_apart = not any(rows[first - 1]) and rows[first - 2][0] and rows[first][0]  # Year,2024 above a blank line
     places = range(1, min(first, 1 if is_apart else 2) + 1)
-    return next((up for up in places if _is_group(rows[first - up], join_levels(rows[first - up + 1 :]))), 0)
+    for up in places:
+        group, names = rows[first - up], join_levels(rows[first - up + 1 :])
+        is_title = names[0] and sum(map(bool, group)) == count_cells(group) < count_cells(names)  # Sales by town, 2024
+        if _is_group(group, names) and not is_title:
+            return up
+    return 0
 
 
 def join_levels(levels: Sequence[Sequence[str]]) -> list[str]:
     """Join the names of each column, a group's name being that of the blank ones behind it; equal ones stand once."""
-    *groups, names = list(zip_longest(*zip_longest(*levels, fillvalue=""), fillvalue=""))
+    lines = [line for place, line in enumerate(levels) if not (place and _counts_columns(line))]
+    *groups, names = list(zip_longest(*zip_longest(*lines, fillvalue=""), fillvalue=""))
     filled = [_fill_groups(group, names) for group in groups]
     return [" ".join(filter(None, dict.fromkeys(column))) for column in zip(*filled, names, strict=True)]
 
@@ -66,8 +73,8 @@ def _fill_groups(group: Sequence[str], names: Sequence[str]) -> list[str]:
     return list(accumulate(pairs, lambda left, pair: pair[0] or (left if pair[1] else ""), initial=""))[1:]
 
 
-def _is_group(group: Sequence[str], names: Sequence[str], *, are_distinct: bool = True) -> bool:
-    """Tell whether a line has the names of groups of columns, whose own names, distinct or not, stand below it."""
+def _is_group(group: Sequence[str], names: Sequence[str]) -> bool:
+    """Tell whether a line has the names of groups of columns, whose own names, distinct in each, stand below it."""
     filled = _fill_groups(group, names)
     joined = [pair for pair in zip(filled, names, strict=True) if any(pair)]
     counts = Counter(name for name, below in joined if name and below and below != name)
@@ -77,27 +84,29 @@ def _is_group(group: Sequence[str], names: Sequence[str], *, are_distinct: bool 
     start = next((place for place, text in enumerate(group[1:], 1) if text), len(group))
     return (
         sum(map(bool, group)) > 1
-        and (not are_distinct or len({*joined}) == len(joined))
+        and len({*joined}) == len(joined)
         and shared > 1
         and shared + apart >= NUMBERS_SHARE * len(joined)
         and (not group[0] or 2 * start <= len(joined))
-        and not any(map(is_mostly_digits, filter(_is_no_year, group)))
+        and not any(map(is_value, group))
     )
 
 
 def _are_values(line: Sequence[str]) -> bool:
-    return any(line) and all(is_mostly_digits(cell) and _is_no_year(cell) for cell in line if cell)
+    return any(line) and all(map(is_value, filter(None, line)))
 
 
-def _is_no_year(text: str) -> bool:
-    return YEAR.fullmatch(text) is None
+def is_value(text: str) -> bool:
+    """Tell whether a text has the looks of a number that is no year."""
+    return is_mostly_digits(text) and YEAR.fullmatch(text) is None
 
 
 def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: Sequence[Sequence[str]]) -> bool | None:
     """Tell whether a line below the header is its last one: it has names or years above numbers; None for a row."""
     columns = list(zip(*rest, strict=True))
-    numeric = [place for place, column in enumerate(columns) if _are_numbers(column)]
-    cells = [line[place] for place in numeric if line[place]]
+    numeric = {place for place, column in enumerate(columns) if _are_numbers(column)}
+    cells = {place: line[place] for place in numeric if line[place]}
+    years = [place for place, cell in cells.items() if is_mostly_digits(cell)]
     if len(above) > 1 and len(line) > 1 and line[0] and not any(line[1:]):  # the name of rows, as pandas writes it
         return True
     if not cells:
@@ -105,19 +114,32 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
         beside = zip(names, names[1:], names[2:], line, strict=False)
         is_shared = all(below and name in (before, after, below) for before, name, after, below in beside)
         return (is_shared and _is_group(above[-1], line)) or None
-    if all(YEAR.fullmatch(cell) for cell in cells):
-        below = [cell for place in numeric for cell in columns[place]]
-        are_years = 2 * sum(YEAR.fullmatch(cell) is not None for cell in below) >= len(below)
-        return (not are_years and _is_group(above[-1], line, are_distinct=False)) or None
-    if any(map(is_mostly_digits, cells)):
-        return None
-    is_below_remark = all(line) and not all(above[-1]) and len(cells) > 1
-    return is_below_remark or _are_units(line) or _is_group(above[-1], line, are_distinct=False)
+    if years:
+        groups = _fill_groups(above[-1], line)
+        is_shared = len({groups[place] for place in years}) < len(years)
+        numbers = [cell for place in years for cell in columns[place]]
+        are_values = any(map(is_value, cells.values())) or sum(map(is_value, numbers)) <= len(numbers) / 2
+        return (is_shared and not are_values) or None
+    if _is_group(above[-1], line) or _is_below_names(above[-1], line, numeric):
+        return True
+    return all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above
 
 
-def _are_units(line: Sequence[str]) -> bool:
-    cells = list(filter(None, line))
-    return bool(cells) and all(_UNIT.fullmatch(cell) or {*re.split("[/ ]", cell)} <= UNITS for cell in cells)
+def _counts_columns(line: Sequence[str]) -> bool:
+    """Tell whether a line has the number of each column, as official tables have below their names."""
+    return len(line) > 2 and [cell.strip("().") for cell in line] == [str(place + 1) for place in range(len(line))]
+
+
+def _is_below_names(names: Sequence[str], line: Sequence[str], numeric: Collection[int]) -> bool:
+    """Tell whether texts below names, such as units, stand above numbers alone, names of rows once."""
+    return (
+        any(line)
+        and not any(map(is_mostly_digits, line))
+        and all(
+            not (name and cell) or (place and place in numeric) or cell in KNOWN_UNITS or _UNIT.fullmatch(cell)
+            for place, (name, cell) in enumerate(zip(names, line, strict=True))
+        )
+    )
 
 
 def _are_numbers(column: Sequence[str]) -> bool:
