@@ -417,3 +417,12 @@ def test_a_title_above_aligned_columns_is_none_of_their_cells(tmp_path, amount):
     assert [cell.text for cell in table.header] == ["Name", "Town", "Paid"]
     assert [tuple(cell.text for cell in row) for row in table.rows] == rows
     assert any("Open invoices" in note for note in notes)
+
+
+def test_gaps_part_columns_where_every_line_has_as_many_words(tmp_path):
+    (tmp_path / "t.txt").write_text(
+        "name        home town  qty\nFay Wray    Rome         3\nBo Lind     Basel        5\n"
+    )
+    table, _ = read_table(tmp_path / "t.txt")
+    assert [cell.text for cell in table.header] == ["name", "home town", "qty"]
+    assert [cell.text for cell in table.rows[0]] == ["Fay Wray", "Rome", "3"]

@@ -194,7 +194,9 @@ def find_dialect(
     best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
     close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
     is_inside = usual is None and close[:1] == [","] and "," not in start[0]  # of numbers
-    if not delimiter and "  " in text and (is_inside or not best) and (slices := find_slices(lines())):
+    most = best.width if best and best.dialect.delimiter == " " else 0  # parts of names among them
+    slices = () if delimiter or "  " not in text or not (is_inside or most or not best) else find_slices(lines())
+    if slices and not 0 < most <= len(slices):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     return best or measure_dialect(start, Dialect(delimiter or NO_DELIMITER, quotes[0], escapes[0]))
 
