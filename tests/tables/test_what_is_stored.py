@@ -127,10 +127,15 @@ HEADERS = {
     "a unit below one column": ("Weights\nkg\n3\n4\n5\n", ["Weights kg"]),
     "a title with a comma": ("Sales by region, 2023\nRegion,Sales,Cost\nN,1,2\nS,3,4\n", ["Region", "Sales", "Cost"]),
     "years of two groups beside keys": (
-        ",,A,,B,\nNr,Name,2019,2020,2019,2020\n1,x,100,445,4,5\n2,y,118,487,6,7\n",
+        ",,A,A,B,B\nNr,Name,2019,2020,2019,2020\n1,x,100,445,4,5\n2,y,118,487,6,7\n",
         ["Nr", "Name", "A 2019", "A 2020", "B 2019", "B 2020"],
     ),
     "years of one group": (",People,\nLand,2019,2020\nN,1,2\nS,3,4\n", ["Land", "2019", "2020"]),
+    "years that span two": (
+        ",People,People\nLand,2019/20,2020-2021\nN,1,2\nS,3,4\n",
+        ["Land", "People 2019/20", "People 2020-2021"],
+    ),
+    "units beside the name of rows": (",Sales,Weight\nLand,EUR,kg\nN,1,2\nS,3,4\n", ["Land", "Sales EUR", "Weight kg"]),
     "words for units": (
         "Kreis;Betriebe;Umsatz\n;Anzahl;Tsd. EUR\nN;5;90\nS;6;80\n",
         ["Kreis", "Betriebe Anzahl", "Umsatz Tsd. EUR"],
@@ -139,9 +144,6 @@ HEADERS = {
         ";Einwohner;Einwohner\n;Frauen;Männer\n;Anzahl;Anzahl\n2010;40;41\n2011;42;43\n",
         ["column 1", "Einwohner Frauen Anzahl", "Einwohner Männer Anzahl"],
     ),
-    "numbers of columns": ("Land;Einw.;km²\n1;2;3\nN;50;70\nS;36;89\n", ["Land", "Einw.", "km²"]),
-    "numbers of columns in parentheses": ("Land,n,m\n(1),(2),(3)\nN,50,70\nS,36,89\n", ["Land", "n", "m"]),
-    "a first row that counts": ("a,b,c\n1,2,3\n4,5,\n7,8,9\n", ["a", "b", "c"]),
     "words in the first row": ("name,score,score\nAnn,DNS,DNS\nBob,7,8\nCy,5,6\n", ["name", "score", "score (2)"]),
     "years as names": ("Country,2019,2020,2021\nA,1,2,3\nB,4,5,6\n", ["Country", "2019", "2020", "2021"]),
 }
@@ -243,6 +245,9 @@ LAYOUTS = {
         "region|A 2020 plan|A 2020 actual|A 2021 plan",
     ),
     "a source below as wide as the table": ("k,v,w\nn,10,1\ns,20,2\n\nSource: Office, Berlin, 2024\n", "k|v|w"),
+    "numbers of columns": ("k;v;w\n1;2;3\nn;10;1\ns;20;2\n", "k|v|w"),
+    "numbers of columns in parentheses": ("k,v,w\n(1),(2),(3)\nn,10,1\ns,20,2\n", "k|v|w"),
+    "a first row that counts": ("a,b,c\n1,2,3\n4,28,\n", "a|b|c"),
     "a source below with empty cells": ("k,v,w\nn,10,1\ns,20,2\nSource: office,,\n", "k|v|w"),
 }
 

@@ -13,7 +13,7 @@ from mate_cli.tables.values.number_words import KNOWN_UNITS
 COMMENTS = ("#", "//", "%")
 NUMBERS_SHARE = 0.6
 """Least share of numbers among the cells of a column of numbers, and of columns that groups of columns explain."""
-YEAR = re.compile(r"(?:19|20)\d\d")
+YEAR = re.compile(r"(?:19|20)\d\d(?: ?[/\u2013-] ?(?:\d\d)?\d\d)?")
 _UNIT = re.compile(r"\(.*\)|\[.*\]|-")
 
 
@@ -41,14 +41,13 @@ def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
     first = last
     while first and (up := _count_levels_above(rows[: last + 1], first, top)):
         first -= up
-    below, names = rows[last + 1 : last + 2], [row[0] for row in rows[last + 2 :]]
-    is_numbered = any(map(_counts_columns, below)) and any(names) and not any(map(is_mostly_digits, names))
-    return range(first if all(rows[last]) else min(first, top), last + 1 + is_numbered)  # else remarks as wide as it
+    top = first if all(rows[last]) else min(first, top)  # else remarks as wide as the table
+    return range(top, last + 1 + _begins_with_column_numbers(rows[last + 1 :]))
 
 
 def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> int:
     """Count the lines right above a level of the header that belong to it with the next one that does."""
-    if _is_below_names(rows[first - 1], rows[first], {*range(1, len(rows[first]))}) and all(rows[first - 1]):
+    if _is_below_names(rows[first - 1], rows[first], {*range(1, len(rows[first]))}) and all(rows[first - 1][1:]):
         return 1
     is_apart = not any(rows[first - 1]) and rows[first - 2][0] and rows[first][0]  # Year,2024 above a blank line
     places = range(1, min(first, 1 if is_apart else 2) + 1)
@@ -123,6 +122,13 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
     if _is_group(above[-1], line) or _is_below_names(above[-1], line, numeric):
         return True
     return all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above
+
+
+def _begins_with_column_numbers(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether the first row only numbers the columns, also the first one, below which no numbers stand."""
+    names = [row[:1] for row in rows]
+    is_numbered = any(map(_counts_columns, rows[:1])) and not has_numbers(names, below=False)
+    return is_numbered and has_numbers(rows, below=False)
 
 
 def _counts_columns(line: Sequence[str]) -> bool:
