@@ -116,7 +116,9 @@ def dispatch(words: list[str]) -> int:
     """Run the sub-command named by the first word."""
     from mate_cli.cli import help as texts
 
-    if not words or words[0] in ("--help", "-h", "help"):
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help", *words[2:]]
+    if not words or words[0] in ("--help", "-h"):
         print(texts.overview(COMMANDS))
         return 0
     if words[0] == "--version":

@@ -25,7 +25,7 @@ from mate_cli.files.targets import find_beside
 
 NO_EFFECT = (
     *("resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "run", "deterministic"),
-    *("origin.", "data.download", "trainer.log_every", "trainer.options.profiler."),
+    *("origin.", "data.download", "trainer.log_every", "trainer.checkpoint_every", "trainer.options.profiler."),
 )
 """Keys that cannot change a result; a final dot stands for everything below that key."""
 PLACES = ("data.root", "data.datasets")

@@ -39,7 +39,7 @@ HYDRA_SEES = {
         "seed=a (b",
     ): "seed=a (b: this value cannot be read. Put special characters in quotes inside quotes: \"seed='a (b'\".",
     ("train", "model=tapas", "model.row_head_ratio=0.3"): (
-        "model.row_head_ratio: model=tapas has no such key. It is a key of model=dot or model=lexical or model=mate."
+        "model.row_head_ratio: model=tapas has no such key. It is a key of model=dot, lexical, mate."
     ),
     ("train", "model=linformer", "model.slot=3"): "model.slot: unknown key. Did you mean model.slots=3?",
     ("train", "experiment=quickstart", "stages.cell_selection.trainer.max_epoch=1"): (
@@ -229,3 +229,10 @@ def test_a_class_that_is_gone_is_named(monkeypatch, capsys):
     monkeypatch.setattr(evaluate, "run", lambda cfg: instantiate({"_target_": "gone.Reader"}))
     remedy = "It was made by another version of mate, or by code outside the Python path."
     assert_error(["evaluate", "run=x"], f"gone.Reader: no such class here. {remedy}", capsys)
+
+
+def test_a_file_behind_another_setting_is_no_part_of_its_text(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sales.csv").write_text("a,b\n1,2\n")
+    expected = "sales.csv: settings are written key=value. Type table=sales.csv."
+    assert_error(["predict", "run=first", "sales.csv", "question=which b?"], expected, capsys)

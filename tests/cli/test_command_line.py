@@ -31,7 +31,15 @@ def test_overview_names_every_command(capsys):
     assert app.main([]) == 0
     out = capsys.readouterr().out
     assert all(f"\n  {name} " in out for name in app.COMMANDS)
-    assert app.main(["--help"]) == 0
+    assert app.main(["--help"]) == app.main(["help"]) == 0
+    assert capsys.readouterr().out == out + out
+
+
+@pytest.mark.parametrize("name", ["note", "compare"])
+def test_help_in_front_of_a_command_is_its_help(name, capsys):
+    assert app.main([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert app.main(["help", name]) == 0
     assert capsys.readouterr().out == out
 
 
@@ -115,7 +123,18 @@ MISTAKES = {
         "Choices: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, sat, tapas, transformer_xh, "
         "transformer_xl."
     ),
-    "# @package _global_\ntrainer: [1\n": "{file}, line 3: not valid YAML.",
+    "# @package _global_\ndefaults:\n  - quickstart_cells\n  - override model: mate\n": (
+        "override model: needs a slash. Write override /model: NAME."
+    ),
+    "# @package _global_\noptimizer.lr: 1e-3\n": (
+        "optimizer.lr: unknown key. In a file write optimizer: {{lr: VALUE}}."
+    ),
+    "# @package _global_\ntrainer: [1\n": (
+        "{file}, line 3: not valid YAML: expected ',' or ']', but got '<stream end>'."
+    ),
+    "# @package _global_\ntrainer:\n\tmax_steps: 3\n": (
+        "{file}, line 3: not valid YAML: found character '\\t' that cannot start any token."
+    ),
 }
 """What stands in an experiment file, and the error."""
 

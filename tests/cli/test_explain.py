@@ -59,6 +59,14 @@ def test_bounds_are_said_in_words():
     assert type_text(None) == ""
 
 
+def test_bounds_stand_in_brackets_behind_a_meaning(capsys):
+    assert main(["explain", "trainer"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        "passes over the training split; null: max_steps alone ends the run (a number greater than 0 or null)" in text
+    )
+
+
 def test_limits_of_a_table_have_bounds(capsys):
     assert main(["predict", "--help", "limits.rows"]) == 0
     assert "an integer greater than 0" in capsys.readouterr().out

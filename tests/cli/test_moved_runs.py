@@ -29,7 +29,8 @@ def project(tmp_path_factory):
     """A folder with data of one's own, a finished run, and one that was interrupted."""
     folder = tmp_path_factory.mktemp("moved") / "project"
     (folder / "facts").mkdir(parents=True)
-    (folder / "facts" / "train.jsonl").write_text(rows(8))
+    unusable = rows(1).replace('"answer": "Bonn"', '"answer": "nowhere"')
+    (folder / "facts" / "train.jsonl").write_text(rows(8) + unusable)
     (folder / "facts" / "dev.jsonl").write_text(rows(4))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -64,7 +65,7 @@ def runs(request, project, tmp_path, monkeypatch):
 
 def test_it_is_used_from_any_folder(runs, capsys, recwarn):
     run = runs / "done"
-    assert main(["evaluate", f"run={run}", "split=dev"]) == 0
+    assert main(["evaluate", f"run={run}", "split=dev"]) == main(["evaluate", f"run={run}", "split=train"]) == 0
     assert main(["inspect", f"run={run}", "split=dev"]) == 0
     assert main(["export", f"run={run}", "to=exported"]) == 0
     Path("cities.csv").write_text("City,Rank\nBonn,1\nLima,2\n")

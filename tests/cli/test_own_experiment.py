@@ -161,3 +161,10 @@ def test_a_command_that_uses_no_experiments_names_what_was_typed(experiment, cap
     experiment("first_try", "defaults:\n  - wtq_mate\n  - override /scale: small")
     assert main(["evaluate", "run=x", "experiment=first_try"]) == 2
     assert capsys.readouterr().err == "error: experiment: mate evaluate does not use this group.\n"
+
+
+def test_a_file_with_another_ending_is_told_to_be_renamed(experiment, tmp_path, capsys):
+    experiment("mine", "defaults: [quickstart_cells]")
+    (tmp_path / "conf/experiment/mine.yaml").rename(tmp_path / "conf/experiment/mine.yml")
+    assert main(["train", "experiment=mine", "--dry"]) == 2
+    assert "mine.yml: is not read. Rename it to mine.yaml." in capsys.readouterr().err

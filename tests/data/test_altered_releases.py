@@ -69,7 +69,7 @@ def test_the_command_ends_with_one_line(name, tmp_path, capsys):
     (root / file).write_bytes((root / file).read_bytes()[:-9] + b"\xff")
     assert main(command) == 2
     captured = capsys.readouterr()
-    assert "1 problem. They are listed above" in captured.err
+    assert "1 problem. See above; report=FILE writes all" in captured.err
     assert len(captured.err.splitlines()) == 1
     assert captured.out.count(file.rpartition("/")[2]) == 1
 

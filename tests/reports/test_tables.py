@@ -144,6 +144,10 @@ def test_wrong_choices_name_the_right_ones(tmp_path):
         build_report([tmp_path], metric="test/em")
     with pytest.raises(ConfigError, match="no such status: done"):
         build_report([tmp_path], status=["done"])
+    with pytest.raises(ConfigError, match=r"by: no run has modle\. Did you mean model\?"):
+        build_report([tmp_path], by=["modle"])
+    with pytest.raises(ConfigError, match=r"by: no run has batch_size\. Did you mean trainer\.batch_size\?"):
+        build_report([tmp_path], by=["batch_size"])
 
 
 def test_a_silent_run_may_have_been_killed(tmp_path):

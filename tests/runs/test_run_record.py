@@ -104,11 +104,11 @@ def test_another_machine_may_resume_but_another_experiment_may_not(tmp_path):
 
 
 def test_other_attention_is_another_run_and_another_log_is_not(tmp_path):
-    attention, trainer = {"_target_": "mate_cli.attention.backends.auto.Auto"}, {"log_every": 5}
+    attention, trainer = {"_target_": "mate_cli.attention.backends.auto.Auto"}, {"log_every": 5, "checkpoint_every": 20}
     path = make_run(tmp_path, "1", {**CONFIG, "attention": attention, "trainer": trainer})
     other = {**CONFIG, "attention": {"_target_": "lab.Own"}, "trainer": trainer}
     assert find_same(tmp_path / "train/x", other, {}) is None
-    quiet = {**CONFIG, "attention": attention, "trainer": {"log_every": 50}}
+    quiet = {**CONFIG, "attention": attention, "trainer": {"log_every": 50, "checkpoint_every": 200}}
     assert find_same(tmp_path / "train/x", quiet, {}).path == path
 
 

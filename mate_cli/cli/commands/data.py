@@ -123,5 +123,5 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
         raise DataError(
             f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)}",
             where=str(getattr(dataset, "root", "")),
-            remedy="They are listed above",
+            remedy="See above; report=FILE writes all",
         )

@@ -170,7 +170,7 @@ def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
     rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
     for entry in entries:
         line = f"  {entry.key:<{size}}  {entry.value}"
-        meaning = "; ".join(filter(None, [entry.meaning, f"({entry.bounds})" if entry.bounds else ""]))
+        meaning = f"{entry.meaning.rstrip('.')} ({entry.bounds})" if entry.bounds else entry.meaning
         rows += [line, *([textwrap.indent(textwrap.fill(meaning, width - 6), "      ")] if meaning else [])]
     return "\n".join(rows)
 

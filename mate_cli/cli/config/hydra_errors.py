@@ -45,6 +45,7 @@ SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"\.{2,}(?=[^=]*=)", ".", FORM),
     (r"^([+~]*[\w./@-]*\w)\W*=+", r"\1=", FORM),
     (r"(?<==),+|,[, ]*(?=,|$)", "", "has a comma too many"),
+    (r"=\{([^:{}]*)\}$", r"=\1", "needs no braces"),
 )
 """What people write that the grammar does not read, what it is replaced by, and what is wrong."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
@@ -52,6 +53,7 @@ NOT_HERE = "It was made by another version of mate, or by code outside the Pytho
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
 SENTENCES = (
     (r"Error locating target '([^']+)'", "{}", "no such class here", NOT_HERE),
+    (r"Could not override 'experiment/(\w+)@", "override {}", "needs a slash", "Write override /{}: NAME"),
     (r"Could not override '([^']+)'\.(?: No match|\nDid you)", "{}", "mate {command} does not use this group", None),
     (r"invalid literal for int\(\) with base 10: '([^']+)'", "{}", "lists are replaced as a whole", "Type key=[a,b]"),
     (r"An item is already at '([^']*)'", "{}", "this key exists already", "Leave out the +"),
@@ -102,7 +104,8 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
         return _no_choice(error)
     if isinstance(error, YAMLError):
         mark = getattr(error, "problem_mark", None)
-        return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
+        problem = _first_line(str(getattr(error, "problem", None) or error))
+        return ConfigError(f"not valid YAML: {problem}", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
     if isinstance(error, UnicodeDecodeError):  # which does not name the file
         files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
         file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
@@ -110,6 +113,7 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
     message = str(error) or str(error.__cause__)
     for pattern, where, problem, remedy in SENTENCES:
         if match := re.search(pattern, message):
+            remedy = remedy and remedy.format(match[1])
             return ConfigError(problem.format(command=config_name), where=where.format(match[1]), remedy=remedy)
     if unknown := UNKNOWN.search(message):
         return _unknown_key(unknown[1], config_name, words)
@@ -224,6 +228,8 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
         return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
     if group == "experiment" and name in choices("sweep"):
         return ConfigError("is a sweep", where=f"{group}={name}{inside}", remedy=f"Type mate train -m sweep={name}")
+    if (file := (user_config_dir() or config_dir()) / group / f"{name}.yml").is_file():
+        return ConfigError("is not read", where=str(file), remedy=f"Rename it to {name}.yaml")
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
     if len(listed) > MAX_LIST:
@@ -241,8 +247,7 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
         chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
-        homes = " or ".join(f"{group}={choice}" for choice in others)
-        return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
+        return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {group}={', '.join(others)}")
     if key.startswith(OPEN) and isinstance(config.get(group), DictConfig):
         parts = config[group].items_ex(resolve=False)
         near = next((f"{group}.{part}.{name}" for part, node in parts if has_key(node, name)), None)
@@ -252,6 +257,8 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
         value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
         return ConfigError("unknown key", where=key, remedy=offer(near_key, value))
     search = f"Search for it: mate {config_name} --help {key.rpartition('.')[2]}"
+    if isinstance(config.get(group), DictConfig):
+        search = f"All keys: mate {config_name} --help {group}"
     return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)
 
 

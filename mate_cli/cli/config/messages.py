@@ -65,18 +65,21 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
         place = ".".join(filter(None, [path, *map(str, keys)]))
         if details[0]["type"] == "extra_forbidden":
             fields = section.model_fields if (section := find_section(schema, keys[:-1])) else {}
-            yield unknown_key(place, [field.alias or name for name, field in fields.items()])
+            known = [field.alias or name for name, field in fields.items()]
+            yield unknown_key(".".join(filter(None, [path, *map(str, keys[:-1])])), str(keys[-1]), known)
         else:
             yield _explain_value(place, details)
 
 
-def unknown_key(place: str, known: Sequence[str]) -> str:
-    """Return the sentence about a key that nothing reads."""
-    section, _, name = place.rpartition(".")
+def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
+    """Return the sentence about a key of a section that nothing reads."""
+    place = f"{section}.{name}" if section else name
     ours = translate_key(place)
     remedy = offer(ours) if ours and ours != place else nearest(name, known, prefix=f"{section}." if section else "")
     if place in ("experiment", "debug"):
         remedy = "Start its file with the line # @package _global_"
+    elif "." in name:
+        remedy = f"In a file write {name.replace('.', ': {')}: VALUE{'}' * name.count('.')}"
     elif remedy is None and known:
         remedy = f"Known here: {', '.join(sorted(known))}"
     return str(ConfigError("unknown key", where=place, remedy=remedy))

@@ -97,7 +97,7 @@ class Syntax:
             return _explain_list(before, closing, [word, *rest])
         if begun.endswith(","):
             return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
-        if key in self.texts and equals:
+        if key in self.texts and equals and not Path(word).is_file():
             sentence = suggest(" ".join([before, *bare]))
             return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
         if question := nearest(word, self.actions, prefix=f"mate {self.command} "):
@@ -138,9 +138,9 @@ class Syntax:
     def _check_setting(self, word: str, rest: Sequence[str]) -> None:
         key, _, value = word.partition("=")
         name = key.lstrip("+~")
-        if key != key.strip() or not key:
-            following = (part for part in rest if not part.startswith("--"))
-            raise _explain_spaces(key.strip() or "key", value.strip() or next(following, ""))
+        following = next((part for part in rest if not part.startswith("-")), "")
+        if key != key.strip() or not key or (following and not value and "=" not in following):
+            raise _explain_spaces(key.strip() or "key", value.strip() or following)
         self._check_choice(word, name, value)
         if name == "hydra.run.dir":
             path = Path(value)

@@ -141,7 +141,7 @@ def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str
         if key in RESERVED or (parameters.takes_any and key not in parameters.names):
             continue
         if key not in parameters.names:
-            yield unknown_key(f"{path}.{key}", parameters.names)
+            yield unknown_key(path, key, parameters.names)
         elif key in parameters.hints and not [*find_targets(value)]:
             if value is not None and not _can_be_written(parameters.hints[key]):
                 yield str(ConfigError("is derived from other keys", where=f"{path}.{key}", remedy="Leave it out"))

@@ -98,7 +98,8 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
     def score(split: str, to: RunFolder) -> dict[str, float]:
         result = evaluate(parts, config, split)
         if not runtime.changes:
-            record_digest(folder.read_record(), split, parts.data.encodings(split))
+            examples = parts.data.encodings(split, training=split == "train")  # those that taught the run
+            record_digest(folder.read_record(), split, examples)
         save_result(to, split, result)
         return result.metrics
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.configuration import Configuration, Options, join_folds, known_metrics
+from mate_cli.reports.compare.configuration import FIELDS, Configuration, Options, join_folds, known_metrics
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.names import UNTRAINED_MARK, Comparison, comparisons
 from mate_cli.reports.compare.significance import Significance, compare_with
@@ -83,13 +83,18 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
 
     Raises:
         RunError: there are no such runs.
-        ConfigError: there is no such status, metric or configuration to test against.
+        ConfigError: there is no such status, metric, key or configuration to test against.
     """
     asked = Options(**options)
     if wrong := [word for word in asked.status if word not in STATUSES]:
         raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
     loaded = load_runs(folders)
     runs = select_runs(loaded.runs, asked.status)
+    known_keys = {*FIELDS, *(key for run in runs for key in (*run.config, *run.record))}
+    if unknown := [key for key in asked.by if key not in known_keys]:
+        whole = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
+        near = whole or get_close_matches(unknown[0], sorted(known_keys), 1)
+        raise ConfigError(f"no run has {unknown[0]}", where="by", remedy=f"Did you mean {near[0]}?" if near else None)
     groups = group_runs(runs, asked)
     known = known_metrics(groups)
     chosen = choose_metric(groups, asked.metric, known)

@@ -150,7 +150,7 @@ class LabelledRows(Release):
         unusable = [
             Problem(self.split_files[split], example.example_id, describe_unusable(example))
             for split in self.splits
-            for example in self.examples(split)
+            for example in self.load(split)[0]
             if type(example) is TableExample and example.outcome.startswith(UNUSABLE)  # queries are noted where read
         ]
         more = len(unusable) - MAX_NAMED
