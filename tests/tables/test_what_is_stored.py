@@ -344,6 +344,8 @@ def test_a_column_of_the_type_variant_is_refused_by_name(tmp_path):
 def test_months_days_and_times_with_points_have_no_sum(tmp_path, cells):
     table, _ = read(tmp_path, "when,n\n" + "".join(f"{cell},1\n" for cell in cells))
     assert compute("sum", [(row, 0) for row in range(3)], table) is None
+    order = [table.formats[0].read_sortable(cell) for cell in cells]
+    assert order == sorted(order), "but an order"
 
 
 def test_an_accounting_zero_and_blank_cells_are_no_values(tmp_path):

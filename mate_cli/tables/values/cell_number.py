@@ -262,6 +262,8 @@ NUMERIC_DATE = re.compile(
 _DATES = (
     re.compile(rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?{_HALF}"),
     re.compile(r"(?P<sign>[+-]?) ?(?P<min>\d{1,5}):(?P<s>[0-5]\d\.\d+)"),
+    re.compile(r"(?P<sign>)(?P<h>\d\d)\.(?P<min>[0-5]\d)"),
+    re.compile(r"(?P<m>\d\d)\.(?P<y>\d{4})"),
     NUMERIC_DATE,
     re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./年-])(?P<m>\d\d?)(?:(?:(?P=mark)|月)(?P<d>\d\d?))?[月日]?{_TIME}"),
     re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
