@@ -108,6 +108,14 @@ HEADERS = {
         "metric,a,a,b\nyear,2020,2021,2020\nregion,,,\nn,1,2,3\ns,4,5,6\n",
         ["metric year region", "a 2020", "a 2021", "b 2020"],
     ),
+    "pandas with names of levels alone": (
+        "metric,a,a,b\nstat,mean,std,mean\nn,1,2,3\ns,4,5,6\n",
+        ["metric stat", "a mean", "a std", "b mean"],
+    ),
+    "numbers as groups": (
+        ",5 mg,,10 mg,\nSex,n,SD,n,SD\nf,1,2,3,4\nm,5,6,7,8\n",
+        ["Sex", "5 mg n", "5 mg SD", "10 mg n", "10 mg SD"],
+    ),
     "groups above the first columns": (
         "Region,Sales,,Cost,\n,Q1,Q2,Q1,Q2\nN,10,20,5,6\nS,30,40,7,8\n",
         ["Region", "Sales Q1", "Sales Q2", "Cost Q1", "Cost Q2"],

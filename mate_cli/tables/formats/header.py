@@ -87,7 +87,6 @@ def _is_group(group: Sequence[str], names: Sequence[str]) -> bool:
         and shared > 1
         and shared + apart >= NUMBERS_SHARE * len(joined)
         and (not group[0] or 2 * start <= len(joined))
-        and not any(map(is_value, group))
     )
 
 
@@ -149,9 +148,8 @@ def _is_below_names(names: Sequence[str], line: Sequence[str], numeric: Collecti
 
 
 def _are_numbers(column: Sequence[str]) -> bool:
-    cells = list(filter(None, column))  # a colour such as #77DDE7 is no number
-    numbers = sum(is_mostly_digits(cell) and cell[0] != "#" for cell in cells)
-    return bool(cells) and numbers >= NUMBERS_SHARE * len(cells)
+    cells = list(filter(None, column))
+    return bool(cells) and sum(map(is_mostly_digits, cells)) >= NUMBERS_SHARE * len(cells)
 
 
 def find_width(widths: Sequence[int]) -> int:
