@@ -152,7 +152,9 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     if topic := find_help_topic(words):
         from mate_cli.cli.commands.explain import text
 
-        print(text(name, topic, [word for word in words if "=" in word and not word.startswith("-")]))
+        flags, typed = split_flags(words)
+        with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors(name, typed, module.__file__):
+            print(text(name, topic, [word for word in typed if "=" in word]))
         return 0
     takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
     actions = getattr(module, "ACTIONS", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
@@ -144,7 +145,8 @@ def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Itera
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
     """Write counts by what they are of, in words."""
-    return ", ".join(f"{count:,} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items())
+    single = {name: re.sub("ies$", "y", name).removesuffix("s") for name in counts}
+    return ", ".join(f"{count:,} {single[name] if count == 1 else name}" for name, count in counts.items())
 
 
 def percentiles(values: Iterable[int]) -> dict[int | str, float]:

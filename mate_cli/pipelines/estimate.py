@@ -255,6 +255,8 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
         cost.examples["train"] = len(examples)
         encodings = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
         sample = [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
+        if not sample:
+            data.training()  # which refuses where it is so of all
     cost.schedule = plan_steps(config, cost.examples["train"], config.hardware.devices * config.hardware.nodes)
     for split in SPLITS[1:]:
         if data.has_examples(split):

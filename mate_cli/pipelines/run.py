@@ -247,7 +247,7 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
     reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(skip_reason, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
-        record.facts["not trained on"] = f"of {len(examples):,} training questions, {counts_text(reasons)}"
+        record.facts["not trained on"] = f"of {len(examples):,} training questions read, {counts_text(reasons)}"
 
 
 def plain_reason(reason: str) -> str:

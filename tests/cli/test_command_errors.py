@@ -236,3 +236,8 @@ def test_a_file_behind_another_setting_is_no_part_of_its_text(tmp_path, monkeypa
     (tmp_path / "sales.csv").write_text("a,b\n1,2\n")
     expected = "sales.csv: settings are written key=value. Type table=sales.csv."
     assert_error(["predict", "run=first", "sales.csv", "question=which b?"], expected, capsys)
+
+
+def test_a_table_of_no_name_is_not_the_folder_in_which_one_stands(capsys):
+    expected = 'table: needs a value. Write table=FILE question="...", database=FILE question="...", or input=FILE.'
+    assert_error(["predict", "run=first", "table=", "question=which b?"], expected, capsys)

@@ -61,6 +61,7 @@ REFUSED = {
     "nothing to resume": ([*CELLS, "resume=last"], "no run of quickstart_cells to resume"),
     "shares": ([*CELLS, "hardware.devices=3"], "hardware.devices: trainer.batch_size=4 cannot be divided among 3"),
     "a large batch": ([*CELLS, "trainer.batch_size=1000000"], "fewer than trainer.batch_size=1000000."),
+    "a narrow input": ([*CELLS, "encoding.max_tokens=8"], "no training example can be encoded: "),
     "endless": ([*CELLS, "trainer.max_steps=null", "trainer.max_epochs=null"], "length of training is not limited."),
     "a narrow vocabulary": ([*CELLS, "init=minilm", "model.size=minilm:2"], "its vocabulary is 30522 word pieces"),
     "a wide pruner": (

@@ -87,7 +87,7 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
         (["experiment=", "quickstart_cells"], "experiment: no spaces around =. Type experiment=quickstart_cells."),
         (["model=", "tapas"], "model: no spaces around =. Type model=tapas."),
         (["experiment={wtq_mate}"], "experiment={wtq_mate}: needs no braces. Type experiment=wtq_mate."),
-        (["model.hidden_size=3"], "model.hidden_size: unknown key. All keys: mate train --help model."),
+        (["model.hidden_size=3"], "model.hidden_size: unknown key. Search for it: mate train --help model."),
         (["seed=1,,2,"], "seed=1,,2,: has a comma too many. Type seed=1,2."),
         (["seed=rnge(3)"], "The functions of a sweep are choice(1,2), range(1,5),"),
         (["experiment=[quickstart_cells,wtq_mate]"], "Add -m to run each: experiment=quickstart_cells,wtq_mate."),

@@ -126,6 +126,11 @@ def test_a_folder_that_is_typed_holds_experiments_too(experiment, tmp_path, monk
     words = ["experiment=first_try", "scale=small", "--package", "optimizer.lr"]
     assert main(["train", "--config-dir", "../conf", "--cfg", "job", *words]) == 0
     assert capsys.readouterr().out == "3e-05\n"
+    for words in (["explain", "optimizer.lr"], ["train", "--help", "optimizer.lr"]):
+        assert main([*words, "experiment=first_try", "--config-dir", "../conf"]) == 0
+        assert "optimizer.lr = 3e-05\n" in capsys.readouterr().out
+        assert main([*words, "experiment=first_tri", "--config-dir", "../conf"]) == 2
+        assert "Did you mean first_try?" in capsys.readouterr().err
 
 
 def test_other_commands_compose_it_so_too(experiment, capsys):

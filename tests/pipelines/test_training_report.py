@@ -73,7 +73,7 @@ def test_questions_that_teach_nothing_are_counted_by_reason():
     others = TableExample("unknown", "who", table(1, 1)), example("label", table(1, 1), label=0)
     record_skipped(own, [*EXAMPLES, *others], missing_answer)
     assert own.data == {"train/unusable": 3}
-    said = "of 7 training questions, 2 without an answer, 1 several cells hold the answer"
+    said = "of 7 training questions read, 2 without an answer, 1 several cells hold the answer"
     assert own.facts == {"not trained on": said}
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.reference import read_keys
-from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys
+from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys, typed_config_dir
 from mate_cli.cli.help import groups_of, read_summary
-from mate_cli.cli.words import Override
+from mate_cli.cli.words import Override, split_flags
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
 from mate_cli.runs.identity import flat_keys
@@ -43,16 +43,17 @@ def run_plain(words: Sequence[str]) -> int:
         ConfigError: no key is named, or none of this name is there.
     """
     words = [str(Override.parse(word)) for word in words]
-    keys = [word for word in words if word.strip() and "=" not in word and not word.startswith("-")]
+    flags, plain = split_flags(words)
+    keys = [word for word in plain if word.strip() and "=" not in word]
     if not keys:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
 
-    typed = [word for word in words if "=" in word]
-    Syntax("train").check(typed)
-    with wrap_hydra_errors("train", typed, __file__):
+    typed = [word for word in plain if "=" in word]
+    Syntax("train", keys.__contains__).check(words)
+    with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", typed, __file__):
         print(text("train", " ".join(keys), typed))
     return 0
 

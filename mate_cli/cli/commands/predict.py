@@ -80,7 +80,7 @@ def run(cfg: Predict) -> None:
         predict_dataset(cfg)
     elif sources and (cfg.table or len(sources) > 1):
         raise ConfigError(f"cannot be combined with {keys[1]}", where=keys[0], remedy="Give one of them")
-    elif keys:
+    elif keys and "" not in cfg.table:  # which would be the folder in which you stand
         predict_tables(cfg)
     else:
         remedy = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'

@@ -256,9 +256,8 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
     if near_key := nearest_key(key, config, groups_of(config_name)):
         value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
         return ConfigError("unknown key", where=key, remedy=offer(near_key, value))
-    search = f"Search for it: mate {config_name} --help {key.rpartition('.')[2]}"
-    if isinstance(config.get(group), DictConfig):
-        search = f"All keys: mate {config_name} --help {group}"
+    topic = group if isinstance(config.get(group), DictConfig) else key.rpartition(".")[2]
+    search = f"Search for it: mate {config_name} --help {topic}"
     return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)
 
 

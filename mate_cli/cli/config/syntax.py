@@ -17,7 +17,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import format_setting, quote_for_shell
 
 FORM = "settings are written key=value"
-SPACED = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*)(?: = ?|= )(?P<value>\S*)")
+SPACED = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*) = ?(?P<value>\S*)")
 BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
 ENDLESS = re.compile(r"[0-9_]{4000}")
@@ -90,7 +90,7 @@ class Syntax:
         """Return the error of a word without `=`."""
         key, equals, begun = before.partition("=")
         bare = [word, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
-        text = " ".join([*[before] * before.endswith("="), word, *(part for part in rest[:2] if part[:2] != "--")])
+        text = " ".join([word, *(part for part in rest[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if closing := _missing_bracket(begun):

@@ -224,8 +224,16 @@ class TableDataModule:
         return encode_split(examples, self.serializer, self.loading.cache, name, self.loading.encoders)
 
     def training(self) -> TrainingSet:
-        """Return the examples to learn from."""
-        return self.encodings("train", training=True)
+        """Return the examples to learn from.
+
+        Raises:
+            DataError: none can be encoded.
+        """
+        encodings = self.encodings("train", training=True)
+        if not len(encodings) and (reasons := [*encodings.failures.values()]):
+            remedy = "Change the settings of encoding"
+            raise DataError(f"no training example can be encoded: {reasons[0]}", remedy=remedy)
+        return encodings
 
     @property
     def facts(self) -> Mapping[str, str]:

@@ -98,8 +98,7 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
     def score(split: str, to: RunFolder) -> dict[str, float]:
         result = evaluate(parts, config, split)
         if not runtime.changes:
-            examples = parts.data.encodings(split, training=split == "train")  # those that taught the run
-            record_digest(folder.read_record(), split, examples)
+            record_digest(folder.read_record(), split, parts.data.encodings(split, training=split == "train"))
         save_result(to, split, result)
         return result.metrics
 
