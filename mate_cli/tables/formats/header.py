@@ -148,13 +148,9 @@ def _is_index(line: Sequence[str]) -> bool:
 
 def _is_below_names(names: Sequence[str], line: Sequence[str], numeric: Collection[int]) -> bool:
     """Tell whether texts below names, such as units, stand above numbers alone, names of rows once."""
-    return (
-        any(line)
-        and not any(map(is_mostly_digits, line))
-        and all(
-            not (name and cell) or (place and place in numeric) or cell in KNOWN_UNITS or _UNIT.fullmatch(cell)
-            for place, (name, cell) in enumerate(zip(names, line, strict=True))
-        )
+    return not any(map(is_mostly_digits, line)) and all(
+        not (name and cell) or (place and place in numeric) or cell in KNOWN_UNITS or _UNIT.fullmatch(cell)
+        for place, (name, cell) in enumerate(zip(names, line, strict=True))
     )
 
 
