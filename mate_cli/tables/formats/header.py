@@ -106,12 +106,12 @@ def is_value(text: str) -> bool:
 
 
 def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: Sequence[Sequence[str]]) -> bool | None:
-    """Tell whether a line below the header is its last one: it has names or years above numbers; None for a row."""
+    """Tell whether a line below the header is its last one: it has texts or years above numbers; None for a row."""
     columns = list(zip(*rest, strict=True))
     numeric = {place for place, column in enumerate(columns) if _are_numbers(column)}
     cells = {place: line[place] for place in numeric if line[place]}
     years = [place for place, cell in cells.items() if is_mostly_digits(cell)]
-    if len(above) > 1 and _is_index(line):
+    if len(above) > 1 < len(line) and line[0] and not any(line[1:]):  # the name of rows, as pandas writes it
         return True
     if not cells:
         names = ["", *above[-1], ""]
@@ -139,11 +139,6 @@ def _begins_with_column_numbers(rows: Sequence[Sequence[str]]) -> bool:
 def _counts_columns(line: Sequence[str]) -> bool:
     """Tell whether a line has the number of each column, as official tables have below their names."""
     return len(line) > 2 and [cell.strip("().") for cell in line] == [str(place + 1) for place in range(len(line))]
-
-
-def _is_index(line: Sequence[str]) -> bool:
-    """Tell whether a line has the name of rows alone, as pandas writes it below the names of columns."""
-    return len(line) > 1 and bool(line[0]) and not any(line[1:])
 
 
 def _is_below_names(names: Sequence[str], line: Sequence[str], numeric: Collection[int]) -> bool:
