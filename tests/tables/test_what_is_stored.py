@@ -132,6 +132,7 @@ HEADERS = {
     "a text among numbers": ("name,age\nBob,unknown\nAnn,5\nCy,7\n", ["name", "age"]),
     "two wider rows at the end": ("a,b\n1,2\n3,4,5,6\n3,4,5,6\n", ["a", "b", "column 3", "column 4"]),
     "a title above one column": ("Report\nvalue\n3\n4\n5\n", ["Report"]),
+    "one name less than each row": ("n\nA,5\nB,6\n", ["column 1", "n"]),
     "a unit below one column": ("Weights\nkg\n3\n4\n5\n", ["Weights kg"]),
     "a title with a comma": ("Sales by region, 2023\nRegion,Sales,Cost\nN,1,2\nS,3,4\n", ["Region", "Sales", "Cost"]),
     "years of two groups beside keys": (

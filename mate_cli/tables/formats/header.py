@@ -100,7 +100,7 @@ def is_value(text: str) -> bool:
 
 
 def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: Sequence[Sequence[str]]) -> bool | None:
-    """Tell whether a line below the header is its last one: it has names or years above numbers; None for a row."""
+    """Tell whether a line below the header is its last one: it has texts or years above numbers; None for a row."""
     columns = list(zip(*rest, strict=True))
     numeric = {place for place, column in enumerate(columns) if _are_numbers(column)}
     cells = {place: line[place] for place in numeric if line[place]}
@@ -137,13 +137,9 @@ def _counts_columns(line: Sequence[str]) -> bool:
 
 def _is_below_names(names: Sequence[str], line: Sequence[str], numeric: Collection[int]) -> bool:
     """Tell whether texts below names, such as units, stand above numbers alone, names of rows once."""
-    return (
-        any(line)
-        and not any(map(is_mostly_digits, line))
-        and all(
-            not (name and cell) or (place and place in numeric) or cell in KNOWN_UNITS or _UNIT.fullmatch(cell)
-            for place, (name, cell) in enumerate(zip(names, line, strict=True))
-        )
+    return not any(map(is_mostly_digits, line)) and all(
+        not (name and cell) or (place and place in numeric) or cell in KNOWN_UNITS or _UNIT.fullmatch(cell)
+        for place, (name, cell) in enumerate(zip(names, line, strict=True))
     )
 
 
