@@ -275,7 +275,7 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
-    covered, wide, sample = 0, 0, list[str]()
+    covered, wide, narrow, sample = 0, 0, 0, list[str]()
     rest = map(str.rstrip, lines)
     top = list(islice(rest, MAX_TITLES))
     blank = max((place for place, line in enumerate(top) if not line), default=-1)  # below titles
@@ -286,16 +286,24 @@ def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
             covered |= (1 << word.end()) - (1 << word.start())
         for gap in re.finditer(r"(?<=\S)  +", line):
             wide |= (1 << gap.end()) - (1 << gap.start())
+        for gap in re.finditer(r"(?<=\S) (?=\S)", line):
+            narrow |= 1 << gap.start()
         if line and len(sample) < SAMPLE_ROWS:
             sample.append(line)
     blocks = [block.start() for block in re.finditer("1+", bin(covered)[:1:-1])]
+    has_gaps = any(wide & ~narrow & 1 << start - 1 for start in blocks[1:])
     starts = [0]
     texts = [[line[start:end].strip() for line in sample] for start, end in pairwise([*blocks, None])]
     numeric = [has_numbers([(cell,) for cell in column]) for column in texts]
     for number, start in enumerate(blocks[1:], 1):
         name, *cells = texts[number]
         is_apart = name and numeric[number] != numeric[number - 1]
-        is_wide = wide >> (start - 1) & 1 and (name or not any(line[start - 2 : start].strip() for line in sample))
+        are_words = has_gaps and narrow >> (start - 1) & 1 and not any(map(is_mostly_digits, texts[number - 1] + cells))
+        is_wide = (
+            wide >> (start - 1) & 1
+            and not are_words
+            and (name or not any(line[start - 2 : start].strip() for line in sample))
+        )
         starts += [start] if any(cells) and (is_apart or is_wide) else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     return slices if len(slices) > 1 and len(sample) > 2 else ()
