@@ -83,6 +83,7 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
+        options.limits.check_bytes(path, status.st_size)
         with path.open("rb") as file:
             start = file.read(16)
             is_empty = not any(
@@ -91,7 +92,6 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or 'error').lower()}"
         raise DataError(problem, where=str(path), remedy="Check its name and permissions") from error
-    options.limits.check_bytes(path, status.st_size)
     if is_empty:
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _find_kind(path, start)
