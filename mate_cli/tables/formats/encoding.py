@@ -25,7 +25,7 @@ ALPHABETS = {
         оеаинтсрвлкмдпугяызбйьчхжцшющэфъё оаніирвтесклудмпзяьбгйчхцїжєюшщґф аиоентрсвлкдпмзгяъубчцйжщхюшьф
         аиоенрсуткјвдмплгзбчшљћжђцњхџф
     """,
-    "cp1253": "ατοιενρσκηπςυμλίόάγέδήωχθύώβφξζψϊϋΐΰ",
+    "cp1253 iso8859-7": "ατοιενρσκηπςυμλίόάγέδήωχθύώβφξζψϊϋΐΰ",
     "cp1255": "יוהלרבתמאשנעםדקחפסכגטצןזךףץ",
     "cp1256 iso8859-6": "اليمونرتبةعدسفهكقأحجشطصىخإذضظغثءؤئآـ",
     "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
@@ -40,14 +40,14 @@ FITS = 0.75
 """How natural a text is at least in an encoding of one byte."""
 MARKS_OF_TEXT = "“”„‘’‚‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
 SIGNS = re.compile(
-    r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡‰]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
+    r"[€£¥¢$°²³¹§ªº©®™×÷±¼½¾¶†‡‰]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
 )
 """Signs, alone or where they stand beside letters."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
 _NARROW = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
 """No-break spaces of Windows in numbers and before units, which are letters and signs in other encodings."""
-_NOT_WESTERN = re.compile("õ(?=[rlz])|œ[wkmr]")
-"""Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250."""
+_NOT_WESTERN, _NOT_FRENCH = re.compile("õ(?=[rlz])|œ[wkmr]"), re.compile("ç[bcdfghjklmnprstvz]")
+"""Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250, and Latvian ones of Windows-1257."""
 
 
 def guess(sample: bytes) -> str:
@@ -86,6 +86,7 @@ def _judge(word: str, letters: str) -> float:
     has_case = word in (word.lower(), word.upper(), word[0] + word[1:].lower())
     is_latin = letters[0] < "\u0250"
     is_strange = _NOT_WESTERN.search(word.lower()) if is_latin else len(added) < len(word)
+    is_strange = is_strange or ("é" in letters and _NOT_FRENCH.search(word.lower()))
     if is_strange or not has_case or not {*letters}.issuperset(added):
         return 0.0
     if is_latin:  # of many languages at once; Turkish before Icelandic
