@@ -121,9 +121,9 @@ def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
         ("cp1252", "comarca;n\nVallès;3\naixò;4\n"),
         ("cp1251", "ГОРОД;ИНН\nМОСКВА;7\n"),  # noqa: RUF001
         ("cp1252", "share;n\n5 ‰;3\n"),
-        ("cp1252", "size;n\n3×4;12÷3\n"),
-        ("cp1257", "Pilsēta;n\nRēzekne;1\nJēkabpils;2\n"),
-        ("iso8859-7", "Πόλη;Ποσό\nΑθήνα;52.910,25 €\nΧανιά;4.543,67 €\n"),
+        ("cp1252", "size;n\n3\u00d74;12÷3\n"),
+        ("cp1257", "Pilsēta;n\nRēzekne;1\nJūrmala;2\nLiepāja;3\n"),
+        ("iso8859-7", "Πόλη;Ποσό\nΑθήνα;52.910,25 €\nΧανιά;4.543,67 €\n"),  # noqa: RUF001
     ],
 )
 def test_no_break_spaces_and_what_programs_of_windows_write(tmp_path, encoding, text):
