@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 
@@ -138,25 +139,32 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
     for row, column in dict.fromkeys(cells):
         number = formats[column].read_number(table.rows[row][column].text)
         numbers[row, column] = None if number is None else Decimal(repr(number))
-    known = [cell for cell, number in numbers.items() if number is not None]
+    known = {cell: number for cell, number in numbers.items() if number is not None}
     marks = [table.rows[row][column].text for (row, column), number in numbers.items() if number is None]
     notes = []
     if marks and len(list(filter(None, marks))) <= len(known) > 0 and all(map(is_missing, filter(None, marks))):
-        numbers = {cell: numbers[cell] for cell in known}
+        numbers = {**known}
         shown = list_names(map(repr, dict.fromkeys(marks)))
         notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {shown}.")
-    for total in known:
-        name = _first_text(table, total[0])
-        others = [number for (row, column), number in numbers.items() if column == total[1] and row != total[0]]
-        if name is None or not others or None in others:
+    sums, sizes = defaultdict[int, Decimal](Decimal), Counter(column for _, column in numbers)
+    unclear = {column for (_, column), number in numbers.items() if number is None}
+    for (_, column), summand in known.items():
+        sums[column] += summand
+    for (row, column), summand in known.items():
+        name = _first_text(table, row)
+        if name is None or (name and not (TOTAL.fullmatch(name) or LIKE_TOTAL.search(name))):
             continue
-        if math.isclose(sum(filter(None, others)), numbers[total] or 0, rel_tol=1e-9):
-            if not name or LIKE_TOTAL.search(name):
-                notes.append(f"Row {name!r} was left out: it is the total of other rows.")
-                del numbers[total]
+        if sizes[column] < 2 or column in unclear:
+            continue
+        if math.isclose(sums[column] - summand, summand, rel_tol=1e-9):
+            notes.append(f"Row {name!r} was left out: it is the total of other rows.")
+            del numbers[row, column]
+            sums[column] -= summand
+            sizes[column] -= 1
         elif TOTAL.fullmatch(name):
             notes.append(f"Row {name!r} sums up other rows, but is not their sum: no sum is given.")
-            numbers[total] = None
+            numbers[row, column] = None
+            unclear.add(column)
     return list(numbers.values()), notes
 
 

@@ -367,3 +367,10 @@ def test_an_accounting_zero_and_blank_cells_are_no_values(tmp_path):
 def test_other_columns_prove_a_decimal_point_beside_short_numbers(tmp_path):
     table, _ = read(tmp_path, "name,score,price\na,39,1.5\nb,67,2.5\nc,52.375,3.25\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) == 158.375
+
+
+@pytest.mark.timeout(20)
+def test_a_sum_of_many_cells_takes_no_time_for_each_pair_of_them(tmp_path):
+    count = 30_000
+    table, _ = read(tmp_path, "name,n\n" + "".join(f"row {place},1\n" for place in range(count)) + f"Total,{count}\n")
+    assert compute("sum", [(row, 1) for row in range(count + 1)], table) == count

@@ -61,7 +61,7 @@ class _Attention(torch.autograd.Function):
 
 
 class Launch(NamedTuple):
-    """Launch settings for tiles of one size.
+    """Launch settings of a kernel.
 
     Args:
         width: columns that a program works on, the head size or the next power of two.
@@ -103,17 +103,8 @@ def _attend_backward(
     return gradients
 
 
-def _like_output(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor,
-    rows: Tensor,
-    tiles: Tensor,
-    tile: int,
-    step: int,
-    heads: int,
-    dropout: float,
-) -> Tensors:
+def _like_output(qkv: Tensor, *arguments: Any) -> Tensors:
+    _, _, rows, *_, heads, _ = arguments
     return qkv.new_empty(len(qkv), *qkv.shape[2:]), qkv.new_empty(heads, len(rows), dtype=torch.float32)
 
 

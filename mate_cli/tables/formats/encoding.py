@@ -44,7 +44,7 @@ SIGNS = re.compile(
 )
 """Signs, alone or where they stand beside letters."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
-_NARROW = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
+_NO_BREAK = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
 """No-break spaces of Windows in numbers and before units, which are letters and signs in other encodings."""
 _NOT_WESTERN, _NOT_FRENCH = re.compile("õ(?=[rlz])|œ[wkmr]"), re.compile("ç[bcdfghjklmnprstvz]")
 """Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250, and Latvian ones of Windows-1257."""
@@ -55,7 +55,7 @@ def guess(sample: bytes) -> str:
 
     `sample` has lines with letters beyond ASCII; the last one may be cut.
     """
-    sample = _NARROW.sub(b" ", sample)
+    sample = _NO_BREAK.sub(b" ", sample)
     scores = {
         name: _score(sample, name, alphabets.split()) * (1 if names.startswith(name) else RARE)
         for names, alphabets in ALPHABETS.items()
