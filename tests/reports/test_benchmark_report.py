@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from types import MappingProxyType
+
 import pytest
 from rich.console import Console
 
@@ -31,9 +34,12 @@ def read_results(folder):
     return parse_results(load_runs([folder]).runs[0])
 
 
-def build_benchmark(folder):
+def build_benchmark(folder, about=MappingProxyType({})):
     """Attention at two lengths of one shape, dense 1 ms and segments a quarter of it per 32 tokens squared."""
-    metrics, facts = {"machine/threads": 1.0, "machine/peak_gflops_per_second": 2000.0}, {"machine/cpu": "A <fast> one"}
+    metrics, facts = (
+        {"machine/threads": 1.0, "machine/peak_gflops_per_second": 2000.0},
+        {"machine/cpu": "A <fast> one", **about},
+    )
     for tokens in (512, 2048):
         for name, cost in (("dense", 1.0), ("segments", 0.25)):
             for direction, factor in (("forward", 1), ("forward_backward", 3)):
@@ -155,3 +161,13 @@ def test_other_benchmarks_are_none_of_these(tmp_path):
 def test_numbers_are_written_short():
     assert [time_text(value) for value in (0.3272, 41.94, 99.96, 12215.4)] == ["0.33", "41.9", "100", "12,215"]
     assert [error_text(value) for value in (6.4e-7, 1.13)] == ["6e-07", "1.1"]
+
+
+@pytest.mark.parametrize(
+    ("device", "named"), [("cpu", "A <fast> one, 1 thread"), ("H200", "H200, A <fast> one, 1 thread")]
+)
+def test_a_gpu_is_named_before_the_processor(tmp_path, device, named):
+    results = read_results(build_benchmark(tmp_path / "run", {"machine/device": device}))
+    console = Console(file=io.StringIO(), width=200)
+    print_benchmark(results, console)
+    assert f"\n{named}, PyTorch" in console.file.getvalue()
