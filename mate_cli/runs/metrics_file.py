@@ -49,6 +49,6 @@ def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
     rows: list[Row] = []
     with suppress(RunError):  # who goes on writing that file says so
         rows = read_rows(folder.path / "metrics.jsonl")
-    stages = [RunFolder(path.parent) for path in folder.path.glob("*/record.json")]
+    stages = [RunFolder(path.parent) for path in folder.path.glob("[!.]*/record.json")]  # no drafts of another process
     in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
     return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))

@@ -54,6 +54,13 @@ def test_the_time_of_killed_parts_counts_and_so_does_that_of_stages(tmp_path):
     assert seconds_so_far(whole, replace(record(), wall_seconds=100.0)) == 100
 
 
+def test_a_record_that_another_process_is_writing_is_no_stage(tmp_path):
+    draft = tmp_path / ".record.json.0123456789ab.draft"
+    draft.mkdir()
+    (draft / "record.json").write_text('{"half": ')
+    assert seconds_so_far(RunFolder(tmp_path), record()) == 0
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"command": "train"}', '{"nonsense": 1}'])
 def test_a_damaged_record_is_named(tmp_path, content):
     (tmp_path / "record.json").write_text(content)
