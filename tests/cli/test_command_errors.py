@@ -136,7 +136,7 @@ VALIDATION_SEES = {
     "hardware.workers=-1": "hardware.workers: must be greater than or equal to 0 (got -1).",
     "logger.wandb.mode=of": "logger.wandb.mode: must be 'offline', 'online' or 'disabled' (got 'of').",
     "paths.outputs=null": "paths.outputs: must be text (got None).",
-    "~trainer.log_every": "trainer.log_every: is missing.",
+    "~trainer.log_every": "trainer.log_every: is missing. Give it a value.",
     "model.size=${init.siz}": "model.size: interpolation key 'init.siz' not found.",
     "paths.outputs=${oc.env:NOT_SET_ANYWHERE}": "paths.outputs: environment variable 'NOT_SET_ANYWHERE' not found."
     " Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}.",
@@ -149,7 +149,7 @@ CLASSES_SEE = {
     "+optimizer.lrr=3": "optimizer.lrr: unknown key. Did you mean optimizer.lr?",
     "optimizer.lr=-1": "optimizer.lr: must be greater than 0 (got -1).",
     "model.hidden_dropout=2": "model.hidden_dropout: must be less than 1 (got 2).",
-    "optimizer.betas=[0.9]": "optimizer.betas.1: is missing.",
+    "optimizer.betas=[0.9]": "optimizer.betas.1: is missing. Give it a value.",
     "scheduler.warmup=ten": "scheduler.warmup: must be a number (got 'ten').",
     "+model.hiden_dropout=0.1": "model.hiden_dropout: unknown key. Did you mean model.hidden_dropout?",
     "model.hidden_dropout=abc": "model.hidden_dropout: must be a number (got 'abc').",

@@ -15,6 +15,7 @@ from mate_cli.data.input_sizes import InputSizes
 def test_the_action_is_a_word_of_its_own():
     assert arguments(["check", "data=sample"]) == ["action=check", "data=sample"]
     assert arguments(["download", "data.root=check"]) == ["action=download", "data.root=check"]
+    assert arguments([]) == ["action=list"]
 
 
 def test_check_prints_counts_and_sizes_and_writes_json(tmp_path, capsys):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Turn `mate data check ...` into `mate data action=check ...`."""
-    return [f"action={word}" if word in ACTIONS else word for word in words]
+    """Turn `mate data check ...` into `mate data action=check ...`; without a word the datasets are listed."""
+    return [f"action={word}" if word in ACTIONS else word for word in words or ["list"]]
 
 
 def takes_word(word: str) -> bool:

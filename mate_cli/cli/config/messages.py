@@ -108,7 +108,7 @@ def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | No
 def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
     """Return the sentence about one value: its bound if it has the right type, else the types it may have."""
     if details[0]["type"] == "missing":
-        return str(ConfigError("is missing", where=place))
+        return str(ConfigError("is missing", where=place, remedy="Give it a value"))
     bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
