@@ -47,7 +47,7 @@ class StandIn(BaseHTTPRequestHandler):
 def server(monkeypatch):
     monkeypatch.setattr(StandIn, "asked", [], raising=False)
     server = HTTPServer(("127.0.0.1", 0), StandIn)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1"
     server.shutdown()
 

@@ -111,7 +111,7 @@ def test_a_server_that_answers_anything_is_there(monkeypatch, capsys):
 
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with HTTPServer(("127.0.0.1", 0), Refuse) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         words = [*CELLS, "logger=mlflow", f"logger.mlflow.tracking_uri=http://127.0.0.1:{server.server_port}"]
         assert "needs the package mlflow" in refusal(capsys, *words, "--dry")
         server.shutdown()

@@ -65,7 +65,7 @@ def server(monkeypatch):
         running.content, running.statuses, running.has_length = CONTENT, [], True
         running.stalls, running.goes_on = False, threading.Event()
         running.url = f"http://127.0.0.1:{running.server_port}/file"
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield running
         running.goes_on.set()

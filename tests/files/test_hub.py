@@ -114,7 +114,7 @@ def test_a_file_is_fetched_from_a_hub_that_answers(asked, monkeypatch):
         return "there"
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setattr(hub, "SECONDS", 5.0)
         monkeypatch.setattr("huggingface_hub.hf_hub_download", download)

@@ -46,7 +46,7 @@ def check_equal(exports, graph, model):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["cells", pytest.param("statements", marks=pytest.mark.long)])
 def test_compiled_in_one_graph(exports, name, attention):
     model = LOAD[name].from_pretrained(exports(name), attn_implementation=attention)
@@ -55,7 +55,7 @@ def test_compiled_in_one_graph(exports, name, attention):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["cells", pytest.param("statements", marks=pytest.mark.long)])
 def test_exported(exports, name, attention):
     model = LOAD[name].from_pretrained(exports(name), attn_implementation=attention)

@@ -84,9 +84,11 @@ def test_what_a_run_could_not_begin_with_is_refused(name):
 
 @pytest.mark.parametrize("remedy", RESERVED)
 def test_keywords_that_promises_rest_on_are_refused_with_what_to_use_instead(remedy):
+    config = run_config(["+trainer.options={}"])
     for name in RESERVED[remedy]:
+        config.trainer.options = {name: 1}
         with pytest.raises(ConfigError) as refused:
-            check_trainer(run_config([f"+trainer.options.{name}=1"]))
+            check_trainer(config)
         assert str(refused.value) == f"trainer.options.{name}: is set by the run itself. {remedy}."
 
 

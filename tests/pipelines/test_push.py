@@ -63,7 +63,7 @@ def hub(monkeypatch):
     """The server, which keeps what it is asked."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     server.asked = []
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)

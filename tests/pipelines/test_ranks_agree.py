@@ -55,11 +55,12 @@ def end(command: Command) -> tuple[int, str]:
     return command.returncode, "".join(line for line in lines if not line.endswith("so far\n"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("other", "told"),
     [
         ({"answer": "Katim"}, "process 1 has train: 18 examples, digest "),
-        pytest.param({"count": 40}, "process 1 has train: 30 examples, digest ", marks=pytest.mark.long),
+        ({"count": 40}, "process 1 has train: 30 examples, digest "),
     ],
 )
 def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, other, told):

@@ -63,9 +63,12 @@ def take_results(*folders: Path) -> dict[str, str]:
     return found
 
 
-def test_two_processes_evaluate_what_one_does(nodes, tmp_path):
-    runs = [finished_run(tmp_path / "runs" / name, [f"seed={seed}"]) for seed, name in enumerate(("first", "second"))]
-    typed = [f"run={','.join(map(str, runs))}", "split=dev,test"]
+@pytest.mark.parametrize(
+    ("count", "splits"), [(1, "dev"), pytest.param(2, "dev,test", marks=pytest.mark.long)], ids=["one run", "two runs"]
+)
+def test_two_processes_evaluate_what_one_does(nodes, tmp_path, count, splits):
+    runs = [finished_run(tmp_path / "runs" / f"{seed}", [f"seed={seed}"]) for seed in range(count)]
+    typed = [f"run={','.join(map(str, runs))}", f"split={splits}"]
     (alone,) = finish(nodes(*typed, count=1))
     before = take_results(*runs, tmp_path / "outputs")
     printed, silent = finish(nodes(*typed, TWO))

@@ -91,7 +91,7 @@ def specs(report, monkeypatch):
     pytest.importorskip("wandb_workspaces")
     monkeypatch.setattr(StandIn, "specs", [], raising=False)
     server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     monkeypatch.delenv("WANDB_MODE")
