@@ -171,7 +171,7 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
     """Find the newest run below a folder: one of the wanted stage, else a whole one rather than a stage of one."""
-    runs = [path.parent for path in folder.glob("**/config.yaml")]
+    runs = [path.parent for path in find_files(folder, "config.yaml")]
     wanted = [path for path in runs if path.name == stage] or runs
     depth = min((len(path.parts) for path in wanted), default=0)
     return max((path for path in wanted if len(path.parts) == depth), key=_started, default=None)

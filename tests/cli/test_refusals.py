@@ -171,6 +171,14 @@ def test_messages_name_what_is_wrong(finished, run, tmp_path, monkeypatch, capsy
     assert "already finished, but its weights are gone" in " ".join(capsys.readouterr().out.split())
 
 
+def test_half_a_configuration_that_a_killed_process_left_keeps_nobody_from_looking(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    draft = run / ".config.yaml.0123456789ab.draft"
+    draft.mkdir()
+    (draft / "config.yaml").write_text("encoding: {max_tokens: many")
+    assert main(["inspect", f"run={run}"]) == 0, capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words", [["evaluate", "run={run}"], ["run", "{run}"], ["export", "run={run}", "to=x"], ["inspect", "run={run}"]]
 )

@@ -104,7 +104,7 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
     from mate_cli.runs.folders import open_run
 
     folder = open_run(run).path
-    for place in (folder, *(file.parent for file in folder.glob("*/config.yaml"))):
+    for place in (folder, *(file.parent for file in folder.glob("[!.]*/config.yaml"))):
         refuse(target_problems(read_parts(place, trust), quick=True))
 
 
