@@ -91,9 +91,9 @@ def of_text(name, text):
 
 
 def same_text(count):
-    """A text of 10 kB that stands once in memory, and in any number of cells."""
+    """A text of 1.2 kB that stands once in memory, and in any number of cells."""
     indices = pyarrow.array([0] * count, pyarrow.int32())
-    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(["x" * 10_000]))
+    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(["x" * 1_200]))
 
 
 def of_parquet(values, **how):
@@ -126,7 +126,7 @@ LARGE = {
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
     "packed Parquet": (*of_parquet(same_text(900)), "more than 1 MB unpacked"),
     "a packed list of Parquet": (
-        *of_parquet(pyarrow.ListArray.from_arrays(pyarrow.array([0, 500], pyarrow.int32()), same_text(500))),
+        *of_parquet(pyarrow.ListArray.from_arrays(pyarrow.array([0, 900], pyarrow.int32()), same_text(900))),
         "more than 1 MB unpacked",
     ),
     "equal numbers of Parquet": (*of_parquet([[7] * 200_000]), "more than 1 MB unpacked"),

@@ -374,12 +374,10 @@ def test_values_of_parquet_are_written_as_people_read_them(tmp_path):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, monkeypatch, whole):
+def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, whole):
     import pyarrow
     from pyarrow.parquet import write_table
 
-    if not whole:
-        monkeypatch.setattr("mate_cli.tables.formats.columnar.PIECE", 100)
     texts = [f"{number}" + "x" * (number % 30) for number in range(300)]
     views = pyarrow.array(texts, pyarrow.string_view())
     pairs = [[(text, number)] if number % 3 else None for number, text in enumerate(texts)]
