@@ -70,8 +70,7 @@ def format_number(value: float, code: str = GENERAL) -> NumberText:
         text = _ACCOUNTING.sub(r"-\1\2", text)
     if number < 0 and text and (not place or _SIGNS.isdisjoint(symbols)):
         text = f"-{text}"
-    is_percent = any("%" in pattern for pattern, _ in sections)
-    return NumberText(text, float(exact.scaleb(2)) if is_percent else value)
+    return NumberText(text, float(exact.scaleb(2)) if "%" in sections[0][0] else value)
 
 
 @lru_cache(maxsize=1024)

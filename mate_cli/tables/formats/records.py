@@ -15,8 +15,6 @@ from mate_cli.tables.formats.encoding import text_file
 from mate_cli.tables.read_options import MEGABYTE, ReadOptions
 from mate_cli.tables.table import Grid
 
-LINES = (".jsonl", ".ndjson")
-"""Files that have a value a line: only these may be larger than what is read at once."""
 YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
 HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
@@ -36,7 +34,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is not text, holds no table, or is too large. What is not JSON is refused when it is read.
     """
-    notes, has_lines = list[str](), path.suffix.lower() in LINES
+    notes, has_lines = list[str](), path.suffix.lower() != ".json"
     values, header = _read_values(path, options, notes, has_lines), None
     start = list(islice(values, 2))
     is_list = any(map(_is_table, start[:1]))

@@ -6,7 +6,6 @@ up beside it. Formulas give the values that were saved with them.
 
 from __future__ import annotations
 
-import math
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -177,8 +176,6 @@ def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine giv
     """Write what a cell shows of its value, which is not lost where it is a number."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
-    if not isinstance(value, (int, float)):
-        return format_date(value, code)
-    if isinstance(value, bool) or not math.isfinite(value):
+    if isinstance(value, bool):
         return spreadsheet_text(value)
-    return format_number(value, code)
+    return format_number(value, code) if isinstance(value, (int, float)) else format_date(value, code)
