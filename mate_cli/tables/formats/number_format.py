@@ -134,17 +134,16 @@ def format_date(value: datetime.date | datetime.time | datetime.timedelta, code:
     if isinstance(value, datetime.timedelta):
         text = spreadsheet_date(value)
         return text.rpartition(":")[0] if kinds and "s" not in kinds else text
+    if isinstance(value, datetime.datetime) and kinds >= {*"ymd"} and "s" not in kinds:
+        value = value.replace(second=0, microsecond=0) if "h" in kinds else value.date()
     if not kinds or kinds >= {*"ymd"}:
-        is_day = isinstance(value, datetime.datetime) and kinds and "h" not in kinds
-        return spreadsheet_date(value.date() if is_day else value)
-    day = value if isinstance(value, datetime.date) else datetime.date.min
-    time = value if isinstance(value, datetime.time) else getattr(value, "time", datetime.time)()
-    moment, parts = datetime.datetime.combine(day, time), _PARTS | {"a": "p", "h": "I" if "am/pm" in pattern else "H"}
+        return spreadsheet_date(value)
+    parts = _PARTS | {"a": "p", "h": "I" if "am/pm" in pattern else "H"}
 
     def write(part: re.Match[str]) -> str:
         name, _, places = part[0].partition(".")
-        text = moment.strftime("%" + (parts.get(name) or parts[name[0]]))
-        fraction = f".{moment.microsecond:06}"[: len(places) + 1] if places else ""
+        text = value.strftime("%" + (parts.get(name) or parts[name[0]]))
+        fraction = f".{getattr(value, 'microsecond', 0):06}"[: len(places) + 1] if places else ""
         return (text if len(name) > 1 else text.lstrip("0") or "0") + fraction
 
     return _DATE_PART.sub(write, pattern).translate(_SHOWN).strip()

@@ -22,6 +22,7 @@ MAX_DEPTH = 4
 """So deep a table may lie below keys."""
 FILLED = 2 / 3
 """Of a table whose rows and columns both have keys, at least so many cells are there."""
+_DECODER = json.JSONDecoder()
 _START = re.compile(r"[^\s\ufeff,]")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 Shape = tuple[list[Any] | None, list[Any]]
@@ -37,11 +38,12 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     notes, has_lines = list[str](), path.suffix.lower() != ".json"
     values, header = _read_values(path, options, notes, has_lines), None
     start = list(islice(values, 2))
-    is_list = any(map(_is_table, start[:1]))
-    rows = chain.from_iterable(value if is_list and _is_table(value) else [value] for value in chain(start, values))
+    rows: Iterator[Any] = chain(start, values)
     if len(start) == 1 and not has_lines:
         header, content = find_table(start[0], path, notes)
         rows = iter(content)
+    elif any(map(_is_table, start[:1])):
+        rows = chain.from_iterable(value if _is_table(value) else [value] for value in rows)
     if header is not None:
         return Grid(_lists(rows, path), list(map(spreadsheet_text, header)), notes=notes)
     first = next(rows, None)
@@ -70,7 +72,7 @@ def _read_values(path: Path, options: ReadOptions, notes: list[str], has_lines: 
             place = 0
             while match := _START.search(part, place):
                 try:
-                    value, place = json.JSONDecoder().raw_decode(part, match.start())
+                    value, place = _DECODER.raw_decode(part, match.start())
                 except json.JSONDecodeError as error:
                     where = f"{path}, line {line + part.rstrip().count(chr(10), 0, error.pos)}"
                     raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error
@@ -114,7 +116,7 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
     return shape
 
 
-def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:
+def _tables(content: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:  # noqa: ANN401
     """Yield the tables in a content, with the keys that lead to each."""
     if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
         if shape := _of_rows(content) or _of_columns(content) or _of_keyed(content):
@@ -146,7 +148,7 @@ def _of_rows(content: dict[str, Any]) -> Shape | None:
         if _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
         return names, [[row.get(name) for name in names] for row in rows]
-    labels = content.get("index")
+    labels: Any = content.get("index")
     is_named = isinstance(labels, list) and len(labels) == len(rows)
     return _name_rows(labels, names, rows) if is_named else (names, rows)
 
