@@ -148,9 +148,8 @@ def _of_rows(content: dict[str, Any]) -> Shape | None:
         if _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
         return names, [[row.get(name) for name in names] for row in rows]
-    labels: Any = content.get("index")
-    is_named = isinstance(labels, list) and len(labels) == len(rows)
-    return _name_rows(labels, names, rows) if is_named else (names, rows)
+    labels = content["index"] if isinstance(content.get("index"), list) else []
+    return _name_rows(labels, names, rows)
 
 
 def _of_columns(content: dict[str, Any]) -> Shape | None:
@@ -181,8 +180,8 @@ def _of_keyed(content: dict[str, Any]) -> Shape | None:
 
 
 def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> Shape:
-    """Put labels before rows, unless they only count from 0."""
-    if _counts(labels):
+    """Put labels before rows, if there is one for each and they do not only count from 0."""
+    if len(labels) != len(rows) or _counts(labels):
         return header, rows
     return ["", *header], [[label, *row] for label, row in zip(labels, rows, strict=True)]
 

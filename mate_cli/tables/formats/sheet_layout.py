@@ -91,13 +91,15 @@ class SheetLayout:
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
     """Find the part of each sheet by the sheet's name, and the number format of each style by the style's number."""
-    references = _parse(archive, "xl/_rels/workbook.xml.rels")
-    targets = {r.get("Id"): posixpath.normpath(posixpath.join("/xl", r.get("Target", "")))[1:] for r in references}
+    roots = (name for name in archive.namelist() if name.endswith("workbook.xml"))
+    folder, name = posixpath.split(max(roots, key=lambda name: name.startswith("xl/"), default=""))
+    references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    parts = {r.get("Id"): posixpath.join("/", folder, r.get("Target", "")) for r in references}
     sheets = {}
-    for sheet in _parse(archive, "xl/workbook.xml").iterfind(".//{*}sheet"):
+    for sheet in _parse(archive, posixpath.join(folder, name)).iterfind(".//{*}sheet"):
         place = next((value for key, value in sheet.items() if key.endswith("}id")), None)
-        sheets[sheet.get("name", "")] = targets.get(place, "")
-    tree, codes = _parse(archive, "xl/styles.xml"), dict(BUILTIN)
+        sheets[sheet.get("name", "")] = posixpath.normpath(parts.get(place, "")).lstrip("/.")
+    tree, codes = _parse(archive, posixpath.join(folder, "styles.xml")), dict(BUILTIN)
     codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in tree.iterfind(".//{*}numFmt")}
     styles = tree.iterfind("{*}cellXfs/{*}xf")
     return sheets, dict(enumerate(codes.get(style.get("numFmtId", ""), GENERAL) for style in styles))
