@@ -25,8 +25,6 @@ def read(path, content):
 NORTH = [["region", "sales"], ["North", "10"], ["South", "20"]]
 ROWS = [{"region": "North", "sales": 10}, {"region": "South", "sales": 20}]
 FIELDS = [{"name": "index", "type": "integer"}, {"name": "region"}, {"name": "sales"}]
-COLUMNS_OUTSIDE = "The outer keys were read as columns, the inner ones as rows."
-ROWS_OUTSIDE = "The outer keys were read as rows, the inner ones as columns."
 TABLES = {
     "records": (ROWS, NORTH, []),
     "split": ({"columns": ["region", "sales"], "index": [0, 1], "data": [["North", 10], ["South", 20]]}, NORTH, []),
@@ -35,32 +33,32 @@ TABLES = {
         [["column 1", "sales"], *NORTH[1:]],
         [NAMELESS],
     ),
-    "index": ({"0": ROWS[0], "1": ROWS[1]}, NORTH, [ROWS_OUTSIDE]),
+    "index": ({"0": ROWS[0], "1": ROWS[1]}, NORTH, []),
     "index with names": (
         {"a": ROWS[0], "b": ROWS[1]},
         [["column 1", "region", "sales"], ["a", "North", "10"], ["b", "South", "20"]],
-        [ROWS_OUTSIDE, NAMELESS],
+        [NAMELESS],
     ),
-    "columns": ({"region": {"0": "North", "1": "South"}, "sales": {"0": 10, "1": 20}}, NORTH, [COLUMNS_OUTSIDE]),
+    "columns": ({"region": {"0": "North", "1": "South"}, "sales": {"0": 10, "1": 20}}, NORTH, []),
     "columns in another order": (
         {"region": {"0": "North", "1": "South"}, "sales": {"1": 20, "0": 10}},
         NORTH,
-        [COLUMNS_OUTSIDE],
+        [],
     ),
     "columns that lack rows": (
         {"a": {"0": 1, "1": 2}, "b": {"1": "y"}},
         [["a", "b"], ["1", ""], ["2", "y"]],
-        [COLUMNS_OUTSIDE],
+        [],
     ),
     "columns with names of rows": (
         {"sales": {"N": 10, "S": 20, "W": 5}, "who": {"N": "Ann", "S": "Bo", "W": None}},
         [["column 1", "sales", "who"], ["N", "10", "Ann"], ["S", "20", "Bo"], ["W", "5", ""]],
-        [COLUMNS_OUTSIDE, NAMELESS],
+        [NAMELESS],
     ),
     "more names outside": (
         {"N": {"q1": 1, "q2": 2}, "S": {"q1": 3, "q2": 4}, "W": {"q1": 5, "q2": 6}},
         [["column 1", "q1", "q2"], ["N", "1", "2"], ["S", "3", "4"], ["W", "5", "6"]],
-        [ROWS_OUTSIDE, NAMELESS],
+        [NAMELESS],
     ),
     "table": (
         {
@@ -78,10 +76,7 @@ TABLES = {
     "values": (
         [["North", 10], ["South", 20]],
         [["column 1", "column 2"], *NORTH[1:]],
-        [
-            "The first list has numbers: it was read as a row, not as the header.",
-            "2 columns without a name: called column 1, column 2.",
-        ],
+        ["2 columns without a name: called column 1, column 2."],
     ),
     "a header with years": ([["r", 2019, 2020], ["N", 1, 2]], [["r", "2019", "2020"], ["N", "1", "2"]], []),
     "under a key": ({"data": ROWS, "errors": [], "page": 1}, NORTH, ["The table was read from 'data'."]),
@@ -106,15 +101,10 @@ TABLES = {
         [],
     ),
     "objects beside a header": ({"columns": ["b", "a"], "rows": [{"a": 1, "b": 2}]}, [["b", "a"], ["2", "1"]], []),
-    "columns of unequal length": (
-        {"a": [1, 2], "b": [3]},
-        [["a", "b"], ["1", "3"], ["2", ""]],
-        ["The lists differ in length: filled with empty cells."],
-    ),
     "not a number": (
         '[{"a": NaN, "b": 1}]',
         [["a", "b"], ["", "1"]],
-        ["NaN is not a JSON number; it was read as empty."],
+        [],
     ),
     "lists one after another": (
         '[{"a": 1}, {"a": 2}]\n[{"a": 3, "b": 4}],\n[{"b": 5}]\n',
@@ -133,7 +123,11 @@ def test_tables_of_many_shapes(tmp_path, name):
 
 
 def test_a_line_of_lists_is_a_row(tmp_path):
-    assert read(tmp_path / "t.jsonl", '[["a"], "b"]\n[["c"], "d"]\n')[0] == [['["a"]', "b"], ['["c"]', "d"]]
+    assert read(tmp_path / "t.jsonl", '["a", "b"]\n[["c"], "d"]\n["e", "f"]\n')[0] == [
+        ["a", "b"],
+        ['["c"]', "d"],
+        ["e", "f"],
+    ]
     assert read(tmp_path / "t.jsonl", '[\n{"a": 1},\n{"a": 2}\n]\n')[0] == [["a"], ["1"], ["2"]]
 
 
@@ -147,7 +141,8 @@ NONE = {
         {"x": [{"a": 1}], "y": {"z": [{"b": 1}]}},
         "it has several tables: x, y.z. Save each in its own file",
     ),
-    "single values": ([1, 2], "it lists single values"),
+    "single values": ([1, 2], "it has no table"),
+    "columns of unequal length": ({"a": [1, 2], "b": [3]}, "or a list per column, all of one length"),
     "no rows": ({"data": []}, "it has a header but no rows"),
 }
 
@@ -162,8 +157,8 @@ def test_what_is_no_table_is_refused_with_the_reason(tmp_path, name):
 
 LISTS = {
     "a file that ends early": ('[{"a": 1},\n{"a": 2},\n{"a"', "line 3: not valid JSON"),
-    "no comma": ('[{"a": 1},\n{"a": 2}\n{"a": 3}]', "not valid JSON: Expecting ',' or ']'"),
-    "more behind it": ('[{"a": 1},\n{"a": 2}]\n{"a": 3}', "not valid JSON: Extra data"),
+    "no comma": ('[{"a": 1},\n{"a": 2}\n{"a": 3}]', "line 3: not valid JSON: Expecting ',' delimiter"),
+    "more behind it": ('[{"a": 1},\n{"a": 2}]\nx', "line 3: not valid JSON: Expecting value"),
     "an error amid many": ('[{"a": 1},\n{"a": oops},\n' + '{"a": 1},\n' * 99_999, "line 2: not valid JSON"),
 }
 
@@ -176,14 +171,20 @@ def test_a_list_with_a_fault_is_refused_where_it_stands(tmp_path, name):
     assert problem in str(error.value)
 
 
-def test_a_list_of_objects_may_be_larger_than_what_is_read_whole(tmp_path):
+def test_only_lines_may_be_larger_than_what_is_read_whole(tmp_path):
     objects = [{"k": f"n{number}", "v": number} for number in range(20_000)]
-    (tmp_path / "t.json").write_text(json.dumps(objects, indent=1))
-    limits = Limits(megabytes=1)
-    assert (tmp_path / "t.json").stat().st_size > 4 * limits.bytes_at_once
-    table = open_table(tmp_path / "t.json", ReadOptions(limits=limits))
+    lines, whole, options = tmp_path / "t.jsonl", tmp_path / "t.json", ReadOptions(limits=Limits(megabytes=1))
+    lines.write_text("\n".join(map(json.dumps, objects)))
+    assert lines.stat().st_size > 4 * options.limits.bytes_at_once
+    table = open_table(lines, options)
     assert len(table) == 20_000
     assert table.row(19_999) == ("n19999", "19999")
+    whole.write_text(json.dumps(objects))
+    with pytest.raises(DataError, match=r"Save it as \.jsonl, with a row a line, or raise limits\.megabytes"):
+        open_table(whole, options)
+    lines.write_text(lines.read_text() + "\n{")
+    with pytest.raises(DataError, match="line 20001: not valid JSON"):
+        open_table(lines, options)
 
 
 def shapes(header, rows, names):

@@ -243,9 +243,10 @@ REFUSED = {
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this table cannot be read"),
     "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this workbook cannot be read"),
     "another kind": ("t.docx", b"words", "unsupported file type '.docx'"),
-    "JSON that breaks off": ("t.json", b'[{"a": 1},\n', "line 2: not valid JSON"),
+    "JSON that breaks off": ("t.json", b'[{"a": 1},\n{"a"\n', "line 2: not valid JSON"),
     "JSON without a table": ("t.json", b'"a"', "it has no table"),
-    "an empty list": ("t.json", b"[]", "this file has no table"),
+    "an empty list": ("t.json", b"[]", "it has no table"),
+    "a number too large": ("t.json", b'[{"a": ' + b"7" * 5000 + b"}]", "this table cannot be read"),
     "objects and others": ("t.json", b'[{"a": 1}, 2]', "entry 2 is not an object"),
     "a bad line": ("t.jsonl", b'{"a": 1}\n{"a"\n', "line 2: not valid JSON"),
 }
@@ -271,7 +272,6 @@ JSON = {
     "later keys": ('[{"a": 1}, {"b": true}]', [["a", "b"], ["1", ""], ["", "TRUE"]]),
     "lists": ('[["a", "b"], [1, 2.0]]', [["a", "b"], ["1", "2"]]),
     "an object per line": ('{"a": 1}\n{"a": 2}\n', [["a"], ["1"], ["2"]]),
-    "numbers too large": ('[{"a": 1e999, "b": ' + "7" * 5000 + "}]", [["a", "b"], ["1e999", "7" * 2000]]),
 }
 
 
@@ -374,12 +374,10 @@ def test_values_of_parquet_are_written_as_people_read_them(tmp_path):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, monkeypatch, whole):
+def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, whole):
     import pyarrow
     from pyarrow.parquet import write_table
 
-    if not whole:
-        monkeypatch.setattr("mate_cli.tables.formats.columnar.PIECE", 100)
     texts = [f"{number}" + "x" * (number % 30) for number in range(300)]
     views = pyarrow.array(texts, pyarrow.string_view())
     pairs = [[(text, number)] if number % 3 else None for number, text in enumerate(texts)]

@@ -30,8 +30,6 @@ BUILTIN = dict(zip(map(str, (*range(1, 23), *range(37, 49))), re.split(r"[|\n]",
 """The number formats that workbooks need not define, by their ids."""
 MAX_LENGTH = 255
 """Characters of a number format that spreadsheet programs take."""
-GENERAL_WIDTH = 11
-"""Characters of a number in the format General."""
 _WHOLE, _DECIMAL = (Context(15, way) for way in (ROUND_DOWN, ROUND_HALF_UP))
 _EXACT = Context(1000, ROUND_HALF_UP)
 
@@ -50,14 +48,14 @@ _SHOWN = {literal: code for code, literal in _LITERAL.items()} | {ord("_"): " "}
 _SIGNS = {*"-(▼".translate(_LITERAL)}
 _GROUPED = re.compile("(?<=[0#?]),(?=[0#?])|(?<=#)[\uf020\uf027\uf02e\u00a0\u202f\u2019](?=##[0#])")
 _SCALE = re.compile(r"(?<=[0#?.]),+(?=\.|[^0#?]*$)")
-_POWER = re.compile(r"(?<![0#?.])[0#?](?:\.([0#?]+))?e([+-])([0#?]+)")
+_POWER = re.compile(r"[0#?]+(?:\.([0#?]+))?e[+-][0#?]+")
 _FRACTION = re.compile(r"#[^0#?/]+(\?+)/\?+")
 _MINUTES = re.compile(r"(?<=h)([^a-z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-z]*s)")
 _DATE_PART = re.compile(r"([ymdhis])\1*(?:\.0+)?|am/pm")
-_PLAIN = re.compile(r"(#,##)?0(?:\.(0+))?")
 _PLACE, _THOUSAND = re.compile("[0#?]"), re.compile(r"(?<=\d)(?=(?:\d{3})+$)")
 _ACCOUNTING, _NOTHING = re.compile(r"(\W?)\(([\d.,]+)\)"), re.compile(r"^\W ?-$")
-_NAMES = {"yy": "%y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "ddd": "%a", "dddd": "%A", "am/pm": "%p"}
+_PARTS = {"yy": "y", "y": "Y", "mmmm": "B", "mmm": "b", "m": "m", "dddd": "A", "ddd": "a", "d": "d", "i": "M", "s": "S"}
+"""Directives of `strftime` for parts of a date, or for all parts of that first letter; those of hours follow."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -72,8 +70,7 @@ def format_number(value: float, code: str = GENERAL) -> NumberText:
         text = _ACCOUNTING.sub(r"-\1\2", text)
     if number < 0 and text and (not place or _SIGNS.isdisjoint(symbols)):
         text = f"-{text}"
-    is_percent = any("%" in pattern for pattern, _ in sections)
-    return NumberText(text, float(exact.scaleb(2)) if is_percent else value)
+    return NumberText(text, float(exact.scaleb(2)) if "%" in sections[0][0] else value)
 
 
 @lru_cache(maxsize=1024)
@@ -97,12 +94,7 @@ def _sections(code: str) -> list[Section]:
 def _write_number(pattern: str, number: Decimal) -> str:
     number *= 100 ** pattern.count("%")
     if power := _POWER.search(pattern):
-        places = len(power[1] or "")
-        mantissa = Context(places + 1, ROUND_HALF_UP).create_decimal(number)
-        exponent = mantissa.adjusted()
-        sign = "-" if exponent < 0 else power[2].strip("-")
-        text = f"{mantissa.scaleb(-exponent):.{places}f}E{sign}{abs(exponent):0{len(power[3])}d}"
-        return pattern.replace(power[0], text)
+        return pattern.replace(power[0], f"{float(number):.{len(power[1] or '')}E}")
     if fraction := _FRACTION.search(pattern):
         whole, part = divmod(Fraction(number).limit_denominator(10 ** len(fraction[1]) - 1), 1)
         return f"{whole} {part}" if whole and part else f"{part or whole}"
@@ -112,29 +104,20 @@ def _write_number(pattern: str, number: Decimal) -> str:
 
 
 def _write_general(number: Decimal) -> str:
-    """Write a number in 11 characters; larger whole ones keep their digits, as identifiers must."""
-    plain = format(number.normalize(), "f")
-    if len(plain) <= GENERAL_WIDTH or 10**GENERAL_WIDTH <= number < 2**63:
-        return plain
-    if Decimal("0.0001") <= number < 10**GENERAL_WIDTH:
-        return format(_round(number, max(GENERAL_WIDTH - 1 - len(plain.partition(".")[0]), 0)).normalize(), "f")
-    return f"{float(number):.6G}"
-
-
-def _round(number: Decimal, places: int) -> Decimal:
-    return number.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    """Write a number in about 11 characters; whole ones keep their digits, as identifiers must."""
+    if number == round(number) < 2**63:
+        return f"{number:.0f}"
+    return f"{round(float(number), 9):.10G}" if 0.0001 <= number < 10**11 else f"{float(number):.6G}"
 
 
 def _write_fixed(pattern: str, number: Decimal) -> str:
     """Put the digits of a number into the placeholders 0, # and ? of a pattern; the first one takes the rest."""
-    if plain := _PLAIN.fullmatch(pattern):
-        return format(_round(number, len(plain[2] or "")), ",f" if plain[1] else "f")
     number = number.scaleb(-3 * sum(map(len, _SCALE.findall(pattern))))
     pattern = re.sub(r"(?<![0#?.])\.(?=[0#?])", "#.", _SCALE.sub("", pattern))
     group = mark[0] if (mark := _GROUPED.search(pattern)) else ""
     before, point, after = pattern.replace(group, "").replace(",", "").partition(".")
     left, right = ("".join(_PLACE.findall(part)) for part in (before, after))
-    whole, _, decimals = format(_round(number, len(right)), "f").partition(".")
+    whole, _, decimals = f"{number.quantize(Decimal(1).scaleb(-len(right)), context=_EXACT):f}".partition(".")
     decimals = decimals.rstrip("0").ljust(len(right.rstrip("#?")), "0")
     whole = whole.lstrip("0").zfill(len(left.lstrip("#?")))
     padded = _THOUSAND.sub(group, whole) + "\0" * (len(left) - 1) if group else whole.rjust(len(left), "\0")
@@ -148,22 +131,19 @@ def format_date(value: datetime.date | datetime.time | datetime.timedelta, code:
     """Write a date or a time in a number format; one with day, month and year is written as 2024-03-01."""
     pattern = _MINUTES.sub(lambda part: (part[1] or "") + "i" * part[0].count("m"), _sections(code)[0][0])
     kinds = {part[1] for part in _DATE_PART.finditer(pattern)} - {None}
-    if isinstance(value, datetime.timedelta) and kinds and "s" not in kinds:
-        return spreadsheet_date(value).rpartition(":")[0]
+    if isinstance(value, datetime.timedelta):
+        text = spreadsheet_date(value)
+        return text.rpartition(":")[0] if kinds and "s" not in kinds else text
     if isinstance(value, datetime.datetime) and kinds >= {*"ymd"} and "s" not in kinds:
         value = value.replace(second=0, microsecond=0) if "h" in kinds else value.date()
-    if isinstance(value, datetime.timedelta) or not kinds or kinds >= {*"ymd"}:
+    if not kinds or kinds >= {*"ymd"}:
         return spreadsheet_date(value)
-    day = value if isinstance(value, datetime.date) else datetime.date.min
-    time = value if isinstance(value, datetime.time) else getattr(value, "time", datetime.time)()
-    hour = (time.hour - 1) % 12 + 1 if "am/pm" in pattern else time.hour
-    seconds = time.second + time.microsecond / 1e6
-    numbers = {"y": day.year, "m": day.month, "d": day.day, "h": hour, "i": time.minute, "s": seconds}
+    parts = _PARTS | {"a": "p", "h": "I" if "am/pm" in pattern else "H"}
 
     def write(part: re.Match[str]) -> str:
-        if name := _NAMES.get(part[0]):
-            return datetime.datetime.combine(day, time).strftime(name)
-        places = len(part[0].partition(".")[2])
-        return f"{numbers[part[1]] if places else int(numbers[part[1]]):0{len(part[0])}.{places}f}"
+        name, _, places = part[0].partition(".")
+        text = value.strftime("%" + (parts.get(name) or parts[name[0]]))
+        fraction = f".{getattr(value, 'microsecond', 0):06}"[: len(places) + 1] if places else ""
+        return (text if len(name) > 1 else text.lstrip("0") or "0") + fraction
 
     return _DATE_PART.sub(write, pattern).translate(_SHOWN).strip()

@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
-from mate_cli.tables.formats.encoding import Text, text_file
-from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.formats.encoding import text_file
+from mate_cli.tables.read_options import MEGABYTE, ReadOptions
 from mate_cli.tables.table import Grid
 
-MAX_DIGITS = 4000
-PIECE = 1 << 16
-CUT = 10
-"""Letters at the end of a part of a text in which an error may come of the rest that is not there."""
-LINES = (".jsonl", ".ndjson")
-"""Files that have a row a line."""
-_LIST = re.compile(r"[\s\ufeff]*\[\s*[\[{]")
-_SIGN = re.compile(r"[^\s\ufeff]")
 YEARS = range(1000, 3000)
-
-
-def _make_decoder(notes: list[str]) -> json.JSONDecoder:
-    """Make a decoder that notes what of a text JSON has no word for.
-
-    A number that is beyond all numbers, or has more digits than Python reads, stays the text that it is.
-    """
-
-    def say(note: str) -> None:
-        notes.extend({note} - {*notes})
-
-    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) < len(pairs):
-            say("A key occurs twice in an object; the last value was used.")
-        return value
-
-    def read_constant(name: str) -> float | None:
-        say(f"{name} is not a JSON number; it was read as {'empty' if name == 'NaN' else 'text'}.")
-        return None if name == "NaN" else float(name)
-
-    return json.JSONDecoder(
-        object_pairs_hook=read_object,
-        parse_constant=read_constant,
-        parse_float=lambda text: value if math.isfinite(value := float(text)) else text,
-        parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else text,
-    )
+SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
+HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
+MAX_DEPTH = 4
+"""So deep a table may lie below keys."""
+FILLED = 2 / 3
+"""Of a table whose rows and columns both have keys, at least so many cells are there."""
+_DECODER = json.JSONDecoder()
+_START = re.compile(r"[^\s\ufeff,]")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+Shape = tuple[list[Any] | None, list[Any]]
+"""The header, and the rows as lists; or no header, and objects, or lists of which the first is one."""
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
@@ -60,88 +35,48 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is not text, holds no table, or is too large. What is not JSON is refused when it is read.
     """
-    text, has_lines = text_file(path, options.encoding), path.suffix.lower() in LINES
-    with text.open() as file:
-        begin = file.read(PIECE)
-    is_row_a_line = has_lines and begin.lstrip().partition("\n")[0].rstrip().endswith("]")
-    in_lists = _LIST.match(begin) is not None and not is_row_a_line
-    values, header = _read_values(text, options.limits, in_lists), None
+    notes, has_lines = list[str](), path.suffix.lower() != ".json"
+    values, header = _read_values(path, options, notes, has_lines), None
     start = list(islice(values, 2))
-    if len(start) == 1 and not in_lists and not has_lines:
-        header, start = (None, start[0]) if isinstance(start[0], list) else find_table(start[0], path, text.notes)
-    rows = chain(start, values)
+    rows: Iterator[Any] = chain(start, values)
+    if len(start) == 1 and not has_lines:
+        header, content = find_table(start[0], path, notes)
+        rows = iter(content)
+    elif any(map(_is_table, start[:1])):
+        rows = chain.from_iterable(value if _is_table(value) else [value] for value in rows)
     if header is not None:
-        return Grid(_lists(rows, path), list(map(spreadsheet_text, header)), notes=text.notes)
-    if not start or not isinstance(start[0], list):
+        return Grid(_lists(rows, path), list(map(spreadsheet_text, header)), notes=notes)
+    first = next(rows, None)
+    rows = chain([first], rows)
+    if not isinstance(first, list):
         names: list[str] = []
-        return Grid(_objects(rows, names, path), names, notes=text.notes)
-    is_row = options.header is None and any(_is_number(value) and value not in YEARS for value in start[0])
-    text.notes.extend(["The first list has numbers: it was read as a row, not as the header."] if is_row else [])
-    return Grid(_lists(rows, path), [] if is_row else None, notes=text.notes)
+        return Grid(_objects(rows, names, path), names, notes=notes)
+    is_row = options.header is None and any(_is_number(value) and value not in YEARS for value in first)
+    return Grid(_lists(rows, path), [] if is_row else None, notes=notes)
 
 
-class _Values:
-    """Values of JSON, read from front to back: a part of the file is in memory, which grows up to a whole value."""
+def _read_values(path: Path, options: ReadOptions, notes: list[str], has_lines: bool) -> Iterator[Any]:
+    """Yield values that stand one after another, perhaps with commas between them.
 
-    def __init__(self, file: TextIO, text: Text, limits: Limits) -> None:
-        self._file, self._path, self._limits, self._decoder = file, text.path, limits, _make_decoder(text.notes)
-        self._part, self._place, self._line = "", 0, 1
-
-    def peek(self) -> str:
-        """Go on to the next sign that is no space and return it; "" at the end of the file."""
-        while (match := _SIGN.search(self._part, self._place)) is None:
-            self._place = len(self._part)
-            if not self._read(PIECE):
-                return ""
-        self._place = match.start()
-        return match[0]
-
-    def accept(self, sign: str) -> bool:
-        """Go on behind a sign, if it comes next."""
-        is_next = self.peek() == sign
-        self._place += is_next
-        return is_next
-
-    def take(self) -> Any:  # noqa: ANN401
-        """Return the value that comes next."""
-        self.peek()
-        while True:
-            try:
-                value, self._place = self._decoder.raw_decode(self._part, self._place)
-                return value
-            except json.JSONDecodeError as error:
-                is_cut = error.pos > len(self._part) - CUT or error.msg.startswith("Unterminated")
-                length = len(self._part) - self._place
-                if not is_cut or not self._read(max(0, min(length + PIECE, self._limits.bytes_at_once + 1 - length))):
-                    self._limits.check_bytes(self._path, length, at_once=True)
-                    raise self.fault(error.msg, error.pos) from error
-
-    def fault(self, problem: str, place: int = 0) -> DataError:
-        """Return the error that names a line."""
-        end = max(self._place, min(place, len(self._part.rstrip())))
-        where = f"{self._path}, line {self._line + self._part.count(chr(10), 0, end)}"
-        return DataError(f"not valid JSON: {problem}", where=where, remedy="Fix the file")
-
-    def _read(self, count: int) -> bool:
-        more = self._file.read(count)
-        self._line += self._part.count("\n", 0, self._place)
-        self._part, self._place = self._part[self._place :] + more, 0
-        return bool(more)
-
-
-def _read_values(text: Text, limits: Limits, in_lists: bool) -> Iterator[Any]:
-    """Yield values that stand one after another, perhaps with commas between them, or the entries of such lists."""
+    Raises:
+        DataError: the file is not text, not JSON, or too large.
+    """
+    text, most = text_file(path, options.encoding), options.limits.bytes_at_once
+    notes += text.notes
+    is_small = path.stat().st_size <= most
+    if not is_small and not has_lines:
+        remedy = "Save it as .jsonl, with a row a line, or raise limits.megabytes"
+        raise DataError(f"it is JSON of more than {most // MEGABYTE} MB", where=str(path), remedy=remedy)
     with text.open() as file:
-        values = _Values(file, text, limits)
-        while values.peek():
-            if in_lists and not values.accept("["):
-                raise values.fault("Extra data")
-            yield values.take()
-            while in_lists and values.accept(","):
-                yield values.take()
-            if in_lists and not values.accept("]"):
-                raise values.fault("Expecting ',' or ']'")
-            values.accept(",")
+        for line, part in enumerate([file.read()] if is_small else options.limits.lines(file, path), 1):
+            place = 0
+            while match := _START.search(part, place):
+                try:
+                    value, place = _DECODER.raw_decode(part, match.start())
+                except json.JSONDecodeError as error:
+                    where = f"{path}, line {line + part.rstrip().count(chr(10), 0, error.pos)}"
+                    raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error
+                yield value
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
@@ -149,11 +84,10 @@ def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[l
     known = set[str]()
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
-            problem = "it lists single values" if number == 1 else f"entry {number} is not an object, others are"
-            raise DataError(problem, where=str(path), remedy=SHAPES)
+            raise DataError(f"entry {number} is not an object", where=str(path), remedy=SHAPES)
         header += [key for key in value if key not in known]
         known.update(value)
-        yield [spreadsheet_text(value[key]) if key in value else "" for key in header]
+        yield [spreadsheet_text(value.get(key)) for key in header]
 
 
 def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
@@ -163,17 +97,8 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
         yield list(map(spreadsheet_text, value))
 
 
-SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
-HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
-MAX_DEPTH = 4
-"""So deep a table may lie below keys."""
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
-Shape = tuple[list[Any] | None, list[Any], str]
-"""The header, the rows as lists, and what to say; or no header, and objects, or lists of which the first is one."""
-
-
-def find_table(content: object, path: Path, notes: list[str]) -> tuple[list[Any] | None, list[Any]]:
-    """Find the table in the content of a JSON file that is no list.
+def find_table(content: object, path: Path, notes: list[str]) -> Shape:
+    """Find the table in the content of a JSON file.
 
     Returns:
         The header, and the rows as lists; or no header, and objects, or lists of which the first is one.
@@ -182,16 +107,16 @@ def find_table(content: object, path: Path, notes: list[str]) -> tuple[list[Any]
         DataError: there is none, or more than one.
     """
     tables = list(_tables(content, ()))
-    if len(tables) > 1:
+    if len(tables) != 1:
         names = ", ".join(place for place, _ in tables[:5])
-        raise DataError(f"it has several tables: {names}", where=str(path), remedy="Save each in its own file")
-    for place, (header, rows, note) in tables:
-        notes += filter(None, (f"The table was read from {place!r}." if place else "", note))
-        return header, rows
-    raise DataError("it has no table", where=str(path), remedy=SHAPES)
+        problem = f"it has several tables: {names}" if tables else "it has no table"
+        raise DataError(problem, where=str(path), remedy="Save each in its own file" if tables else SHAPES)
+    ((place, shape),) = tables
+    notes += [f"The table was read from {place!r}."] if place else []
+    return shape
 
 
-def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:
+def _tables(content: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:  # noqa: ANN401
     """Yield the tables in a content, with the keys that lead to each."""
     if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
         if shape := _of_rows(content) or _of_columns(content) or _of_keyed(content):
@@ -199,70 +124,64 @@ def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape
             return
         for key, value in content.items():
             yield from _tables(value, (*keys, key))
-    elif isinstance(content, list) and (_are_all(content, dict) or _are_all(content, list)):
-        yield ".".join(keys), (None, content, "")
+    elif _is_table(content):
+        yield ".".join(keys), (None, content)
 
 
-def _are_all(values: list[Any], kind: type) -> bool:
-    return bool(values) and all(isinstance(value, kind) for value in values)
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], (dict, list))
+
+
+def _are_all(values: object, kind: type) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(value, kind) for value in values)
 
 
 def _of_rows(content: dict[str, Any]) -> Shape | None:
     """Return rows that stand beside their header; the names of rows are a column unless they only count."""
-    schema = content.get("schema")
-    source, index = (schema, "primaryKey") if isinstance(schema, dict) else (content, "index")
-    header: list[Any] = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), [])
     rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
+    source = content["schema"] if isinstance(content.get("schema"), dict) else content
+    header: list[Any] = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), [])
     names = [field.get("name") if isinstance(field, dict) else field for field in header]
     if rows is None or not names or any(isinstance(name, (list, dict)) for name in names):
         return None
-    labels = source.get(index)
     if _are_all(rows, dict):
-        if labels == ["index"] and _counts([row.get("index") for row in rows]):  # pandas' orient "table"
+        if _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
-        return names, [[row.get(name) for name in names] for row in rows], ""
-    if isinstance(labels, list) and len(labels) == len(rows):
-        names, rows = _name_rows(labels, names, rows)
-    return names, rows, ""
+        return names, [[row.get(name) for name in names] for row in rows]
+    labels = content["index"] if isinstance(content.get("index"), list) else []
+    return _name_rows(labels, names, rows)
 
 
 def _of_columns(content: dict[str, Any]) -> Shape | None:
-    """Return lists of cells below their names, none of which is a table itself."""
+    """Return lists of cells of one length below their names, not all of which are tables themselves."""
     columns = list(content.values())
-    full = list(filter(None, columns))
-    is_table = _are_all(columns, list) and not any(_are_all(column, dict) for column in full)
-    if not is_table or (len(full) == 1 and _are_all(full[0], list)):
+    if not _are_all(columns, list) or len(set(map(len, columns))) > 1 or all(map(_is_table, columns)):
         return None
-    is_even = len(set(map(len, columns))) == 1
-    note = "" if is_even else "The lists differ in length: filled with empty cells."
-    return list(content), list(map(list, zip_longest(*columns))), note
+    return list(content), list(map(list, zip(*columns, strict=True)))
 
 
 def _of_keyed(content: dict[str, Any]) -> Shape | None:
-    """Return a table whose rows and columns both have keys: numbers, or else kinds, show which are which."""
+    """Return a table whose rows and columns both have keys: whole numbers, or else kinds, show which are which."""
     objects = list(content.values())
-    if not _are_all(objects, dict) or not all(objects):
+    if not _are_all(objects, dict):
         return None
     outer, inner = list(content), list(dict.fromkeys(key for entry in objects for key in entry))
     are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
+    is_filled = sum(map(len, objects)) >= FILLED * len(inner) * len(objects) > 0
+    if not is_filled or (len(objects) == 1 and not are_whole[1] and not all(map(_is_number, objects[0].values()))):
+        return None
     as_columns = all(_are_alike(entry.values()) for entry in objects)
     as_rows = all(_are_alike(entry.get(key) for entry in objects) for key in inner)
-    is_flat = not any(isinstance(value, (dict, list)) for entry in objects for value in entry.values())
-    is_filled = sum(map(len, objects)) >= (2 / 3 if is_flat else 1) * len(inner) * len(objects)
-    if not is_filled or (len(objects) == 1 and not (is_flat and (are_whole[1] or as_columns))):
-        return None
     signs = (are_whole[0] - are_whole[1], as_rows - as_columns, len(outer) - len(inner))
-    names = ("rows", "columns") if next(filter(None, signs), 0) > 0 else ("columns", "rows")
-    if names[0] == "columns":
+    if next(filter(None, signs), 0) <= 0:
         outer, inner = inner, outer
         objects = [{name: content[name].get(row) for name in inner} for row in outer]
-    cells = [[entry.get(name) for name in inner] for entry in objects]
-    return *_name_rows(outer, inner, cells), "The outer keys were read as {}, the inner ones as {}.".format(*names)
+    return _name_rows(outer, inner, [[entry.get(name) for name in inner] for entry in objects])
 
 
-def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Put labels before rows, unless they only count from 0."""
-    if _counts(labels):
+def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> Shape:
+    """Put labels before rows, if there is one for each and they do not only count from 0."""
+    if len(labels) != len(rows) or _counts(labels):
         return header, rows
     return ["", *header], [[label, *row] for label, row in zip(labels, rows, strict=True)]
 
@@ -275,6 +194,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _counts(labels: Sequence[Any]) -> bool:
+def _counts(labels: list[Any]) -> bool:
     """Tell whether labels only count from 0."""
     return list(map(str, labels)) == list(map(str, range(len(labels))))

@@ -47,8 +47,7 @@ class SheetLayout:
         self._kind, self._is_error = "", False
         parser = expat.ParserCreate()
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = self._add_text, self._refuse
-        parser.buffer_text = True
+        parser.CharacterDataHandler, parser.buffer_text = self._add_text, True
         parser.ParseFile(file)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -89,37 +88,25 @@ class SheetLayout:
     def _end(self, _: str) -> None:
         self._depth -= 1
 
-    def _refuse(self, *_: object) -> None:
-        raise ValueError("it has a DTD")
-
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
-    """Find the part of each sheet by the sheet's name, and the number format of each style by the style's number.
-
-    What is not found is left out.
-    """
-    roots = (name for name in archive.namelist() if name.lower().endswith("workbook.xml"))
-    root = max(roots, key=lambda name: name.lower().startswith("xl/"), default="")
-    folder, name = posixpath.split(root)
-    targets = dict[str, str]()  # by name and by kind
-    for reference in _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels")):
-        part = posixpath.normpath(posixpath.join("/", folder, reference.get("Target", ""))).lstrip("/")
-        targets |= dict.fromkeys((reference.get("Id", ""), posixpath.basename(reference.get("Type", ""))), part)
+    """Find the part of each sheet by the sheet's name, and the number format of each style by the style's number."""
+    roots = (name for name in archive.namelist() if name.endswith("workbook.xml"))
+    folder, name = posixpath.split(max(roots, key=lambda name: name.startswith("xl/"), default=""))
+    references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    parts = {r.get("Id"): posixpath.join("/", folder, r.get("Target", "")) for r in references}
     sheets = {}
-    for sheet in _parse(archive, root).iterfind(".//{*}sheet"):
-        place = next((value for key, value in sheet.items() if key.endswith("}id")), "")
-        sheets[sheet.get("name", "")] = targets.get(place, "")
-    tree, codes = _parse(archive, targets.get("styles", "")), dict(BUILTIN)
+    for sheet in _parse(archive, posixpath.join(folder, name)).iterfind(".//{*}sheet"):
+        place = next((value for key, value in sheet.items() if key.endswith("}id")), None)
+        sheets[sheet.get("name", "")] = posixpath.normpath(parts.get(place, "")).lstrip("/.")
+    tree, codes = _parse(archive, posixpath.join(folder, "styles.xml")), dict(BUILTIN)
     codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in tree.iterfind(".//{*}numFmt")}
     styles = tree.iterfind("{*}cellXfs/{*}xf")
     return sheets, dict(enumerate(codes.get(style.get("numFmtId", ""), GENERAL) for style in styles))
 
 
 def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
-    try:
-        return ElementTree.fromstring(archive.read(part))
-    except (KeyError, ElementTree.ParseError):
-        return ElementTree.Element("nothing")
+    return ElementTree.fromstring(archive.read(part) if part in archive.namelist() else "<nothing/>")
 
 
 @lru_cache

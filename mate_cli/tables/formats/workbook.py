@@ -6,7 +6,6 @@ up beside it. Formulas give the values that were saved with them.
 
 from __future__ import annotations
 
-import math
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -26,9 +25,9 @@ from mate_cli.tables.table import Grid
 
 SEARCHED_ROWS = 100
 """Rows of a sheet in which its table is looked for."""
-MAX_AREA, MAX_MERGED = 10_000, 1_000_000
-"""Cells of a merged area, above which it is no part of a table; and of all of them."""
-MERGED, UNSAVED = "merged area", "formula without a saved value"
+MAX_AREA = 10_000
+"""Cells of a merged area, above which it is no part of a table."""
+HIDDEN, MERGED, UNSAVED = "hidden row", "merged area", "formula without a saved value"
 """What is counted."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 
@@ -47,7 +46,8 @@ class Workbook:
     """A workbook of any kind that calamine reads.
 
     Attributes:
-        sheets: the name of each sheet of cells and whether it is hidden, visible ones first.
+        visible: names of the sheets of cells that are shown.
+        hidden: names of the others.
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -63,18 +63,19 @@ class Workbook:
                 problem = "this is an archive (.zip) without a workbook"
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
             self.parts, self.codes = find_parts(self.archive)
-        elif what := _name_text(path):
-            remedy = "Rename it to .csv" if what == "text" else SAVE_AS
-            raise DataError(f"this workbook cannot be read: it is {what}", where=str(path), remedy=remedy)
         with path.open("rb") as file:  # whatever its name is
             self.values = load_workbook(file)
         sheets = [sheet for sheet in self.values.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
-        hidden = {sheet.name: sheet.visible is not SheetVisibleEnum.Visible for sheet in sheets}
-        self.sheets = dict(sorted(hidden.items(), key=lambda pair: pair[1]))
+        self.visible = [sheet.name for sheet in sheets if sheet.visible is SheetVisibleEnum.Visible]
+        self.hidden = [sheet.name for sheet in sheets if sheet.visible is not SheetVisibleEnum.Visible]
 
 
 class Sheet:
     """The cells of a sheet as texts, some of which know the number that is stored.
+
+    Attributes:
+        values: what calamine tells of it.
+        layout: what calamine does not tell.
 
     Raises:
         DataError: it is too large.
@@ -82,15 +83,44 @@ class Sheet:
 
     def __init__(self, book: Workbook, name: str) -> None:
         part, archive = book.parts.get(name, ""), book.archive
-        with archive.open(part) if archive and part in archive.namelist() else BytesIO(b"<unknown/>") as file:
+        with archive.open(part) if archive and part else BytesIO(b"<unknown/>") as file:
             self.layout = SheetLayout(file, book.path, book.limits)
-        self._values, self._codes = book.values.get_sheet_by_name(name), book.codes
-        book.limits.check(book.path, rows=self._values.total_height, columns=self._values.total_width)
+        self.values, self._codes = book.values.get_sheet_by_name(name), book.codes
+        book.limits.check(book.path, rows=self.values.total_height, columns=self.values.total_width)
+        self._merged, size = defaultdict[int, list[tuple[int, int, int]]](list), 0
+        for (top, left), (bottom, right) in self.values.merged_cell_ranges or ():
+            if (cells := (bottom + 1 - top) * (right + 1 - left)) <= MAX_AREA:
+                self._merged[top].append((bottom, left, right + 1))
+                size += cells
+            book.limits.check(book.path, cells=size)
+
+    def has_rows(self, least: int) -> bool:
+        """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
+        rows = islice(self.values.iter_rows(), SEARCHED_ROWS)
+        return sum(sum(value != "" for value in row) >= least for row in rows) >= least
 
     def lines(self, count: Counter[str]) -> Iterator[list[str]]:
-        """Yield the texts of each row, from the first of the sheet on, and count formulas without a saved value."""
-        left, errors = self._values.start[1] if self._values.start else 0, self.layout.errors
-        for row, values in enumerate(self._values.iter_rows()):
+        """Yield the texts of each row, with the values of merged areas in all their cells, and count what is unusual.
+
+        A text alone in its line is not spread over columns: it may be a title.
+        """
+        areas = list[tuple[int, int, int, str]]()
+        for row, line in enumerate(self._plain_lines(count)):
+            filled = sum(map(bool, line))
+            areas = [area for area in areas if area[0] >= row]
+            for bottom, left, end in self._merged.get(row, ()):
+                if any(line[left : left + 1]) and (filled > 1 or end - left == 1):
+                    areas.append((bottom, left, end, line[left]))
+                    count[MERGED] += 1
+            for _, left, end, text in areas if filled else ():
+                line += [""] * (end - len(line))
+                line[left:end] = [cell or text for cell in line[left:end]]
+            count[HIDDEN] += row in self.layout.hidden_rows and filled > 0
+            yield line
+
+    def _plain_lines(self, count: Counter[str]) -> Iterator[list[str]]:
+        left, errors = self.values.start[1] if self.values.start else 0, self.layout.errors
+        for row, values in enumerate(self.values.iter_rows()):
             styles = self.layout.formats.get(row, ())
             line = [""] * left
             for column, value in enumerate(values, left):
@@ -102,49 +132,18 @@ class Sheet:
                     line.append(_show(value, self._codes.get(style >> 1, GENERAL)))
             yield line
 
-    def merged_lines(self, path: Path, count: Counter[str]) -> Iterator[list[str]]:
-        """Yield the lines, with the values of merged areas in all their cells; a text alone in its line may be a title.
-
-        Raises:
-            DataError: the areas are too large.
-        """
-        starts, size = defaultdict[int, list[tuple[int, int, int]]](list), 0
-        for (top, left), (bottom, right) in self._values.merged_cell_ranges or ():
-            cells = (bottom + 1 - top) * (right + 1 - left)
-            if 1 < cells <= MAX_AREA:
-                starts[top].append((bottom, left, right + 1))
-                size += cells
-            if size > MAX_MERGED:
-                what = f"its merged areas have more than {MAX_MERGED:,} cells"
-                raise DataError(what, where=str(path), remedy="Save the table as CSV")
-        areas = list[tuple[int, int, int, str]]()
-        for row, line in enumerate(self.lines(count)):
-            filled = sum(map(bool, line))
-            areas = [area for area in areas if area[0] >= row]
-            for bottom, left, end in starts.pop(row, ()):
-                if any(line[left : left + 1]) and (filled > 1 or end - left == 1):
-                    areas.append((bottom, left, end, line[left]))
-                    count[MERGED] += 1
-            for _, left, end, text in areas if filled else ():
-                line += [""] * (end - len(line))
-                line[left:end] = [cell or text for cell in line[left:end]]
-            yield line
-
 
 def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[str]]:
     with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
         sheet = _choose(Workbook(path, options.limits), options.sheet, notes)
         rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
-        filled_columns = set[int]()
-        for row, line in enumerate(sheet.merged_lines(path, count)):
-            filled_columns.update(column for column in columns if any(line[column : column + 1]))
-            count["hidden row"] += row in rows and any(line)
+        for row, line in enumerate(sheet.lines(count)):
             if options.hidden:
                 yield line
             elif row not in rows:
                 yield [cell for column, cell in enumerate(line) if column not in columns]
-    count["hidden column"] = len(filled_columns)
-    if hidden := [count_noun(count[noun], noun) for noun in ("hidden row", "hidden column") if count[noun]]:
+    numbers = {HIDDEN: count[HIDDEN], "hidden column": len(columns & {*range(sheet.values.total_width)})}
+    if hidden := [count_noun(number, noun) for noun, number in numbers.items() if number]:
         done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
         notes.append(f"{' and '.join(hidden)} {done}.")
     if count[MERGED]:
@@ -155,13 +154,10 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
-    sheets, names = cache(partial(Sheet, book)), list(book.sheets)
-    labels = {name: f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items()}
+    sheets, groups, names = cache(partial(Sheet, book)), (book.visible, book.hidden), [*book.visible, *book.hidden]
+    labels = {name: f"{name} (hidden)" if name in book.hidden else name for name in names}
     if wanted is None:
-        places = ((hidden, least, name) for hidden in (False, True) for least in (2, 1) for name in names)
-        tables = (
-            name for hidden, least, name in places if book.sheets[name] is hidden and _has_rows(sheets(name), least)
-        )
+        tables = (n for group in groups for least in (2, 1) for n in group if sheets(n).has_rows(least))
         chosen = next(tables, None)
         problem, remedy = "this workbook is empty", "Give one with a header row and rows below it"
     else:
@@ -176,26 +172,10 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     return sheets(chosen)
 
 
-def _name_text(path: Path) -> str:
-    """Say what a file without the marks of a workbook is; "" where it may be an old one."""
-    with path.open("rb") as file:
-        start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
-    marks = (b"\xd0\xcf\x11\xe0", ""), (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
-    name = next(name for mark, name in marks if start.startswith(mark))
-    return "damaged" if name == "text" and b"\0" in start else name
-
-
-def _has_rows(sheet: Sheet, least: int) -> bool:
-    """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
-    return sum(sum(map(bool, line)) >= least for line in islice(sheet.lines(Counter()), SEARCHED_ROWS)) >= least
-
-
 def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine gives
     """Write what a cell shows of its value, which is not lost where it is a number."""
     if isinstance(value, str):
         return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
-    if not isinstance(value, (int, float)):
-        return format_date(value, code)
-    if isinstance(value, bool) or not math.isfinite(value):
+    if isinstance(value, bool):
         return spreadsheet_text(value)
-    return format_number(value, code)
+    return format_number(value, code) if isinstance(value, (int, float)) else format_date(value, code)
