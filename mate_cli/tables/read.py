@@ -17,7 +17,15 @@ from pkgutil import resolve_name
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names, valid
-from mate_cli.tables.formats.header import count_cells, find_header, find_levels, has_numbers, is_value, join_levels
+from mate_cli.tables.formats.header import (
+    count_cells,
+    counts_columns,
+    find_header,
+    find_levels,
+    has_numbers,
+    is_value,
+    join_levels,
+)
 from mate_cli.tables.read_options import AS_FOUND, Limits, ReadOptions
 from mate_cli.tables.table import Grid, RowStore, Table, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
@@ -174,6 +182,8 @@ class Survey:
             if typed is None and not any(map(any, start[places.stop :])):  # a wider last row is no header
                 places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
         header = join_levels([start[place] for place in places]) if places else []
+        if places and counts_columns(start[places.stop :]):
+            del start[places.stop]
         if len(places) > 1:
             example = max(header, key=lambda name: name.count(" "))
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
