@@ -27,13 +27,16 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
     full = [p for p, line in enumerate(lines) if count_cells(line) >= width and filled[p] >= min(width, 2)]
     row = next((place for place in full if _has_number(lines[place], numeric)), None)
     if row is None:
-        return next((place for place, line in enumerate(lines) if 2 * count_cells(line) > width), 0)
-    names = [place for place in full if place < row]
-    if not names:  # the rows are wider
-        return max((place for place in range(row) if filled[place]), key=lambda p: count_cells(lines[p]), default=row)
+        start = next((place for place in range(max(full[:1], default=0), 0, -1) if not filled[place - 1]), 0)
+        return next((place for place in range(start, len(lines)) if 2 * count_cells(lines[place]) > width), 0)
+    names = [p for p in full if p < row and any(cell and place in numeric for place, cell in enumerate(lines[p]))]
+    if not names:  # these rows are wider, or the names are numbers
+        widest = max((place for place in range(row) if filled[place]), key=lambda p: count_cells(lines[p]), default=row)
+        are_values = all(map(is_value, filter(None, lines[row])))
+        return widest if are_values or 2 * count_cells(lines[widest]) >= width else row
     header = names.pop()
     while names and all(filled[names[-1] : header]) and not _COMMENT.match(lines[names[-1]][0]):
-        if len(numeric) > 1 and all(lines[header][:width]) and not all(lines[names[-1]][:width]):
+        if len(numeric) > 1 and all(lines[header][:width]) and not all(lines[names[-1]][1:width]):
             break  # a remark as wide as the table
         header = names.pop()
     return header
@@ -63,10 +66,11 @@ def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, b
     is_shared = len({*names}) < len(names)
     if not is_shared and any(is_mostly_digits(line[place]) for place in numeric):
         return False
-    is_pandas = all(above) and len(numeric) >= len(line) - 1 and len({*zip(above, line, strict=True)}) == len(line)
+    pairs = list(zip(above, line, strict=True))
+    is_pandas = all(above) and len(numeric) >= len(line) - 1 and (0 in numeric or len({*pairs}) == len(pairs))
     return all(
-        (place in numeric or groups.count(name) > 1 if place else is_shared and is_pandas)
-        for place, (name, cell) in enumerate(zip(above, line, strict=True))
+        (place in numeric or name in groups[place - 1 : place + 2 : 2] if place else is_shared and is_pandas)
+        for place, (name, cell) in enumerate(pairs)
         if name and cell and name != cell and cell not in KNOWN_UNITS and not _UNIT.fullmatch(cell)
     )
 
