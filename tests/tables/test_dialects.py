@@ -26,8 +26,8 @@ NAMELESS = "1 column without a name: called column 1."
 
 
 def above(count: int, text: str) -> str:
-    start = "The line above the table was" if count == 1 else f"The {count} lines above the table were"
-    return f"{start} read as its title: {text!r}."
+    start = "1 line" if count == 1 else f"{count} lines"
+    return f"{start} above the table read as its title: {text!r}."
 
 
 def parted(by: str) -> str:

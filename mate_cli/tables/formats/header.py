@@ -28,7 +28,7 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
     row = next((place for place in full if _has_number(lines[place], numeric)), None)
     if row is None:
         start = next((place for place in range(max(full[:1], default=0), 0, -1) if not filled[place - 1]), 0)
-        return next((place for place in range(start, len(lines)) if 2 * count_cells(lines[place]) > width), 0)
+        return next((place for place in range(start, len(lines) - 1) if 2 * count_cells(lines[place]) > width), start)
     names = [p for p in full if p < row and any(cell and place in numeric for place, cell in enumerate(lines[p]))]
     if not names:  # these rows are wider, or the names are numbers
         widest = max((place for place in range(row) if filled[place]), key=lambda p: count_cells(lines[p]), default=row)
