@@ -209,8 +209,8 @@ class Survey:
         if not (is_single or is_after) or min(len(self.rows), self._width, *self._widths) < 2:
             return False
         is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
-        is_short = is_single and (is_after or length == 1 < self._width - 1)
-        return min(self._lengths) >= self._width and bool(is_remark or is_short)
+        is_short = length < self._width and (is_after or length == 1 < self._width - 1)
+        return min(self._lengths) >= self._width and bool(is_remark or is_short or (is_after and is_single))
 
     def _store(self, number: int, line: list[str], length: int) -> None:
         for column, text in enumerate(line):

@@ -20,7 +20,7 @@ _UNIT = re.compile(r"\(.*\)|\[.*\]|-")
 def find_header(lines: Sequence[Sequence[str]]) -> int:
     """Find the place of the header among the first lines of a table; lines above it are titles, remarks or blank.
 
-    It stands above the first row of numbers, with no blank line between lines as wide as the table.
+    It is as wide as the table, and names columns of numbers right above the first row that has these numbers.
     """
     width, numeric = find_width([length for line in lines if (length := count_cells(line))]), _find_numeric(lines)
     filled = [sum(map(bool, line)) for line in lines]
@@ -30,7 +30,7 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
         start = next((place for place in range(max(full[:1], default=0), 0, -1) if not filled[place - 1]), 0)
         return next((place for place in range(start, len(lines) - 1) if 2 * count_cells(lines[place]) > width), start)
     names = [p for p in full if p < row and any(cell and place in numeric for place, cell in enumerate(lines[p]))]
-    if not names:  # these rows are wider, or the names are numbers
+    if not names:  # the rows are wider than the header, or names are numbers
         widest = max((place for place in range(row) if filled[place]), key=lambda p: count_cells(lines[p]), default=row)
         are_values = all(map(is_value, filter(None, lines[row])))
         return widest if are_values or 2 * count_cells(lines[widest]) >= width else row
@@ -58,7 +58,10 @@ def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
 
 
 def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, bool]) -> bool:
-    """Tell whether a line says more of the names above it: of a group of columns, or in words above numbers."""
+    """Tell whether a line says more of the names above it: columns of a group, or words such as units above numbers.
+
+    A row would have a name below another one in its first column; pandas writes the name of each level there.
+    """
     if _has_number(line, numeric) or min(sum(map(bool, above)), count_cells(line)) < min(len(line), 2):
         return False
     groups = _fill_groups(above, line)
