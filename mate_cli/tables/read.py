@@ -230,14 +230,12 @@ class Survey:
             DataError: there is no table.
         """
         self.options.limits.check(self.path, columns=len(header))
-        width = max(self._widths, default=0)
-        has_row_names = width == len(header) + 1 and set(self._lengths) == {width} and 0 in self._evidence
         first = list(islice(self.rows, FIRST_LINES)) if self.grid.has_commas and header else []
         longer = [",".join(row) for row in first if len(row) > len(header)]
         if 2 * len(longer) > len(first) and all(map(_SHIFTED.search, longer)):
             self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
-        if header and has_row_names:
-            header = ["", *header]
+        if header and {*self._lengths, max(self._widths, default=0)} == {len(header) + 1}:
+            header = ["", *header]  # of names of rows
         while header and not header[-1]:
             header.pop()
         if not len(self.rows):
