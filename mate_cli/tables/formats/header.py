@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, zip_longest
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
+from mate_cli.tables.values.column_evidence import is_missing
 from mate_cli.tables.values.number_words import KNOWN_UNITS
 
 NUMBERS_SHARE = 0.6
 """Least share of numbers among the cells of a column of numbers."""
 YEAR = re.compile(r"(?:19|20)\d\d(?: ?[/\u2013-] ?(?:\d\d)?\d\d)?")
 _COMMENT = re.compile(r"(?:#|//|%).")
-_UNIT = re.compile(r"\(.*\)|\[.*\]|-")
+_UNIT = re.compile(r"\(.*\)|\[.*\]")
 
 
 def find_header(lines: Sequence[Sequence[str]]) -> int:
@@ -29,7 +30,7 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
     if row is None:
         start = next((place for place in range(max(full[:1], default=0), 0, -1) if not filled[place - 1]), 0)
         return next((place for place in range(start, len(lines) - 1) if 2 * count_cells(lines[place]) > width), start)
-    names = [p for p in full if p < row and any(cell and place in numeric for place, cell in enumerate(lines[p]))]
+    names = [p for p in full if p < row and _find_values(lines[p], numeric)]
     if not names:  # the rows are wider than the header, or names are numbers
         widest = max((place for place in range(row) if filled[place]), key=lambda p: count_cells(lines[p]), default=row)
         are_values = all(map(is_value, filter(None, lines[row])))
@@ -62,6 +63,7 @@ def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, b
 
     A row would have a name below another one in its first column; pandas writes the name of each level there.
     """
+    line = ["" if is_missing(cell) else cell for cell in line]
     if _has_number(line, numeric) or min(sum(map(bool, above)), count_cells(line)) < min(len(line), 2):
         return False
     groups = _fill_groups(above, line)
@@ -104,10 +106,16 @@ def _find_numeric(lines: Sequence[Sequence[str]]) -> dict[int, bool]:
     return {p: 2 * sum(map(is_value, cells)) < sum(map(is_mostly_digits, cells)) for p, cells in columns.items()}
 
 
+def _find_values(line: Sequence[str], numeric: Mapping[int, bool]) -> list[tuple[str, bool]]:
+    """Find what a line has in columns of numbers, but for marks of nothing, and whether the numbers there are years."""
+    cells = ((line[place], are_years) for place, are_years in numeric.items() if place < len(line))
+    return [(cell, are_years) for cell, are_years in cells if cell and not is_missing(cell)]
+
+
 def _has_number(line: Sequence[str], numeric: Mapping[int, bool]) -> bool:
     """Tell whether a line has a number in a column of numbers; years are names above other numbers."""
-    cells = ((line[place], are_years) for place, are_years in numeric.items() if place < len(line))
-    return any(is_mostly_digits(cell) if are_years else is_value(cell) for cell, are_years in cells)
+    values = _find_values(line, numeric)
+    return any(is_mostly_digits(cell) if are_years else is_value(cell) for cell, are_years in values)
 
 
 def is_value(text: str) -> bool:
