@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count, islice
 from pathlib import Path
 from pkgutil import resolve_name
@@ -17,7 +16,15 @@ from pkgutil import resolve_name
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names, valid
-from mate_cli.tables.formats.header import count_cells, find_header, find_levels, has_numbers, is_value, join_levels
+from mate_cli.tables.formats.header import (
+    count_cells,
+    counts_columns,
+    find_header,
+    find_levels,
+    has_numbers,
+    is_value,
+    join_levels,
+)
 from mate_cli.tables.read_options import AS_FOUND, Limits, ReadOptions
 from mate_cli.tables.table import Grid, RowStore, Table, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
@@ -38,7 +45,6 @@ CONTENTS = (
     (b"%PDF", "", "a PDF"),
     ((b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), "", "an image"),
     (b"\x1f\x8b", "", "compressed with gzip"),
-    (b"SQLite format 3", "", "an SQLite database"),
 )
 """How some files begin, whatever they are called: the reader for them, or none, and what they are."""
 MAX_CELL_LENGTH = 2_000
@@ -86,13 +92,10 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
         options.limits.check_bytes(path, status.st_size)
         with path.open("rb") as file:
             start = file.read(16)
-            is_empty = not any(
-                piece.strip(b" \t\r\n\0") for piece in chain([start], iter(partial(file.read, 1 << 20), b""))
-            )
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or 'error').lower()}"
         raise DataError(problem, where=str(path), remedy="Check its name and permissions") from error
-    if is_empty:
+    if not start:
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _find_kind(path, start)
     read: Callable[[Path, ReadOptions], Grid] = resolve_name(f"mate_cli.tables.formats.{READERS[suffix]}")
@@ -136,8 +139,7 @@ class Survey:
         self.rows, self.title = RowStore(), ""
         self._widths, self._lengths = Counter[int](), Counter[int]()
         self._evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
-        self._blank = self._inside = self._number = self._cut = self._width = 0
-        self._is_even, self._longest = True, (0, 0, 0)
+        self._number = self._cut = self._width = 0
         self._below = list[tuple[int, list[str], int]]()
 
     def read(self, lines: Iterator[list[str]]) -> TableFile:
@@ -171,60 +173,51 @@ class Survey:
         places = range(0)
         if start and typed != 0:
             places = find_levels(start, find_header(start) if typed is None else typed - 1)
-            if typed is None and not any(map(any, start[places.stop :])):  # a wider last row is no header
-                places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
         header = join_levels([start[place] for place in places]) if places else []
+        if places and counts_columns(start[places.stop :]):
+            del start[places.stop]
         if len(places) > 1:
             example = max(header, key=lambda name: name.count(" "))
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
         are_numbers = any(is_value(name) and name.replace(".", "").isdecimal() for name in header)
         if typed is None and are_numbers and all(header) and not has_numbers([header, *start[places.stop :]]):
             self.notes.append("Numbers were read as names of columns (header=none reads that line as a row).")
-        if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
-            self.title = " ".join(titles)
-            above = "line above the table was" if len(titles) == 1 else f"{len(titles)} lines above the table were"
-            self.notes.append(f"The {above} read as its title: {self.title[:80]!r}.")
+        titles = [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]
+        self.title = " ".join(titles)
+        self._say(len(titles), "line", f"above the table read as its title: {self.title[:80]!r}")
         self._width = count_cells(header)
         return header, chain(start[places.stop :], lines)
 
     def _add(self, line: list[str]) -> None:
-        """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
+        """Store a body row; blank ones are left out, and what may stand below the table waits for the end."""
         self._number += 1
-        length = len(line)
+        length = max(len(line), self._width if self.grid.omits_empty else 0)
         while line and not line[-1] and type(line[-1]) is str:
             line.pop()
         if not line:
-            self._blank += 1
             return
-        if self._is_even and len(self._below) < LAST_LINES and self._is_below(line, length):
-            self._below.append((self._number, line, length))
-            return
-        for row in self._below:
-            self._store(*row)
-        self._below.clear()
-        self._store(self._number, line, length)
+        self._below.append((self._number, line, length))
+        if len(self._below) > LAST_LINES or not self._is_below(line, length):
+            for row in self._below:
+                self._store(*row)
+            self._below.clear()
 
     def _is_below(self, line: list[str], length: int) -> bool:
         """Tell whether a line may stand below a table whose rows have all been whole so far."""
-        if self.grid.header is not None or self._width < 2 or len(self.rows) < 2:
+        is_single = len(line) == 1
+        is_after = len(self.rows) > 0 and self._number > self.rows.numbers[-1] + 1
+        if not (is_single or is_after) or min(len(self.rows), self._width, *self._widths) < 2:
             return False
-        is_after = self._blank > self._inside or bool(self._below)
-        if len(line) > 1:
-            is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
-            return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
-        is_short = length == 1 and not self.grid.omits_empty
-        return is_after or (is_short and self._width > 2) or bool(_REMARK.match(line[0]))
+        is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
+        is_short = length < self._width and (is_after or length == 1 < self._width - 1)
+        return min(self._lengths) >= self._width and bool(is_remark or is_short or (is_after and is_single))
 
     def _store(self, number: int, line: list[str], length: int) -> None:
-        self._inside = self._blank
-        self._is_even &= len(line) > 1 and (length >= self._width or self.grid.omits_empty)
-        evidence = self._evidence
         for column, text in enumerate(line):
             if text:
-                evidence[column].add(text)
+                self._evidence[column].add(text)
                 if len(text) > MAX_CELL_LENGTH:
                     self._cut += 1
-                    self._longest = max(self._longest, (len(text), number, column))
                     line[column] = text[:MAX_CELL_LENGTH]
         self._widths[len(line)] += 1
         self._lengths[length] += 1
@@ -237,12 +230,12 @@ class Survey:
             DataError: there is no table.
         """
         self.options.limits.check(self.path, columns=len(header))
-        width = max(self._widths, default=0)
-        has_row_names = width == len(header) + 1 and set(self._lengths) == {width} and 0 in self._evidence
-        if self.grid.has_commas and self._is_shifted(len(header)):
+        first = list(islice(self.rows, FIRST_LINES)) if self.grid.has_commas and header else []
+        longer = [",".join(row) for row in first if len(row) > len(header)]
+        if 2 * len(longer) > len(first) and all(map(_SHIFTED.search, longer)):
             self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
-        if self.grid.header is None and header and has_row_names:
-            header = ["", *header]
+        if header and {*self._lengths, max(self._widths, default=0)} == {len(header) + 1}:
+            header = ["", *header]  # of names of rows
         while header and not header[-1]:
             header.pop()
         if not len(self.rows):
@@ -250,25 +243,22 @@ class Survey:
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
         width = max(len(header), *self._widths)
         if self.grid.header is None and header:
-            shorter = sum(times for length, times in self._lengths.items() if length < len(header))
-            longer = sum(times for length, times in self._widths.items() if length > len(header))
             added = count_noun(width - len(header), "column")
-            if not self.grid.omits_empty:
-                self._say(shorter, "row", "shorter than the header: filled with empty cells")
-            self._say(longer, "row", f"longer than the header: {added} added on the right")
+            shorter = sum(times for length, times in self._lengths.items() if length < len(header))
+            self._say(shorter, "row", "shorter than the header: filled with empty cells")
+            wider = sum(times for length, times in self._widths.items() if length > len(header))
+            self._say(wider, "row", f"longer than the header: {added} added on the right")
         header = [*header, *[""] * (width - len(header))]
         columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
         names = self._names([header[column] for column in columns])
-        self._say_the_rest(width, columns, names)
+        self._say(self.rows.numbers[-1] - len(self.rows), "blank row", "left out")
+        below = " ".join(cell for _, line, _ in self._below for cell in line)
+        self._say(len(self._below), "line", f"below the table left out: {below[:80]!r}")
+        self._say(width - len(columns), "blank column", "left out")
+        self._say(self._cut, "cell", f"cut to {MAX_CELL_LENGTH:,} characters")
         formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
         self.notes += notes
         return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)
-
-    def _is_shifted(self, header: int) -> bool:
-        """Tell whether rows longer than the header have two numbers side by side that may be one, as of 1,50."""
-        rows = list(islice(self.rows, FIRST_LINES))
-        long = [row for row in rows if len(row) > header > 0]
-        return 2 * len(long) > len(rows) > 1 and all(_SHIFTED.search(",".join(row)) for row in long)
 
     def _say(self, count: int, noun: str, what: str) -> None:
         """Say what happened to some things; nothing where there are none."""
@@ -277,7 +267,6 @@ class Survey:
     def _names(self, header: list[str]) -> tuple[str, ...]:
         """Return a name for every column: blank ones get their place, repeated ones a number."""
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
-        repeated = [name for name, times in Counter(header).items() if name and times > 1]
         names, known, numbers = dict[str, None](), set(header), defaultdict[str, Iterator[int]](lambda: count(2))
         for place, name in enumerate(header, 1):
             unique = plain = name[:MAX_CELL_LENGTH] or f"column {place}"
@@ -285,16 +274,4 @@ class Survey:
                 unique = f"{plain} ({next(numbers[plain])})"
             names[unique] = None
         self._say(len(blank), "column", f"without a name: called {list_names(blank)}")
-        if repeated:
-            self.notes.append(f"Columns of the same name were numbered: {list_names(map(repr, repeated))}.")
         return tuple(names)
-
-    def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
-        below = " ".join(cell for _, line, _ in self._below for cell in line)
-        length, row, column = self._longest
-        self._say(self._inside, "blank row", "left out")
-        self._say(len(self._below), "line", f"below the table left out: {below[:80]!r}")
-        self._say(width - len(columns), "blank column", "left out")
-        place = names[columns.index(column)][:40] if self._cut else ""
-        longest = f"the longest, in row {row:,} of {place!r}, had {length:,}"
-        self._say(self._cut, "cell", f"cut to {MAX_CELL_LENGTH:,} characters; {longest}")

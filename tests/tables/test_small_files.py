@@ -13,11 +13,11 @@ TABLES = {
     "09_quotes_even_in_number/films.tsv": (["id", "title", "year"], 5, "A quotation mark is never closed"),
     "10_delimiter_tie/namen.csv": (["Nr", "Name, Vorname", "Betrag"], 3, "separated by semicolons"),
     "11_lines_above_the_table/short.csv": (["name", "n", "m"], 2, "# exported"),
-    "11_lines_above_the_table/two_titles.csv": (["region", "q1", "q2"], 12, "The 2 lines above the table"),
+    "11_lines_above_the_table/two_titles.csv": (["region", "q1", "q2"], 12, "2 lines above the table"),
     "11_lines_above_the_table/worldbank.csv": (
         ["Country Name", "Country Code", "Indicator Name", "2019", "2020"],
         12,
-        "The 2 lines above the table",
+        "2 lines above the table",
     ),
     "12_pandas_index_of_one_column/series.csv": (["column 1", "n"], 3, "without a name"),
     "13_backslash_quotes/songs.csv": (["Title", "Year", "Note"], 2, "Backslashes"),

@@ -154,6 +154,18 @@ HEADERS = {
         ["column 1", "Einwohner Frauen Anzahl", "Einwohner Männer Anzahl"],
     ),
     "words in the first row": ("name,score,score\nAnn,DNS,DNS\nBob,7,8\nCy,5,6\n", ["name", "score", "score (2)"]),
+    "groups of texts": (
+        "Person,Home,,Work,\n,City,Land,City,Land\nAnn,Rome,IT,Oslo,NO\nBo,Bern,CH,Kiel,DE\n",
+        ["Person", "Home City", "Home Land", "Work City", "Work Land"],
+    ),
+    "pandas with two columns of names of rows": (
+        ",,sales,sales\n,,2020,2021\nregion,city,,\nn,x,1,2\nn,y,4,5\ns,z,4,5\n",
+        ["region", "city", "sales 2020", "sales 2021"],
+    ),
+    "keys and values as wide as the table": (
+        "Company,ACME,x\nYear,2024,y\n\nregion,sales,cost\nn,10,1\ns,20,2\n",
+        ["region", "sales", "cost"],
+    ),
     "years as names": ("Country,2019,2020,2021\nA,1,2,3\nB,4,5,6\n", ["Country", "2019", "2020", "2021"]),
 }
 
@@ -256,6 +268,7 @@ LAYOUTS = {
     "a source below as wide as the table": ("k,v,w\nn,10,1\ns,20,2\n\nSource: Office, Berlin, 2024\n", "k|v|w"),
     "numbers of columns": ("k;v;w\n1;2;3\nn;10;1\ns;20;2\n", "k|v|w"),
     "numbers of columns in parentheses": ("k,v,w\n(1),(2),(3)\nn,10,1\ns,20,2\n", "k|v|w"),
+    "a header that stands twice": ("k,v,w\nk,v,w\nn,10,1\ns,20,2\n", "k|v|w"),
     "a first row that counts": ("a,b,c\n1,2,3\n4,28,\n", "a|b|c"),
     "a source below with empty cells": ("k,v,w\nn,10,1\ns,20,2\nSource: office,,\n", "k|v|w"),
 }
