@@ -227,7 +227,7 @@ def test_no_number_is_read(text):
         (("10.0.0.1", "192.168.100.100"), [None, None]),
         (("5 apples", "7 apples"), [5, 7]),
         (("1 stroke", "3 strokes", "2 strokes"), [1, 3, 2]),
-        (("0,250", "1,125", "2,500"), [None] * 3),
+        (("0,250", "1,125", "2,500"), [0.25, 1.125, 2.5]),
         (("12,- €", "1.234,- €"), [12, 1234]),
         (("1.204", "350.112", "1.234.567"), [1204, 350112, 1234567]),
         (("2009 \u2013", "2011", "1998 \u2013", "2010"), [None, 2011, None, 2010]),
@@ -262,7 +262,10 @@ def test_other_columns_tell_where_a_column_is_silent():
     assert notes == ["Decimal commas: 'a', 'b' (otherwise write decimal=.)."]
     formats, notes = find_formats(["a", "b", "c"], [collect_evidence(["12,5"]), ambiguous, collect_evidence(["12.5"])])
     assert [one.decimal for one in formats] == [",", "", "."]
-    assert "No numbers in 'b': decimal points and commas are mixed. Write decimal=, or decimal=." in notes
+    assert (
+        "No numbers in 'b': their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."
+        in notes
+    )
 
 
 def test_zeros_before_points_prove_decimals():

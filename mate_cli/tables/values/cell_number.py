@@ -215,7 +215,7 @@ _DATES = (
         r"(?:(?P<d>\d\d?)(?:st|nd|rd|th)?\W+)?(?:de )?(?P<name>[^\W\d_]{3,12})\W+"
         rf"(?:(?P<day>\d\d?)(?:st|nd|rd|th)?\W+)?(?:de )?(?P<y>\d{{4}}){_TIME}"
     ),
-    re.compile(rf"(?P<sign>)(?P<s>\d{{1,9}}(?:\.\d+)?) ?(?:{'|'.join(ORDINALS)})?\W*(?:\([a-z]\))?"),
+    re.compile(rf"(?P<sign>)(?P<s>\d{{1,15}}(?:\.\d+)?) ?(?:{'|'.join(ORDINALS)})?\W*(?:\([a-z]\))?"),
 )
 _CENTURY_BREAK = 69
 """Two-digit years from here on are of the twentieth century, as in POSIX."""
