@@ -15,7 +15,7 @@ from mate_cli.tables.example import AGGREGATIONS, Coordinates
 from mate_cli.tables.formats.cell_text import count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
-from mate_cli.tables.values.column_evidence import is_missing
+from mate_cli.tables.values.column_evidence import MISSING
 
 Denotation = tuple[str | float, ...]
 
@@ -34,7 +34,8 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
     chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
         return (float(len(chosen)),)
-    numbers = [_cell_number(table, row, column) for row, column in chosen]
+    readers = [written.read_number for written in table.formats] or [read_float] * len(table.header)
+    numbers = [readers[column](table.rows[row][column].text) for row, column in chosen]
     known = [number for number in numbers if number is not None]
     if aggregation == "none" or len(known) < max(len(numbers), 1):
         texts = [table.rows[row][column].text.lower() for row, column in chosen]
@@ -77,11 +78,6 @@ def read_float(text: str) -> float | None:
         return convert_to_float(text)
     except ValueError:
         return None
-
-
-def _cell_number(table: Table, row: int, column: int) -> float | None:
-    text = table.rows[row][column].text
-    return table.formats[column].read_number(text) if table.formats else read_float(text)
 
 
 _TOTALS = """
@@ -142,7 +138,7 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
         else:
             numbers[row, column] = Decimal(repr(number))
     shown = list(filter(None, marks))
-    if len(shown) > len(numbers) or not all(map(is_missing, shown)):
+    if len(shown) > len(numbers) or not all(map(MISSING.fullmatch, shown)):
         return [], []
     if marks:
         names = list_names(map(repr, dict.fromkeys(marks)))

@@ -39,10 +39,10 @@ _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGIT = re.compile(r"\d")
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
-_MISSING = re.compile(
+MISSING = re.compile(
     rf"(?i)[$€£¥\s]*(?:{_DASH}{{1,2}}|\.{{1,3}}|[?x]|n/?a|n\.a\.|nan|none|null|nil|k\.\s?a\.|tb[ad]|\\n|#n/a|<na>)\s*"
 )
-"""Cells that say that there is no value."""
+"""Cells that say that there is no value, as also $ - does."""
 _DATE_OR_YEAR = re.compile(
     rf"(?=[(\d])(?:(?P<year>{YEAR}|2100)|(?P<year_in_parentheses>\({YEAR}\))|(?P<year_from>{YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
@@ -82,7 +82,7 @@ class ColumnEvidence:
                 self.counts[digits.lastgroup or ""] += 1
             if len(self._forms) > MAX_FORMS:
                 self.sum_up()
-        elif text and not is_missing(text):
+        elif text and not MISSING.fullmatch(text):
             self.cells += 1
 
     def sum_up(self) -> None:
@@ -153,11 +153,6 @@ class ColumnEvidence:
         """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
         count = self.counts[POINT if mark == "." else COMMA]
         return self.is_dense and (count > 1 or count >= MAX_MISFIT_SHARE * self.cells)
-
-
-def is_missing(text: str) -> bool:
-    """Tell whether a cell says that there is no value, as also $ - does."""
-    return _MISSING.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=1 << 14)
