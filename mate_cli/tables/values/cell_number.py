@@ -28,7 +28,6 @@ from mate_cli.tables.values.number_words import (
 
 MAX_LENGTH = 60
 """Characters of the longest cell that is looked at as a number."""
-MAX_UNIT_WORDS = 3
 POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP = "1.5", "1,5", "1.234", "1,234"
 PLAIN, FRACTION, LONE_FRACTION, LIST = "1 234", "1½", "1/2", "1.2.3"
 """Kinds of cells with digits."""
@@ -136,12 +135,9 @@ def parse_amount(text: str) -> Amount | None:
     power, unit = measure
     is_bare = core[0].isdecimal()
     is_note = "(" in signs and "-" not in signs and digits.isdecimal() and unit != "%" and not is_currency(unit)
-    doubts = {
-        MINUS: is_note or _SINCE_YEAR.fullmatch(text),
-        CODE: is_bare and _CODE.fullmatch(around),
-        LONE_FRACTION: kind == LONE_FRACTION,
-    }
-    is_known = power or not unit or unit in KNOWN_UNITS or is_currency(unit)
+    is_code = is_bare and _CODE.fullmatch(around)
+    doubts = {MINUS: is_note or _SINCE_YEAR.fullmatch(text), CODE: is_code, LONE_FRACTION: kind == LONE_FRACTION}
+    is_known = power or not unit or is_currency(unit) or (unit in KNOWN_UNITS and not is_code)
     is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))  # 12 Main St
     unit_doubts = () if is_known else ("" if is_name else unit,)
     sign = "-" if "-" in signs or "(" in signs else ""
@@ -195,8 +191,7 @@ def _name_unit(text: str) -> str | None:
     unit = text if text in KNOWN_UNITS else text.removesuffix("s")
     if not unit or unit in KNOWN_UNITS:
         return unit
-    words = text.casefold().split()
-    is_unit = len(words) <= MAX_UNIT_WORDS and _UNIT.fullmatch(unit) and NO_UNITS.isdisjoint(words)
+    is_unit = text.count(" ") < 3 and _UNIT.fullmatch(unit) and NO_UNITS.isdisjoint(text.casefold().split())
     return unit if is_unit else None
 
 

@@ -133,7 +133,7 @@ class ColumnEvidence:
     def has_short(self) -> bool:
         """No whole number has more than three digits, as 987 beside 1.234: points part thousands."""
         are_many = self.counts["short"] > MAX_MISFIT_SHARE * self.counts[POINT_OR_GROUP]
-        return self.is_dense and are_many and max(self.widths, default=0) <= 3
+        return self.is_dense and are_many and not self.counts["long"]
 
     def find_decimal(self) -> str | None:
         """Find the decimal mark that the cells prove; "" where they contradict each other, None without proof."""
@@ -167,6 +167,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
         "unit": amount.unit != "" and CODE not in amount.doubts,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
+        "long": amount.kind == PLAIN and len(amount.digits) > 3,
         "padded": form.isdigit() and form[:1] == b"0",
         "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # 08.30, 01.04 and 01.2024
         "single": amount.kind == COMMA and "." not in amount.digits,
