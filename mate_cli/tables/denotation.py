@@ -34,7 +34,7 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
     chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
         return (float(len(chosen)),)
-    readers = [written.read_number for written in table.formats] or [read_float] * len(table.header)
+    readers = [column_format.read_number for column_format in table.formats] or [read_float] * len(table.header)
     numbers = [readers[column](table.rows[row][column].text) for row, column in chosen]
     known = [number for number in numbers if number is not None]
     if aggregation == "none" or len(known) < max(len(numbers), 1):
