@@ -82,8 +82,9 @@ def read_float(text: str) -> float | None:
 
 _TOTALS = """
 total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem spolu
-ukupno skupaj toplam yhteensä összesen kokku kopā jumlah cộng sammanlagt itogo итого всего разом 合計 总计 總計 合计
-総計 小计 小計 計 합계 총계 소계 σύνολο المجموع الإجمالي סה"כ รวม Σ average avg mean durchschnitt mittelwert moyenne
+ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего итог
+разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο المجموع الإجمالي סה"כ รวม Σ average avg mean
+durchschnitt mittelwert moyenne promedio gemiddelde genomsnitt średnia
 """
 _ANY_TOTAL = "|".join(_TOTALS.split())
 TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL})", re.IGNORECASE)
@@ -138,7 +139,7 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
         else:
             numbers[row, column] = Decimal(repr(number))
     shown = list(filter(None, marks))
-    if len(shown) > len(numbers) or not all(map(MISSING.fullmatch, shown)):
+    if not numbers or len(shown) > len(numbers) or not all(map(MISSING.fullmatch, shown)):
         return [], []
     if marks:
         names = list_names(map(repr, dict.fromkeys(marks)))

@@ -65,7 +65,8 @@ def _of_numpy(value: Any) -> Any:  # noqa: ANN401
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":
-        return float(value) if float(value).is_integer() else float(str(value))
+        number = float(value)  # of 32 bits, all whole numbers below 2 ** 24 are exact
+        return number if number.is_integer() and abs(number) < 2**24 else float(str(value))
     return str(value) if value.dtype.kind in "mM" else value.item()
 
 

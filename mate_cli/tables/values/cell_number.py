@@ -9,6 +9,7 @@ leaves this open, and `column_format` decides it for the whole column.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -216,15 +217,15 @@ _CENTURY_BREAK = 69
 """Two-digit years from here on are of the twentieth century, as in POSIX."""
 
 
-def read_date(text: str, day_first: bool | None) -> float | None:
+def read_date(text: str, day_first: bool | None) -> float:
     """Return the days since year 1 of a date, with its time as a fraction, the seconds of a time, or a place as in 1st.
 
-    None where the text is none, there is no such day, or 01/02/2024 could be either of two days. 1:02 has hours
+    NaN where the text is none, there is no such day, or 01/02/2024 could be either of two days. 1:02 has hours
     first, 1:02.5 minutes.
     """
     match = next(filter(None, (form.fullmatch(text) for form in _DATES)), None)
     if match is None:
-        return None
+        return math.nan
     part = match.groupdict("")
     hour, minute, second = (float(part.get(name) or 0) for name in ("h", "min", "s"))
     if part.get("half"):
@@ -238,7 +239,7 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     if "first" in part:
         month, day = int(part["first"]), int(part["second"])
         if day_first is None and part["mark"] != "." and month != day:
-            return None
+            return math.nan
         if day_first or part["mark"] == ".":
             month, day = day, month
     else:
@@ -246,4 +247,4 @@ def read_date(text: str, day_first: bool | None) -> float | None:
         day = int(part["d"] or part.get("day") or 1)
     with suppress(ValueError):
         return datetime.date(year, month, day).toordinal() + seconds / 86_400
-    return None
+    return math.nan

@@ -119,10 +119,10 @@ class ColumnEvidence:
     def is_named_by_digits(self) -> bool:
         """Digits are names: of one width with leading zeros, as postal codes, or often times, lists, addresses."""
         slips, widths = MAX_MISFIT_SHARE * self.numbers, self.widths
-        if self.counts[LIST] > slips + MAX_MISFIT_SHARE * self.counts[LIST] or self.counts["clock"] > slips:
-            return True
+        are_lists = self.counts[LIST] > slips + MAX_MISFIT_SHARE * self.counts[LIST]
         is_padded = self.counts["padded"] > 0 and len(widths) == 1 and max(widths) > 2
-        return is_padded and widths.total() >= MIN_NUMERIC_SHARE * self.numbers
+        are_codes = is_padded and widths.total() >= MIN_NUMERIC_SHARE * self.numbers
+        return are_lists or are_codes or self.counts["clock"] > slips
 
     def are_dates(self, *, is_named: bool) -> bool:
         """Tell whether all numbers are dates; fewer digits, or one cell alone, need a name that says so."""

@@ -81,9 +81,7 @@ class ColumnFormat:
     def read_sortable(self, text: str) -> float:
         """Read a cell as a number that compares with others of its column, dates by their time; NaN for texts."""
         number = self.read_number(text)
-        if number is None:
-            number = read_date(simplify(text), self.day_first)
-        return math.nan if number is None else number
+        return read_date(simplify(text), self.day_first) if number is None else number
 
     def _read(self, text: str) -> Amount | None:
         """Return the parts of a cell, where the column allows for all of them."""

@@ -10,22 +10,23 @@ gbp jpy chf cad aud inr sek nok dkk Rs. Rs kr. kr Kr. Kr KR zł Kč Ft lei лв.
 Rp. Rp RM TL R S/ S/. Dh Dhs euros d'euros dollars pesos rupees rubles yen yuan บาท
 """
 CURRENCIES = frozenset([*"$€£¥₹₽₩₺₴₦₫₱฿₪₡₲₵₸₼₾₭₮₨₿¢円元圓원", *_CURRENCIES.split()])
-"""Currencies by sign, code and word; Euro is none: Euro 1996 is a competition."""
+"""Currencies by sign, code and word; Euro is none, as Euro 1996 is a competition."""
 
 _SHORT = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
 SHORT_MAGNITUDES = {letters: power for power, words in _SHORT.items() for letters in words.split()}
 """Powers of ten by letters that are a magnitude beside a currency only: 200 m is metres."""
 _MAGNITUDES = {
     2: "hundred hundreds 百",
-    3: "thousand thousands tsd tsd. tausend тыс тыс. тысяч tys tys. tis tis. tusen mille mila bin ribu 千 천 t€ teur",
+    3: """thousand thousands tsd tsd. tausend тыс тыс. тысяч tys tys. tis tis. tusen mille mila bin ribu nghìn 千 천 k$
+    t€ teur keur""",
     4: "万 萬 만",
     5: "lakh lakhs lac lacs",
-    6: """million millions mio mio. mill. mln mln. mn millionen millones milhões milhão milioni miljoen miljoner milyon
-    juta triệu milionů milionów млн млн. миллион миллиона миллионов 百万 백만 m$ meur msek mkr""",
+    6: """million millions mio mio. mill. mln mln. mn millionen millones milhões milioni milione miljoen miljon miljoner
+    milyon juta triệu milionů miliony milionów млн млн. миллион миллиона миллионов 百万 백만 m$ meur msek mkr""",
     7: "crore crores 千万",
     8: "億 亿 억",
-    9: """billion billions bn bn. bln milliard milliards milliarden mrd mrd. mld mld. mds miljard milyar
-    bilhão bilhões miliardi miliardů miliardów tỷ млрд млрд. миллиард миллиарда миллиардов""",
+    9: """billion billions bn bn. bln milliard milliards milliarden mrd mrd. mld mld. mds miljard miljarder milyar
+    bilhões miliardi miliardo miliard miliardy miliardů miliardów tỷ miliar млрд млрд. миллиард миллиарда миллиардов""",
     12: "trillion trillions tn trn 兆 조",
 }
 MAGNITUDES = {word: power for power, words in _MAGNITUDES.items() for word in words.split()}
@@ -43,6 +44,7 @@ KNOWN_UNITS = frozenset(_UNITS.split())
 _MONTHS = """
 january february march april may june july august september october november december
 jan feb mar apr may jun jul aug sep oct nov dec
+jan feb mär apr mai jun jul aug sept okt nov dez
 januar februar märz april mai juni juli august september oktober november dezember
 janvier février mars avril mai juin juillet août septembre octobre novembre décembre
 enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
