@@ -15,7 +15,7 @@ from mate_cli.tables.example import AGGREGATIONS, Coordinates
 from mate_cli.tables.formats.cell_text import count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
-from mate_cli.tables.values.column_evidence import is_missing
+from mate_cli.tables.values.column_evidence import MISSING
 
 Denotation = tuple[str | float, ...]
 
@@ -34,7 +34,8 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
     chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
         return (float(len(chosen)),)
-    numbers = [_cell_number(table, row, column) for row, column in chosen]
+    readers = [column_format.read_number for column_format in table.formats] or [read_float] * len(table.header)
+    numbers = [readers[column](table.rows[row][column].text) for row, column in chosen]
     known = [number for number in numbers if number is not None]
     if aggregation == "none" or len(known) < max(len(numbers), 1):
         texts = [table.rows[row][column].text.lower() for row, column in chosen]
@@ -79,22 +80,17 @@ def read_float(text: str) -> float | None:
         return None
 
 
-def _cell_number(table: Table, row: int, column: int) -> float | None:
-    text = table.rows[row][column].text
-    return table.formats[column].read_number(text) if table.formats else read_float(text)
-
-
 _TOTALS = """
 total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem spolu
 ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего итог
-разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο المجموع الإجمالي סה"כ รวม Σ
+разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο المجموع الإجمالي סה"כ รวม Σ average avg mean
+durchschnitt mittelwert moyenne promedio gemiddelde genomsnitt średnia
 """
 _ANY_TOTAL = "|".join(_TOTALS.split())
-_AVERAGE = "average|avg|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia"
-TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL}|{_AVERAGE})", re.IGNORECASE)
+TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL})", re.IGNORECASE)
 """The first cell of a row that sums up others."""
 LIKE_TOTAL = re.compile(
-    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\Aall\Z|\balt\Z|\A\*+\Z", re.IGNORECASE
+    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\Aall\Z|\balt\Z|\A\*+\Z|\A\Z", re.IGNORECASE
 )
 """What such a cell may be as well, where the row is that sum."""
 WORDS_FOR_ALL = re.compile(
@@ -119,15 +115,14 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
     if aggregation == "count":
         return float(len(chosen))
     numbers = find_summands(chosen, table)[0]
-    if aggregation == "none" or not numbers or None in numbers:
+    if aggregation == "none" or not numbers:
         return None
-    value = float(sum(number for number in numbers if number is not None))
-    value = value / len(numbers) if aggregation == "average" else value
+    value = float(sum(numbers)) / (len(numbers) if aggregation == "average" else 1)
     return value if math.isfinite(value) else None
 
 
-def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None], list[str]]:
-    """Find the numbers that make a sum of cells: none of a cell that is another text.
+def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
+    """Find the numbers that make a sum of cells; none if a cell is another text.
 
     A few marks of nothing are left out, and a row that holds the total of the other cells.
 
@@ -135,26 +130,26 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
         The numbers, and what people should know of them, as plain sentences.
     """
     formats = table.formats or find_table_formats(table)
-    numbers: dict[tuple[int, int], Decimal | None] = {}
+    numbers, marks, notes = dict[tuple[int, int], Decimal](), list[str](), list[str]()
     for row, column in dict.fromkeys(cells):
-        number = formats[column].read_number(table.rows[row][column].text)
-        numbers[row, column] = None if number is None else Decimal(repr(number))
-    known = {cell: number for cell, number in numbers.items() if number is not None}
-    marks = [table.rows[row][column].text for (row, column), number in numbers.items() if number is None]
-    notes = []
-    if marks and len(list(filter(None, marks))) <= len(known) > 0 and all(map(is_missing, filter(None, marks))):
-        numbers = {**known}
-        shown = list_names(map(repr, dict.fromkeys(marks)))
-        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {shown}.")
+        text = table.rows[row][column].text
+        number = formats[column].read_number(text)
+        if number is None:
+            marks.append(text)
+        else:
+            numbers[row, column] = Decimal(repr(number))
+    shown = list(filter(None, marks))
+    if not numbers or len(shown) > len(numbers) or not all(map(MISSING.fullmatch, shown)):
+        return [], []
+    if marks:
+        names = list_names(map(repr, dict.fromkeys(marks)))
+        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {names}.")
     sums, sizes = defaultdict[int, Decimal](Decimal), Counter(column for _, column in numbers)
-    unclear = {column for (_, column), number in numbers.items() if number is None}
-    for (_, column), summand in known.items():
+    for (_, column), summand in numbers.items():
         sums[column] += summand
-    for (row, column), summand in known.items():
+    for (row, column), summand in list(numbers.items()):
         name = _first_text(table, row)
-        if name is None or (name and not (TOTAL.fullmatch(name) or LIKE_TOTAL.search(name))):
-            continue
-        if sizes[column] < 2 or column in unclear:
+        if sizes[column] < 2 or not LIKE_TOTAL.search(name):
             continue
         if math.isclose(sums[column] - summand, summand, rel_tol=1e-9):
             notes.append(f"Row {name!r} was left out: it is the total of other rows.")
@@ -162,17 +157,14 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
             sums[column] -= summand
             sizes[column] -= 1
         elif TOTAL.fullmatch(name):
-            notes.append(f"Row {name!r} sums up other rows, but is not their sum: no sum is given.")
-            numbers[row, column] = None
-            unclear.add(column)
+            return [], [f"Row {name!r} sums up other rows, but is not their sum: no sum is given."]
     return list(numbers.values()), notes
 
 
-def _first_text(table: Table, row: int) -> str | None:
-    """Return the first text of a row; "" where there is neither a text nor a first cell, else None."""
+def _first_text(table: Table, row: int) -> str:
+    """Return the first text of a row; its first cell if all are numbers."""
     cells = [cell.text for cell in table.rows[row]]
-    texts = [text.strip(" :") for text in cells if text and not is_mostly_digits(text)]
-    return texts[0] if texts else None if cells[0] else ""
+    return next((cell.strip(" :") for cell in cells if cell and not is_mostly_digits(cell)), cells[0])
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:

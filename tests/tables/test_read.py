@@ -135,7 +135,7 @@ HANDLED = {
     "points and commas": (
         'n,v\na,"1,204"\nb,"2,10"\nc,3.5\n',
         [["n", "v"], ["a", "1,204"], ["b", "2,10"], ["c", "3.5"]],
-        ["No numbers in 'v': decimal points and commas are mixed. Write decimal=, or decimal=."],
+        ["No numbers in 'v': their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."],
     ),
     "pipes": ("a|b\n1|2\n", [["a", "b"], ["1", "2"]], ["Columns are separated by pipes."]),
     "a hint of Excel": ("sep=;\na;b\n1;2\n", [["a", "b"], ["1", "2"]], ["Columns are separated by semicolons."]),

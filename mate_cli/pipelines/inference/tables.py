@@ -245,10 +245,10 @@ def _with_selection(
             f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not read."
         )
     if selection.aggregation in ("sum", "average") and selection.cells:
-        if value is None:
-            warnings.append(f"Not all chosen cells are numbers, so no {selection.aggregation} was computed.")
-        else:
-            warnings += find_summands(selection.cells, table)[1]
+        notes = find_summands(selection.cells, table)[1]
+        if value is None and not notes:
+            notes = [f"Not all chosen cells are numbers, so no {selection.aggregation} was computed."]
+        warnings += notes
     units = find_units(selection.cells, table) if selection.aggregation in ("sum", "average") else ()
     if len(units) > 1 and value is not None:
         warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-EXACT_FLOAT32 = 2**24
-"""Below, floats of 32 bits have all whole numbers."""
 MAX_WHOLE = 1e20
 """Whole numbers below are written without an exponent."""
 MAX_NUMBER = 40
@@ -58,10 +56,7 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, (dict, list, tuple, set, frozenset)):
-        try:  # a large value is not copied
-            return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_for_json)
-        except (TypeError, ValueError):
-            return json.dumps(_for_json(value), ensure_ascii=False)
+        return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)
 
 
@@ -70,8 +65,8 @@ def _of_numpy(value: Any) -> Any:  # noqa: ANN401
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":
-        number = float(value)
-        return number if number.is_integer() and abs(number) < EXACT_FLOAT32 else float(str(value))
+        number = float(value)  # of 32 bits, all whole numbers below 2 ** 24 are exact
+        return number if number.is_integer() and abs(number) < 2**24 else float(str(value))
     return str(value) if value.dtype.kind in "mM" else value.item()
 
 
@@ -100,11 +95,9 @@ def spreadsheet_number(value: float | Decimal) -> str:
 def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:
     """Write a date, a time or a duration; midnight and seconds of zero are left out, other fractions are not."""
     if isinstance(value, datetime.timedelta):
-        whole = (value.days * 86400 + value.seconds) * 10**9
-        whole += value.microseconds * 1000 + getattr(value, "nanoseconds", 0)
-        seconds, parts = divmod(abs(whole), 10**9)
-        sign = "-" if whole < 0 else ""
-        text = f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{parts:09}"
+        seconds, parts = divmod(abs(value) // datetime.timedelta(microseconds=1), 10**6)
+        sign = "-" if value.days < 0 else ""
+        text = f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{parts:06}"
         return text.rstrip("0").rstrip(".")
     text = value.isoformat().replace("T", " ")
     text = _ZEROS.sub(r"\1", text) if "." in text else _NO_SECONDS.sub("", text)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.values.cell_number import (
@@ -35,17 +34,15 @@ MAX_MISFIT_SHARE = 0.2
 """Up to this share of cells that fit no other are slips, which are no numbers; with more, nothing in the column is."""
 MAX_FORMS = 4096
 """Forms of cells, such as $1,111.11, that are counted at once."""
-_MISSING = "- -- . .. ... ? x n/a na n.a. nan none null k.a. tba tbd \\n #n/a <na> nil"
-MISSING = frozenset([*_MISSING.split(), "k. a."])
-"""Simplified cells in lower case that say that there is no value."""
-MAX_MISSING = 8
-"""Characters of the longest, with a currency before it."""
 MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _FORM = bytes.maketrans(b"23456789", b"11111111")
-_DIGITS = str.maketrans("23456789", "11111111")
 _DIGIT = re.compile(r"\d")
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
+MISSING = re.compile(
+    rf"(?i)[$€£¥\s]*(?:{_DASH}{{1,2}}|\.{{1,3}}|[?x]|n/?a|n\.a\.|nan|none|null|nil|k\.\s?a\.|tb[ad]|\\n|#n/a|<na>)\s*"
+)
+"""Cells that say that there is no value, as also $ - does."""
 _DATE_OR_YEAR = re.compile(
     rf"(?=[(\d])(?:(?P<year>{YEAR}|2100)|(?P<year_in_parentheses>\({YEAR}\))|(?P<year_from>{YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
@@ -54,8 +51,6 @@ _DATE_OR_YEAR = re.compile(
 )
 """Cells of which the digits tell more: years, dates such as 20240131, and what is a month, a moment of a computer or a
 day of spreadsheets below a name that says so."""
-_DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*|\d{4}\.\d\d")
-"""Forms that such cells may have."""
 
 
 @dataclass
@@ -64,7 +59,6 @@ class ColumnEvidence:
 
     Attributes:
         counts: cells of each kind, and with each other trait.
-        examples: a cell of each kind.
         units: of numbers whose unit may be none.
         widths: of bare integers.
         stored: cells whose number the file itself has; bare digits may be codes or dates all the same.
@@ -72,36 +66,29 @@ class ColumnEvidence:
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[int] = field(default_factory=Counter)
     stored: int = 0
     cells: int = 0
-    _forms: dict[bytes, list[Any]] = field(default_factory=dict, repr=False)
+    _forms: Counter[bytes] = field(default_factory=Counter, repr=False)
 
     def add(self, text: str) -> None:
         """Count one cell."""
         if type(text) is NumberText and not text.isdecimal():
             self.stored += 1
         elif len(text) <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
-            form = text.encode("utf-8", "surrogatepass").translate(_FORM)
-            cells = self._forms.get(form)
-            if cells is None:
-                if len(self._forms) >= MAX_FORMS:
-                    self.sum_up()
-                cells = self._forms[form] = [0, text, _DATE_FORM.fullmatch(form)]
-            cells[0] += 1
-            if cells[2] and (digits := _DATE_OR_YEAR.fullmatch(text)):
+            self._forms[text.encode("utf-8", "surrogatepass").translate(_FORM)] += 1
+            if digits := _DATE_OR_YEAR.fullmatch(text):
                 self.counts[digits.lastgroup or ""] += 1
-        elif text and not is_missing(text):
+            if len(self._forms) > MAX_FORMS:
+                self.sum_up()
+        elif text and not MISSING.fullmatch(text):
             self.cells += 1
 
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
-        for form, (count, text, _) in self._forms.items():
+        for form, count in self._forms.items():
             traits, units = _classify(form)
-            for trait in traits[:1]:
-                self.examples.setdefault(trait, text)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))
             self.units.update(dict.fromkeys(units, count))
@@ -132,34 +119,35 @@ class ColumnEvidence:
     def is_named_by_digits(self) -> bool:
         """Digits are names: of one width with leading zeros, as postal codes, or often times, lists, addresses."""
         slips, widths = MAX_MISFIT_SHARE * self.numbers, self.widths
-        if self.counts[LIST] > slips + MAX_MISFIT_SHARE * self.counts[LIST] or self.counts["clock"] > slips:
-            return True
+        are_lists = self.counts[LIST] > slips + MAX_MISFIT_SHARE * self.counts[LIST]
         is_padded = self.counts["padded"] > 0 and len(widths) == 1 and max(widths) > 2
-        return is_padded and widths.total() >= MIN_NUMERIC_SHARE * self.numbers
+        are_codes = is_padded and widths.total() >= MIN_NUMERIC_SHARE * self.numbers
+        return are_lists or are_codes or self.counts["clock"] > slips
 
     def are_dates(self, *, is_named: bool) -> bool:
         """Tell whether all numbers are dates; fewer digits, or one cell alone, need a name that says so."""
         dates = self.counts["date"] + (self.counts["like_date"] if is_named else 0)
         return dates == self.numbers and dates > (0 if is_named else 1)
 
+    @property
+    def has_short(self) -> bool:
+        """No whole number has more than three digits, as 987 beside 1.234: points part thousands."""
+        are_many = self.counts["short"] > MAX_MISFIT_SHARE * self.counts[POINT_OR_GROUP]
+        return self.is_dense and are_many and not self.counts["long"]
+
     def find_decimal(self) -> str | None:
         """Find the decimal mark that the cells prove; "" where they contradict each other, None without proof."""
-        counts = self.counts
+        counts, slips = self.counts, MAX_MISFIT_SHARE * self.numbers
         point, comma, point_groups, groups = (counts[kind] for kind in MARKED)
-        slips = MAX_MISFIT_SHARE * self.numbers
-        if point and comma:
-            return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
-        if point:
-            return "." if 2 * point > point_groups or counts["small"] > slips else None
-        if not comma and not groups and point_groups and self.is_dense:  # 987 beside 1.234
-            are_short = counts["short"] + counts["zero"] == counts[PLAIN]
-            return "," if are_short and counts["short"] > MAX_MISFIT_SHARE * point_groups else None
-        is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)  # 1,5 among many 1.204
-        if not comma or not self.is_dense or is_slip:
+        if min(point, comma) > slips:
+            return ""
+        if point == comma:
             return None
-        if 2 * comma <= groups:  # 13,5000 among 17,189 and 6,902 is a slip, but 0,250 is not
-            return "" if counts["small"] > slips else None
-        return "," if comma >= groups else ""
+        mark, proofs, unclear = (".", point, point_groups) if point > comma else (",", comma, groups)
+        is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)  # 1,5 among many 1.204
+        if mark == "," and (is_slip or not self.is_dense):
+            return None
+        return mark if 2 * proofs > unclear or counts["small"] > slips else None  # 13,5000 among many 1,204
 
     def can_vote(self, mark: str) -> bool:
         """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
@@ -167,15 +155,10 @@ class ColumnEvidence:
         return self.is_dense and (count > 1 or count >= MAX_MISFIT_SHARE * self.cells)
 
 
-def is_missing(text: str) -> bool:
-    """Tell whether a cell says that there is no value, as also $ - does."""
-    return len(text) <= MAX_MISSING and simplify(text).casefold().lstrip("$€£¥ ") in MISSING
-
-
 @lru_cache(maxsize=1 << 14)
 def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the kind and other traits of a cell, all of whose digits but 0 are written as 1, and its doubtful unit."""
-    text = simplify(form.decode("utf-8", "surrogatepass")).translate(_DIGITS)
+    text = simplify(form.decode("utf-8", "surrogatepass"))
     amount = None if NUMERIC_DATE.fullmatch(text) else parse_amount(text)
     if amount is None or amount.kind == LIST:
         return (LIST,) if amount else (), frozenset()
@@ -184,7 +167,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
         "unit": amount.unit != "" and CODE not in amount.doubts,
         "money": amount.kind == POINT_OR_GROUP and any(map(is_currency, amount.unit.split())),
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
-        "zero": amount.digits == "0",
+        "long": amount.kind == PLAIN and len(amount.digits) > 3,
         "padded": form.isdigit() and form[:1] == b"0",
         "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # 08.30, 01.04 and 01.2024
         "single": amount.kind == COMMA and "." not in amount.digits,

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
+from mate_cli.tables.formats.cell_text import NumberText, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
 from mate_cli.tables.values.cell_number import (
     CODE,
-    COMMA,
     COMMA_OR_GROUP,
     FRACTION,
     LONE_FRACTION,
     MAX_LENGTH,
     MINUS,
     PLAIN,
-    POINT,
     POINT_OR_GROUP,
     Amount,
     parse_amount,
@@ -37,20 +34,16 @@ from mate_cli.tables.values.column_evidence import (
 )
 
 NOT_NUMBERS = re.compile(
-    r"(?:\w+ )?(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
-    r"(?: (?:numbers?|no\.?|nr\.?|codes?))?"
-    r"|ip (?:address(?:es)?|no\.?)|postleitzahl|code postal|c[oó]digo postal|cep|postn(?:umme)?r\.?|pin ?code",
-    re.IGNORECASE,
+    r"(?i)(?:\w+ )?(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|version)s?\.?"
+    r"(?: (?:numbers?|no\.?|nr\.?|codes?))?|ip address(?:es)?|postleitzahl|c[oó]d\w+ postal|cep|postnummer|pin ?code"
 )
 """Headers of columns whose digits are names, not numbers."""
-MIXED = "decimal points and commas are mixed. Write decimal=, or decimal=."
-SILENT = "their points may part decimals or thousands. Write decimal=. or locale=de."
-"""Why a column has no numbers."""
 DATE_NAME = re.compile(
-    r"(?:^|[\W_])(?:date|datum|fecha|data|day|tag|month|monat|period|timestamp|created|updated|ymd|yyyymm(?:dd)?)(?:$|[\W_])",
-    re.IGNORECASE,
+    r"(?i)(?:^|[\W_])(?:date|datum|fecha|data|day|tag|month|monat|period|timestamp|created|updated|yyyymm)(?:$|[\W_])"
 )
 """Headers of columns whose digits may be dates."""
+UNCLEAR = "their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."
+"""Why a column has no numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +81,7 @@ class ColumnFormat:
     def read_sortable(self, text: str) -> float:
         """Read a cell as a number that compares with others of its column, dates by their time; NaN for texts."""
         number = self.read_number(text)
-        if number is None:
-            number = read_date(simplify(text), self.day_first)
-        return math.nan if number is None else number
+        return read_date(simplify(text), self.day_first) if number is None else number
 
     def _read(self, text: str) -> Amount | None:
         """Return the parts of a cell, where the column allows for all of them."""
@@ -120,26 +111,18 @@ def find_formats(
     if not votes and any(column.counts[COMMA_OR_GROUP] and column.is_dense for column in columns):
         votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
-    if usual == "." and stated is None:  # 987 beside 1.234 says less than 1.5 in other columns
-        proven = [
-            mark if mark != "," or column.counts[COMMA] else None for mark, column in zip(proven, columns, strict=True)
-        ]
-    days = sum((column.counts for column in columns), Counter[str]())
-    formats, commas, refused, notes = [], list[str](), dict[str, list[str]](), list[str]()
+    formats, commas, refused, notes = [], list[str](), list[str](), list[str]()
     for name, column, mark in zip(names, columns, proven, strict=True):
         decimal, is_marked = _choose_decimal(column, mark, usual), any(column.counts[kind] for kind in MARKED)
         if decimal == "" and is_marked:
-            refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
-        column_format = _format_of(name, column, decimal, days)
-        if column_format.decimal == "," and is_marked and stated is None:
+            refused.append(repr(name))
+        formats.append(_format_of(name, column, decimal))
+        if formats[-1].decimal == "," and is_marked and stated is None:
             commas.append(repr(name))
-        other = COMMA if column_format.decimal == "." else POINT if column_format.decimal else ""
-        if column.counts[other] and column.is_dense:
-            count = count_noun(column.counts[other], "cell")
-            notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
-        formats.append(column_format)
-    notes[:0] = [f"No numbers in {list_names(headers)}: {why}" for why, headers in refused.items()]
-    notes[:0] = [f"Decimal commas: {list_names(commas)} (otherwise write decimal=.)."] if commas else []
+    if commas:
+        notes.append(f"Decimal commas: {list_names(commas)} (otherwise write decimal=.).")
+    if refused:
+        notes.append(f"No numbers in {list_names(refused)}: {UNCLEAR}")
     return tuple(formats), notes
 
 
@@ -153,16 +136,18 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
 
     Where no column proves one, 1,204 is over a thousand, and nobody knows of 1.204.
     """
+    counts = column.counts
     if proven is not None:
         return proven
-    if column.counts["money"] and usual != ",":
+    if usual is None and counts[POINT_OR_GROUP] and not counts[COMMA_OR_GROUP] and column.has_short:
+        return ","
+    if counts["money"] and usual != ",":
         return ""  # cents have two digits
-    if usual is None and column.counts[COMMA_OR_GROUP]:
-        return "."
-    return usual or ("" if column.counts[POINT_OR_GROUP] or column.counts[COMMA_OR_GROUP] else ".")
+    is_unclear = counts[POINT_OR_GROUP] or (usual == "" and counts[COMMA_OR_GROUP])
+    return usual or ("" if is_unclear else ".")
 
 
-def _format_of(name: str, column: ColumnEvidence, decimal: str, table_counts: Counter[str]) -> ColumnFormat:
+def _format_of(name: str, column: ColumnEvidence, decimal: str) -> ColumnFormat:
     counts = column.counts
     are_names = (
         NOT_NUMBERS.fullmatch(name.strip()) is not None
@@ -171,7 +156,6 @@ def _format_of(name: str, column: ColumnEvidence, decimal: str, table_counts: Co
     )
     only_years = counts["year_in_parentheses"] == counts[MINUS]
     bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - counts[MINUS] - counts["year_from"]
-    telling = (days for days in (counts, table_counts) if bool(days["day_first"]) != bool(days["month_first"]))
     accepts = {
         MINUS: column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),
         CODE: counts["unit"] > 0,
@@ -182,5 +166,5 @@ def _format_of(name: str, column: ColumnEvidence, decimal: str, table_counts: Co
         "" if are_names else decimal,
         frozenset(doubt for doubt, holds in accepts.items() if holds),
         are_names,
-        next((days["day_first"] > 0 for days in telling), None),
+        None if bool(counts["day_first"]) == bool(counts["month_first"]) else counts["day_first"] > 0,
     )
