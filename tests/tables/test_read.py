@@ -160,11 +160,6 @@ HANDLED = {
         [line.split(",") for line in RUSSIAN.splitlines()],
         [guessed("cp1251")],
     ),
-    "UTF-16 without a mark": (
-        "région,n\nnord,1\n".encode("utf-16-le"),
-        [["région", "n"], ["nord", "1"]],
-        ["The file is in UTF-16-LE."],
-    ),
     "ragged rows": (
         "a,b\n1\n1,2,3\n",
         [["a", "b", "column 3"], ["1", "", ""], ["1", "2", "3"]],
