@@ -20,7 +20,7 @@ from mate_cli.tables.read_options import ReadOptions
 
 BATCHES = settings().max_examples * 5
 """Examples of ten tables each."""
-UNCLOSED = "A quotation mark is never closed; it was read as text."
+MISFIT = "Quotation marks that do not fit together were read as text."
 ESCAPED = "Backslashes were read as escape characters."
 NAMELESS = "1 column without a name: called column 1."
 
@@ -46,33 +46,20 @@ FILES = {
         'id\ttitle\tyear\n1\t"Rome, open\t1945\n2\tPlain\t1946\n3\tWild days\t1947\n4\t"Giants\t1948\n5\tLast\t1949\n',
         [["id", "title", "year"], ["1", '"Rome, open', "1945"], ["2", "Plain", "1946"], ["3", "Wild days", "1947"],
          ["4", '"Giants', "1948"], ["5", "Last", "1949"]],
-        [UNCLOSED],
+        [MISFIT],
     ),
     "one never opened, one never closed": (
         "t.csv",
         'id,title,year\n1,"Rome,1945\n2,Giants",1948\n3,Plain,1950\n4,Wild,1951\n',
         [["id", "title", "year"], ["1", '"Rome', "1945"], ["2", 'Giants"', "1948"], ["3", "Plain", "1950"],
          ["4", "Wild", "1951"]],
-        [UNCLOSED],
-    ),
-    "one never closed before a comma": (
-        "t.csv",
-        'id,title,year\n1,"Rome, open,1945\n2,"Plain, b",1946\n3,Wild,1947\n4,"Giants,1948\n',
-        [["id", "title", "year"], ["1", '"Rome, open', "1945"], ["2", "Plain, b", "1946"], ["3", "Wild", "1947"],
-         ["4", '"Giants', "1948"]],
-        [UNCLOSED],
-    ),
-    "one never closed at the end of a record": (
-        "t.csv",
-        '"id","title"\n"1","Rome, open\n"2","Plain"\n"3","Wild"\n',
-        [["id", "title"], ["1", '"Rome, open'], ["2", "Plain"], ["3", "Wild"]],
-        [UNCLOSED],
+        [MISFIT],
     ),
     "marks inside a quotation": (
         "t.csv",
         'title,year\n"A "Blue, best" Song",1999\nPlain,2000\n',
         [["title", "year"], ['A "Blue, best" Song', "1999"], ["Plain", "2000"]],
-        [],
+        [MISFIT],
     ),
     "addresses of several lines": (
         "t.csv",
@@ -172,12 +159,6 @@ FILES = {
     ),
     "paths of Windows": (
         "t.csv", 'p,n\n"C:\\new\\",1\n"D:\\x\\",2\n', [["p", "n"], ["C:\\new\\", "1"], ["D:\\x\\", "2"]], [],
-    ),
-    "paths of Windows, and backslashes": (
-        "t.csv",
-        'p,n\n"C:\\new\\temp",1\n"say \\"hi\\" C:\\new",2\n',
-        [["p", "n"], ["C:\\new\\temp", "1"], ['say "hi" C:\\new', "2"]],
-        [ESCAPED],
     ),
     "spaces before quotation marks": (
         "t.csv",

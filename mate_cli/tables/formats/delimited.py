@@ -97,5 +97,5 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
 
 def _lines(records: Records, lines: Iterator[str], notes: list[str]) -> Iterator[list[str]]:
     yield from records.read(lines)
-    if records.has_stray:
-        notes.append("A quotation mark is never closed; it was read as text.")
+    if records.irregular:
+        notes.append("Quotation marks that do not fit together were read as text.")

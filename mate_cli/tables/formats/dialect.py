@@ -18,9 +18,6 @@ MAX_QUOTED_LINES = 10_000
 """A quotation mark that so many lines do not close counts as never closed."""
 MAX_INNER = 1_000
 """Characters of a quotation that may hold quotation marks which are not doubled."""
-STAND_IN = 0xF0000
-"""Private characters, of which no file makes use, begin here."""
-_STAND_INS = re.compile(f"[{chr(STAND_IN)}-{chr(STAND_IN + 0xFFFF)}]")
 
 
 @dataclass(frozen=True)
@@ -49,19 +46,14 @@ class Records:
 
     Attributes:
         irregular: records so far whose quotation marks do not fit together.
-        has_stray: whether a cell begins with a quotation mark that is text.
     """
 
     def __init__(self, dialect: Dialect, width: int = 0) -> None:
         self.dialect, self.width = dialect, width
-        self.irregular, self.has_stray = 0, False
+        self.irregular = 0
         mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
-        strict = f"[^{mark}]*(?:{mark}{mark}[^{mark}]*)*"  # no choice per letter: cells can be long
-        cells = (
-            rf" *{mark}(?P<quoted>{quoted}){mark} *(?={delimiter}|$)|(?P<text>[^{delimiter}]*)"
-            for quoted in (f".{{0,{MAX_INNER}}}?", strict)
-        )
-        self._cells = [re.compile(f"(?:^|{delimiter})(?:{cell})", re.DOTALL) for cell in cells]
+        quoted = rf" *{mark}(?P<quoted>.{{0,{MAX_INNER}}}?){mark} *(?={delimiter}|$)"
+        self._cell = re.compile(f"(?:^|{delimiter})(?:{quoted}|(?P<text>[^{delimiter}]*))", re.DOTALL)
 
     def read(self, lines: Iterator[str]) -> Iterator[list[str]]:
         """Yield the cells of each record.
@@ -77,11 +69,6 @@ class Records:
                     line[cut - 1 : cut + 1].strip() != line[cut - 1 : cut + 1] or not line[cut:] for cut in cuts
                 )
                 yield [line[place] for place in dialect.slices] if is_row else [line]
-        elif dialect.has_escapes:
-            escapes = re.compile(rf"\\([{re.escape(dialect.quote + dialect.delimiter)}\\])")
-            hidden = (escapes.sub(lambda escape: chr(STAND_IN + ord(escape[1])), line) for line in lines)
-            for cells in self._read(hidden):
-                yield [_STAND_INS.sub(lambda sign: chr(ord(sign[0]) - STAND_IN), cell) for cell in cells]
         else:
             yield from self._read((line.strip() + "\n" for line in lines) if dialect.delimiter == " " else lines)
 
@@ -89,6 +76,7 @@ class Records:
         waiting, pending = deque[str](), list[str]()
         options: dict[str, Any] = {"delimiter": self.dialect.delimiter, "skipinitialspace": True, "strict": True}
         options |= {"quotechar": self.dialect.quote} if self.dialect.quote else {"quoting": csv.QUOTE_NONE}
+        options |= {"escapechar": "\\"} if self.dialect.has_escapes else {}
 
         def feed() -> Iterator[str]:
             while len(pending) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
@@ -110,42 +98,22 @@ class Records:
             first, *rest = pending
             pending.clear()
             waiting.extendleft(reversed(rest))
-            yield self._mend(first)
+            self.irregular += 1
+            yield self._split(first)
 
-    def _read_misfit(self, line: str) -> Iterator[list[str]]:
-        """Read a line whose quotation marks do not fit together, in two ways.
-
-        A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
-        """
+    def _split(self, line: str) -> list[str]:
+        """Split a line whose quotation marks may not fit together: one that does not end a cell is text."""
         quote = self.dialect.quote
-        for pattern in self._cells:
-            cells = pattern.finditer(line.rstrip("\r\n"))
-            yield [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
-
-    def _mend(self, line: str) -> list[str]:
-        self.irregular += 1
-        readings = list(self._read_misfit(line))
-        cells = next((cells for cells in readings if len(cells) == self.width), readings[-1])
-        if len(cells) > self.width > 0 and (mark := self.dialect.quote):  # what an unclosed mark begins goes on
-            place = next((place for place, cell in enumerate(cells) if cell.strip().startswith(mark)), len(cells))
-            end = place + 1 + len(cells) - self.width
-            cells[place:end] = [self.dialect.delimiter.join(cells[place:end])] if place < len(cells) else []
-        self.has_stray |= any(cell.strip().startswith(self.dialect.quote or NO_DELIMITER) for cell in cells)
-        return cells
+        cells = self._cell.finditer(line.rstrip("\r\n"))
+        return [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:
         """Tell whether a quotation of several lines holds what look like records themselves."""
-        if self.width < 2:
-            return False
-        rows = [list(self._read_misfit(line))[1] for line in lines]
+        rows = list(map(self._split, lines))
         if any(len(row) != self.width for row in rows):
             return len(cells) != self.width == len(rows[0])
-        if len(cells) != self.width or len(rows) > 3:
-            return True
-        if any(cell.startswith(" ") for row in rows[1:] for cell in row):  # prose, such as an address
-            return False
-        columns = [{is_mostly_digits(cell) for cell in column if cell} for column in zip(*rows, strict=True)]
-        return {True} in columns and {True, False} not in columns
+        is_prose = any(cell.startswith(" ") for row in rows[1:] for cell in row)  # such as an address
+        return self.width > 1 and not is_prose
 
 
 LIKELY, RARE = ",;\t|", "#^~ "
