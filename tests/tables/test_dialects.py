@@ -407,14 +407,3 @@ def test_gaps_part_columns_where_every_line_has_as_many_words(tmp_path):
     table, _ = read_table(tmp_path / "t.txt")
     assert [cell.text for cell in table.header] == ["name", "home town", "qty"]
     assert [cell.text for cell in table.rows[0]] == ["Fay Wray", "Rome", "3"]
-
-
-def test_words_of_right_aligned_texts_stay_together(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(
-        {"name": ["Anna Berg", "Bo Lind", "Kai"], "city": ["New York", "Oslo", "Rome"], "paid": [1.5, 2, 12]}
-    )
-    (tmp_path / "t.txt").write_text(f"{frame}\n")
-    table, _ = read_table(tmp_path / "t.txt")
-    assert [cell.text for cell in table.header] == ["column 1", "name", "city", "paid"]
-    assert [[cell.text for cell in row[1:3]] for row in table.rows] == frame[["name", "city"]].to_numpy().tolist()

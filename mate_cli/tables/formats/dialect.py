@@ -61,18 +61,15 @@ class Records:
         Raises:
             csv.Error: a cell is too long.
         """
-        dialect = self.dialect
-        if dialect.slices:
-            cuts = [place.start for place in dialect.slices[1:]]
-            for line in lines:  # a title has words across the places of columns
-                is_row = all(
-                    line[cut - 1 : cut + 1].strip() != line[cut - 1 : cut + 1] or not line[cut:] for cut in cuts
-                )
-                yield [line[place] for place in dialect.slices] if is_row else [line]
-        else:
-            yield from self._read((line.strip() + "\n" for line in lines) if dialect.delimiter == " " else lines)
+        return self._read_aligned(lines) if self.dialect.slices else self._read_delimited(lines)
 
-    def _read(self, lines: Iterator[str]) -> Iterator[list[str]]:
+    def _read_aligned(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        slices = self.dialect.slices
+        for line in lines:  # a title has words across the places of columns
+            gaps = [line[place.start - 1 : place.start + 1] for place in slices[1:] if line[place.start :]]
+            yield [line[place] for place in slices] if all(gap.strip() != gap for gap in gaps) else [line]
+
+    def _read_delimited(self, lines: Iterator[str]) -> Iterator[list[str]]:
         waiting, pending = deque[str](), list[str]()
         options: dict[str, Any] = {"delimiter": self.dialect.delimiter, "skipinitialspace": True, "strict": True}
         options |= {"quotechar": self.dialect.quote} if self.dialect.quote else {"quoting": csv.QUOTE_NONE}
@@ -128,8 +125,6 @@ MAX_TITLES = 5
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
-MIN_SHARE = 0.8
-"""Share of the lines that have the same width, where the first line has no delimiter."""
 
 
 @dataclass(frozen=True)
@@ -184,11 +179,7 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
     delimiter, quote = dialect.delimiter, dialect.quote
     records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines[:SAMPLE_ROWS]))))))
-    rows, irregular = list[list[str]](), 0
-    for row in records.read(iter(lines)):
-        if any(row) and (records.irregular == irregular or not rows):
-            rows.append(row)
-        irregular = records.irregular
+    rows = list(filter(any, records.read(iter(lines))))
     widths = list(map(len, rows))
     width = find_width(widths)
     if width < (1 if delimiter == NO_DELIMITER else 2):
@@ -202,14 +193,10 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
         is_named = delimiter == " " and first == share == 1 and widths[0] == width - 1 and lines[0].startswith(quote)
         is_table = is_named or (is_even and len(rows) > 2 and (delimiter != " " or has_numbers(rows)))
     else:
-        is_below = share >= MIN_SHARE and _is_below_one(dialect, rows, lines)
-        is_table = delimiter == NO_DELIMITER or widths[0] > 1 or is_below
+        is_table = delimiter == NO_DELIMITER or widths[0] > 1 or _is_below_one(dialect, rows, lines)
     plain = sum(_is_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
-    regular = 1 - irregular / (len(widths) + irregular) / 2
-    likely = (0.7 if widths[0] == 1 else 1) * (0.5 if delimiter == " " else 1)
-    if quote == "'" and all(re.search(rf"(^|{re.escape(delimiter)})'", line) for line in lines if line.strip()):
-        likely *= 1.05  # each line has one before a cell, as quotation marks have
-    score = likely * regular * plain * share * coverage**0.5 * (1 - 1 / (width + 1))
+    regular = 1 - records.irregular / len(widths) / 2
+    score = regular * plain * share * coverage**0.5 * (1 - 1 / (width + 1))
     return DialectFit(dialect, score if is_table else 0, width)
 
 
@@ -243,7 +230,7 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
-    covered, wide, narrow, sample = 0, 0, 0, list[str]()
+    covered, wide, sample = 0, 0, list[str]()
     rest = map(str.rstrip, lines)
     top = list(islice(rest, MAX_TITLES))
     blank = max((place for place, line in enumerate(top) if not line), default=-1)  # below titles
@@ -254,24 +241,16 @@ def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
             covered |= (1 << word.end()) - (1 << word.start())
         for gap in re.finditer(r"(?<=\S)  +", line):
             wide |= (1 << gap.end()) - (1 << gap.start())
-        for gap in re.finditer(r"(?<=\S) (?=\S)", line):
-            narrow |= 1 << gap.start()
         if line and len(sample) < SAMPLE_ROWS:
             sample.append(line)
     blocks = [block.start() for block in re.finditer("1+", bin(covered)[:1:-1])]
-    has_gaps = any(wide & ~narrow & 1 << start - 1 for start in blocks[1:])
     starts = [0]
     texts = [[line[start:end].strip() for line in sample] for start, end in pairwise([*blocks, None])]
     numeric = [has_numbers([(cell,) for cell in column]) for column in texts]
     for number, start in enumerate(blocks[1:], 1):
         name, *cells = texts[number]
-        is_apart = name and numeric[number] != numeric[number - 1]
-        are_words = has_gaps and narrow >> (start - 1) & 1 and not any(map(is_mostly_digits, texts[number - 1] + cells))
-        is_wide = (
-            wide >> (start - 1) & 1
-            and not are_words
-            and (name or not any(line[start - 2 : start].strip() for line in sample))
-        )
-        starts += [start] if any(cells) and (is_apart or is_wide) else []
+        is_apart = wide >> (start - 1) & 1 or numeric[number] != numeric[number - 1]
+        is_column = any(cells) and (name or not any(line[start - 2 : start].strip() for line in sample))
+        starts += [start] if is_column and is_apart else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     return slices if len(slices) > 1 and len(sample) > 2 else ()
