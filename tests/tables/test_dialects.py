@@ -20,7 +20,7 @@ from mate_cli.tables.read_options import ReadOptions
 
 BATCHES = settings().max_examples * 5
 """Examples of ten tables each."""
-MISFIT = "Quotation marks that do not fit together were read as text."
+MISFIT = "Some quotation marks do not fit together; those of no whole cell were read as text."
 ESCAPED = "Backslashes were read as escape characters."
 NAMELESS = "1 column without a name: called column 1."
 
@@ -65,6 +65,12 @@ FILES = {
         "t.csv",
         'id,at\n1,"Main St 5\nParis, France"\n2,"Side St 7\nRome, Italy"\n',
         [["id", "at"], ["1", "Main St 5\nParis, France"], ["2", "Side St 7\nRome, Italy"]],
+        [],
+    ),
+    "addresses of two parts": (
+        "t.csv",
+        'id,at\n1,"Main St 5\nParis,FR"\n2,"Side St 7\nRome,IT"\n',
+        [["id", "at"], ["1", "Main St 5\nParis,FR"], ["2", "Side St 7\nRome,IT"]],
         [],
     ),
     "addresses as wide as the table": (

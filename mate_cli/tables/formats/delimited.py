@@ -96,4 +96,4 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
 def _lines(records: Records, lines: Iterator[str], notes: list[str]) -> Iterator[list[str]]:
     yield from records.read(lines)
     if records.irregular:
-        notes.append("Quotation marks that do not fit together were read as text.")
+        notes.append("Some quotation marks do not fit together; those of no whole cell were read as text.")

@@ -110,7 +110,8 @@ class Records:
         if any(len(row) != self.width for row in rows):
             return len(cells) != self.width == len(rows[0])
         is_prose = any(cell.startswith(" ") for row in rows[1:] for cell in row)  # such as an address
-        return self.width > 1 and not is_prose
+        columns = [{is_mostly_digits(cell) for cell in column if cell} for column in zip(*rows, strict=True)]
+        return not is_prose and {True} in columns and {True, False} not in columns
 
 
 LIKELY, RARE = ",;\t|", "#^~ "
