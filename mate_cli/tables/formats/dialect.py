@@ -27,7 +27,7 @@ class Dialect:
     Args:
         delimiter: one character.
         quote: quotation mark, which is doubled inside a quotation; "" where none is one.
-        has_escapes: a backslash makes the next quotation mark, delimiter or backslash text.
+        has_escapes: a backslash makes the next sign text, also a quotation mark or a delimiter.
         slices: places of the columns, where they are aligned with spaces.
     """
 
