@@ -78,7 +78,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
             from mate_cli.tables.formats.encoding import text_file
 
             Limits().check_bytes(file, file.stat().st_size, at_once=True)
-            lines = map(str.strip, valid(text_file(file, encoding).read()).splitlines())
+            lines = map(str.strip, valid(file.read_text(text_file(file, encoding).encoding)).splitlines())
             questions = [QuestionInput(line) for line in lines if line]
         else:
             questions = _read_table(file, encoding)

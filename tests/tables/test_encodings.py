@@ -148,13 +148,13 @@ def test_words_are_read_in_the_alphabet_that_they_fit(tmp_path, encoding, words)
     assert list(opened(tmp_path, "t.csv", content.encode(encoding))) == rows
 
 
-@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["t.csv", "t.json"])
-def test_utf_32_says_so_itself(tmp_path, name, encoding):
+def test_utf_16_says_so_itself(tmp_path, name, encoding):
     lines = [("ville", "n", "m"), ("Étienne", "1", "x"), ("Nîmes", "2", "y")]
     table = opened(tmp_path, name, ("\ufeff" + text_of(name, lines)).encode(encoding))
     assert is_read(table, lines)
-    assert table.notes == ["The file is in UTF-32."]
+    assert "it was read as utf-16" in table.notes[0]
 
 
 def test_a_letter_far_behind_the_beginning_counts(tmp_path):
@@ -165,7 +165,7 @@ def test_a_letter_far_behind_the_beginning_counts(tmp_path):
 def test_damage_makes_no_other_encoding_of_utf_8(tmp_path):
     table = opened(tmp_path, "t.csv", "имя,город\nИван,Москва\n".encode() + b"\xff,x\n")  # noqa: RUF001
     assert list(table) == [("Иван", "Москва"), ("\ufffd", "x")]
-    assert table.notes == ["1 place in the file cannot be read as utf-8: replaced by \ufffd."]
+    assert table.notes == ["1 place in the file cannot be read as utf-8: shown as \ufffd."]
 
 
 def test_an_encoding_that_is_typed_holds_or_the_file_is_refused(tmp_path):

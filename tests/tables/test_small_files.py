@@ -10,7 +10,7 @@ from mate_cli.tables.read import read_table
 
 CASES = Path(__file__).with_name("cases")
 TABLES = {
-    "09_quotes_even_in_number/films.tsv": (["id", "title", "year"], 5, "A quotation mark is never closed"),
+    "09_quotes_even_in_number/films.tsv": (["id", "title", "year"], 5, "Some quotation marks do not fit together"),
     "10_delimiter_tie/namen.csv": (["Nr", "Name, Vorname", "Betrag"], 3, "separated by semicolons"),
     "11_lines_above_the_table/short.csv": (["name", "n", "m"], 2, "# exported"),
     "11_lines_above_the_table/two_titles.csv": (["region", "q1", "q2"], 12, "2 lines above the table"),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.tables.formats.dialect import (
-    NO_DELIMITER,
     Dialect,
     DialectFit,
     Records,
@@ -68,12 +67,11 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
 def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
     """Say what is unusual about a dialect."""
     dialect = fit.dialect
-    shown = "No delimiter" if dialect.delimiter == NO_DELIMITER else f"No {dialect.delimiter!r}"
     word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), repr(dialect.delimiter))
     is_unusual = fit.width > 1 and not dialect.slices and dialect.delimiter != usual and not options.delimiter
     notes = {
         "Columns are aligned with spaces.": dialect.slices,
-        f"{shown} was found: the table has one column (delimiter=... splits it).": fit.width < 2,
+        "No delimiter was found: the table has one column (delimiter=... splits it).": fit.width < 2,
         f"Columns are separated by {word}.": is_unusual,
         "Apostrophes were read as quotation marks.": dialect.quote == "'" and options.quote is None,
         "Backslashes were read as escape characters.": dialect.has_escapes,
@@ -97,5 +95,5 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
 
 def _lines(records: Records, lines: Iterator[str], notes: list[str]) -> Iterator[list[str]]:
     yield from records.read(lines)
-    if records.has_stray:
-        notes.append("A quotation mark is never closed; it was read as text.")
+    if records.irregular:
+        notes.append("Some quotation marks do not fit together; those of no whole cell were read as text.")

@@ -18,9 +18,6 @@ MAX_QUOTED_LINES = 10_000
 """A quotation mark that so many lines do not close counts as never closed."""
 MAX_INNER = 1_000
 """Characters of a quotation that may hold quotation marks which are not doubled."""
-STAND_IN = 0xF0000
-"""Private characters, of which no file makes use, begin here."""
-_STAND_INS = re.compile(f"[{chr(STAND_IN)}-{chr(STAND_IN + 0xFFFF)}]")
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Dialect:
     Args:
         delimiter: one character.
         quote: quotation mark, which is doubled inside a quotation; "" where none is one.
-        has_escapes: a backslash makes the next quotation mark, delimiter or backslash text.
+        has_escapes: a backslash makes the next sign text, also a quotation mark or a delimiter.
         slices: places of the columns, where they are aligned with spaces.
     """
 
@@ -49,19 +46,14 @@ class Records:
 
     Attributes:
         irregular: records so far whose quotation marks do not fit together.
-        has_stray: whether a cell begins with a quotation mark that is text.
     """
 
     def __init__(self, dialect: Dialect, width: int = 0) -> None:
         self.dialect, self.width = dialect, width
-        self.irregular, self.has_stray = 0, False
+        self.irregular = 0
         mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
-        strict = f"[^{mark}]*(?:{mark}{mark}[^{mark}]*)*"  # no choice per letter: cells can be long
-        cells = (
-            rf" *{mark}(?P<quoted>{quoted}){mark} *(?={delimiter}|$)|(?P<text>[^{delimiter}]*)"
-            for quoted in (f".{{0,{MAX_INNER}}}?", strict)
-        )
-        self._cells = [re.compile(f"(?:^|{delimiter})(?:{cell})", re.DOTALL) for cell in cells]
+        quoted = rf" *{mark}(?P<quoted>.{{0,{MAX_INNER}}}?){mark} *(?={delimiter}|$)"
+        self._cell = re.compile(f"(?:^|{delimiter})(?:{quoted}|(?P<text>[^{delimiter}]*))", re.DOTALL)
 
     def read(self, lines: Iterator[str]) -> Iterator[list[str]]:
         """Yield the cells of each record.
@@ -69,26 +61,19 @@ class Records:
         Raises:
             csv.Error: a cell is too long.
         """
-        dialect = self.dialect
-        if dialect.slices:
-            cuts = [place.start for place in dialect.slices[1:]]
-            for line in lines:  # a title has words across the places of columns
-                is_row = all(
-                    line[cut - 1 : cut + 1].strip() != line[cut - 1 : cut + 1] or not line[cut:] for cut in cuts
-                )
-                yield [line[place] for place in dialect.slices] if is_row else [line]
-        elif dialect.has_escapes:
-            escapes = re.compile(rf"\\([{re.escape(dialect.quote + dialect.delimiter)}\\])")
-            hidden = (escapes.sub(lambda escape: chr(STAND_IN + ord(escape[1])), line) for line in lines)
-            for cells in self._read(hidden):
-                yield [_STAND_INS.sub(lambda sign: chr(ord(sign[0]) - STAND_IN), cell) for cell in cells]
-        else:
-            yield from self._read((line.strip() + "\n" for line in lines) if dialect.delimiter == " " else lines)
+        return self._read_aligned(lines) if self.dialect.slices else self._read_delimited(lines)
 
-    def _read(self, lines: Iterator[str]) -> Iterator[list[str]]:
+    def _read_aligned(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        slices = self.dialect.slices
+        for line in lines:  # a title has words across the places of columns
+            gaps = [line[place.start - 1 : place.start + 1] for place in slices[1:] if line[place.start :]]
+            yield [line[place] for place in slices] if all(gap.strip() != gap for gap in gaps) else [line]
+
+    def _read_delimited(self, lines: Iterator[str]) -> Iterator[list[str]]:
         waiting, pending = deque[str](), list[str]()
         options: dict[str, Any] = {"delimiter": self.dialect.delimiter, "skipinitialspace": True, "strict": True}
         options |= {"quotechar": self.dialect.quote} if self.dialect.quote else {"quoting": csv.QUOTE_NONE}
+        options |= {"escapechar": "\\"} if self.dialect.has_escapes else {}
 
         def feed() -> Iterator[str]:
             while len(pending) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
@@ -110,42 +95,23 @@ class Records:
             first, *rest = pending
             pending.clear()
             waiting.extendleft(reversed(rest))
-            yield self._mend(first)
+            self.irregular += 1
+            yield self._split(first)
 
-    def _read_misfit(self, line: str) -> Iterator[list[str]]:
-        """Read a line whose quotation marks do not fit together, in two ways.
-
-        A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
-        """
+    def _split(self, line: str) -> list[str]:
+        """Split a line whose quotation marks may not fit together: one that does not end a cell is text."""
         quote = self.dialect.quote
-        for pattern in self._cells:
-            cells = pattern.finditer(line.rstrip("\r\n"))
-            yield [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
-
-    def _mend(self, line: str) -> list[str]:
-        self.irregular += 1
-        readings = list(self._read_misfit(line))
-        cells = next((cells for cells in readings if len(cells) == self.width), readings[-1])
-        if len(cells) > self.width > 0 and (mark := self.dialect.quote):  # what an unclosed mark begins goes on
-            place = next((place for place, cell in enumerate(cells) if cell.strip().startswith(mark)), len(cells))
-            end = place + 1 + len(cells) - self.width
-            cells[place:end] = [self.dialect.delimiter.join(cells[place:end])] if place < len(cells) else []
-        self.has_stray |= any(cell.strip().startswith(self.dialect.quote or NO_DELIMITER) for cell in cells)
-        return cells
+        cells = self._cell.finditer(line.rstrip("\r\n"))
+        return [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:
         """Tell whether a quotation of several lines holds what look like records themselves."""
-        if self.width < 2:
-            return False
-        rows = [list(self._read_misfit(line))[1] for line in lines]
+        rows = list(map(self._split, lines))
         if any(len(row) != self.width for row in rows):
             return len(cells) != self.width == len(rows[0])
-        if len(cells) != self.width or len(rows) > 3:
-            return True
-        if any(cell.startswith(" ") for row in rows[1:] for cell in row):  # prose, such as an address
-            return False
+        is_prose = any(cell.startswith(" ") for row in rows[1:] for cell in row)  # such as an address
         columns = [{is_mostly_digits(cell) for cell in column if cell} for column in zip(*rows, strict=True)]
-        return {True} in columns and {True, False} not in columns
+        return not is_prose and {True} in columns and {True, False} not in columns
 
 
 LIKELY, RARE = ",;\t|", "#^~ "
@@ -160,8 +126,6 @@ MAX_TITLES = 5
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
-MIN_SHARE = 0.8
-"""Share of the lines that have the same width, where the first line has no delimiter."""
 
 
 @dataclass(frozen=True)
@@ -216,11 +180,7 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
     delimiter, quote = dialect.delimiter, dialect.quote
     records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines[:SAMPLE_ROWS]))))))
-    rows, irregular = list[list[str]](), 0
-    for row in records.read(iter(lines)):
-        if any(row) and (records.irregular == irregular or not rows):
-            rows.append(row)
-        irregular = records.irregular
+    rows = list(filter(any, records.read(iter(lines))))
     widths = list(map(len, rows))
     width = find_width(widths)
     if width < (1 if delimiter == NO_DELIMITER else 2):
@@ -234,14 +194,10 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
         is_named = delimiter == " " and first == share == 1 and widths[0] == width - 1 and lines[0].startswith(quote)
         is_table = is_named or (is_even and len(rows) > 2 and (delimiter != " " or has_numbers(rows)))
     else:
-        is_below = share >= MIN_SHARE and _is_below_one(dialect, rows, lines)
-        is_table = delimiter == NO_DELIMITER or widths[0] > 1 or is_below
+        is_table = delimiter == NO_DELIMITER or widths[0] > 1 or _is_below_one(dialect, rows, lines)
     plain = sum(_is_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
-    regular = 1 - irregular / (len(widths) + irregular) / 2
-    likely = (0.7 if widths[0] == 1 else 1) * (0.5 if delimiter == " " else 1)
-    if quote == "'" and all(re.search(rf"(^|{re.escape(delimiter)})'", line) for line in lines if line.strip()):
-        likely *= 1.05  # each line has one before a cell, as quotation marks have
-    score = likely * regular * plain * share * coverage**0.5 * (1 - 1 / (width + 1))
+    regular = 1 - records.irregular / len(widths) / 2
+    score = regular * plain * share * coverage**0.5 * (1 - 1 / (width + 1))
     return DialectFit(dialect, score if is_table else 0, width)
 
 
@@ -275,7 +231,7 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
-    covered, wide, narrow, sample = 0, 0, 0, list[str]()
+    covered, wide, sample = 0, 0, list[str]()
     rest = map(str.rstrip, lines)
     top = list(islice(rest, MAX_TITLES))
     blank = max((place for place, line in enumerate(top) if not line), default=-1)  # below titles
@@ -286,24 +242,16 @@ def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
             covered |= (1 << word.end()) - (1 << word.start())
         for gap in re.finditer(r"(?<=\S)  +", line):
             wide |= (1 << gap.end()) - (1 << gap.start())
-        for gap in re.finditer(r"(?<=\S) (?=\S)", line):
-            narrow |= 1 << gap.start()
         if line and len(sample) < SAMPLE_ROWS:
             sample.append(line)
     blocks = [block.start() for block in re.finditer("1+", bin(covered)[:1:-1])]
-    has_gaps = any(wide & ~narrow & 1 << start - 1 for start in blocks[1:])
     starts = [0]
     texts = [[line[start:end].strip() for line in sample] for start, end in pairwise([*blocks, None])]
     numeric = [has_numbers([(cell,) for cell in column]) for column in texts]
     for number, start in enumerate(blocks[1:], 1):
         name, *cells = texts[number]
-        is_apart = name and numeric[number] != numeric[number - 1]
-        are_words = has_gaps and narrow >> (start - 1) & 1 and not any(map(is_mostly_digits, texts[number - 1] + cells))
-        is_wide = (
-            wide >> (start - 1) & 1
-            and not are_words
-            and (name or not any(line[start - 2 : start].strip() for line in sample))
-        )
-        starts += [start] if any(cells) and (is_apart or is_wide) else []
+        is_apart = wide >> (start - 1) & 1 or numeric[number] != numeric[number - 1]
+        is_column = any(cells) and (name or not any(line[start - 2 : start].strip() for line in sample))
+        starts += [start] if is_column and is_apart else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     return slices if len(slices) > 1 and len(sample) > 2 else ()

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
@@ -46,15 +46,18 @@ SIGNS = re.compile(
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
 _NO_BREAK = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
 """No-break spaces of Windows in numbers and before units, which are letters and signs in other encodings."""
-_NOT_WESTERN, _NOT_FRENCH = re.compile("õ(?=[rlz])|œ[wkmr]"), re.compile("ç[bcdfghjklmnprstvz]")
-"""Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250, and Latvian ones of Windows-1257."""
+_STRANGE = re.compile("õ(?=[rlz])|œ[wkmr]|ç[bcdfghjklmnprstvz]")
+"""Letters of Windows-1252 that are Hungarian and Polish ones of Windows-1250, or Latvian ones of Windows-1257."""
 
 
 def guess(sample: bytes) -> str:
-    """Find the likeliest encoding of a text that is not in Unicode: Windows-1252 where its letters and signs fit.
+    """Find the likeliest encoding of a text: UTF-8, also if damaged, or Windows-1252, where its letters and signs fit.
 
     `sample` has lines with letters beyond ASCII; the last one may be cut.
     """
+    text = sample.decode("utf-8", "replace")
+    if sum(not letter.isascii() for letter in text) >= 3 * text.count("\ufffd"):
+        return "utf-8"
     sample = _NO_BREAK.sub(b" ", sample)
     scores = {
         name: _score(sample, name, alphabets.split()) * (1 if names.startswith(name) else RARE)
@@ -83,10 +86,9 @@ def _judge(word: str, letters: str) -> float:
     if SIGNS.fullmatch(word):
         return 1.0
     added = [letter for letter in word.lower() if not letter.isascii()]
-    has_case = word in (word.lower(), word.upper(), word[0] + word[1:].lower())
+    has_case = word in (word.lower(), word.upper(), word.capitalize())
     is_latin = letters[0] < "\u0250"
-    is_strange = _NOT_WESTERN.search(word.lower()) if is_latin else len(added) < len(word)
-    is_strange = is_strange or ("é" in letters and _NOT_FRENCH.search(word.lower()))
+    is_strange = _STRANGE.search(word.lower()) if is_latin else len(added) < len(word)
     if is_strange or not has_case or not {*letters}.issuperset(added):
         return 0.0
     if is_latin:  # of many languages at once; Turkish before Icelandic
@@ -96,20 +98,14 @@ def _judge(word: str, letters: str) -> float:
 
 
 CHUNK = 1 << 20
-SAMPLE = 1 << 16
-"""Bytes that are looked at where a guess is needed."""
-PART = 1 << 9
-"""Bytes that are looked at before the first that is not UTF-8."""
-MARKS = (
-    *dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32").items(),
-    *dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16").items(),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-)
-"""How files begin that say their encoding; a longer mark comes before one that it begins with."""
-CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x0e\x0f\x1b") | {127}
+SAMPLE, SAMPLE_LINES = 1 << 16, 300
+"""Bytes and lines with letters beyond ASCII that are looked at where a guess is needed."""
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""How files begin that say their encoding."""
+CONTROL = bytes({*range(32), 127} - {*b"\t\n\r\f\v\x0e\x0f\x1b"})
 FEW, MAX_CONTROL = 3, 0.02
 """Text has few control characters, or fewer than this share."""
-HINT = "if letters look wrong, write text_encoding=NAME."
+REMEDY = "write text_encoding=NAME"
 
 
 @dataclass(frozen=True)
@@ -117,27 +113,13 @@ class Text:
     """A text file whose encoding is known."""
 
     path: Path
-    encoding: str = "utf-8"
-    errors: str = "replace"
+    encoding: str
+    errors: str
     notes: list[str] = field(default_factory=list)
 
     def open(self, newline: str | None = None) -> TextIO:
         """Open it to be read."""
         return self.path.open(encoding=self.encoding, errors=self.errors, newline=newline)
-
-    def read(self) -> str:
-        """Return all of it."""
-        with self.open() as file:
-            return file.read()
-
-    def count_broken(self) -> int:
-        """Count the places that cannot be read.
-
-        Raises:
-            UnicodeError: there is one, and errors are strict.
-        """
-        with self.open("") as file:
-            return sum(piece.count("\ufffd") for piece in iter(partial(file.read, CHUNK), ""))
 
 
 def known_encoding(name: str) -> str:
@@ -164,50 +146,23 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)
-    name, notes = next((name for mark, name in MARKS if start.startswith(mark)), None), list[str]()
-    if encoding and not name:
-        text = Text(path, encoding, "strict")
-        try:
-            text.count_broken()
-        except UnicodeError as error:
-            remedy = "Save it as UTF-8, or write text_encoding=NAME"
-            raise DataError(f"it is not in {encoding.upper()}", where=str(path), remedy=remedy) from error
-        return text
-    name = name or _unmarked_utf16(start) or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None)
-    if name:
-        notes += [] if name == "utf-8-sig" else [f"The file is in {name.upper()}."]
-    elif sum(byte in CONTROL for byte in start) > max(FEW, MAX_CONTROL * len(start)):
+        file.seek(0)
+        lines = (line for line in iter(partial(file.readline, SAMPLE), b"") if not line.isascii())
+        sample = b"".join(islice(lines, SAMPLE_LINES))[:SAMPLE]
+    marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
+    controls = len(start) - len(start.translate(None, CONTROL))
+    if not (marked or encoding) and controls > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
-    elif sample := _undecodable_lines(path):
-        name = "utf-8" if _is_damaged_utf8(sample) else guess(sample)
-        notes += [] if name == "utf-8" else [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
-    text = Text(path, name or "utf-8", notes=notes)
-    if name and (count := text.count_broken()):
-        notes.append(f"{count_noun(count, 'place')} in the file cannot be read as {name}: replaced by \ufffd.")
+    name = marked or encoding or ("iso2022_jp" if b"\x1b$B" in start else guess(sample))
+    text = Text(path, name, "strict" if encoding and not marked else "replace")
+    if name != encoding and not name.startswith("utf-8"):
+        text.notes.append(f"The file is not in UTF-8; it was read as {name}; if letters look wrong, {REMEDY}.")
+    try:
+        with text.open("") as file:
+            unknown = sum(piece.count("\ufffd") for piece in iter(partial(file.read, CHUNK), ""))
+    except UnicodeError as error:
+        remedy = f"Save it as UTF-8, or {REMEDY}"
+        raise DataError(f"it is not in {name.upper()}", where=str(path), remedy=remedy) from error
+    if unknown:
+        text.notes.append(f"{count_noun(unknown, 'place')} in the file cannot be read as {name}: shown as \ufffd.")
     return text
-
-
-def _is_damaged_utf8(sample: bytes) -> bool:
-    """Tell whether most letters beyond ASCII are UTF-8 all the same."""
-    text = sample.decode("utf-8", errors="replace")
-    return sum(not letter.isascii() for letter in text) >= 3 * text.count("\ufffd")
-
-
-def _unmarked_utf16(start: bytes) -> str | None:
-    """Find UTF-16 without a mark: every other byte of Latin text is zero."""
-    even, odd = start[::2].count(0), start[1::2].count(0)
-    is_wide = max(even, odd) > 0.2 * len(start) and min(even, odd) <= 0.02 * len(start)
-    return ("utf-16-le" if odd > even else "utf-16-be") if is_wide else None
-
-
-def _undecodable_lines(path: Path) -> bytes:
-    """Return lines with letters beyond ASCII, from right before the first that is not UTF-8; none where all are."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with path.open("rb") as file:
-        for piece in chain(iter(partial(file.read, CHUNK), b""), [b""]):
-            try:
-                decoder.decode(piece, final=not piece)
-            except UnicodeDecodeError as error:
-                lines = (error.object[max(0, error.start - PART) :] + file.read(4 * SAMPLE)).splitlines()
-                return b"\n".join(line for line in lines if not line.isascii())[:SAMPLE]
-    return b""
