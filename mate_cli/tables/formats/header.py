@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, zip_longest
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
-from mate_cli.tables.values.column_evidence import is_missing
+from mate_cli.tables.values.column_evidence import MISSING
 from mate_cli.tables.values.number_words import KNOWN_UNITS
 
 NUMBERS_SHARE = 0.6
@@ -63,7 +63,7 @@ def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, b
 
     A row would have a name below another one in its first column; pandas writes the name of each level there.
     """
-    line = ["" if is_missing(cell) else cell for cell in line]
+    line = ["" if MISSING.fullmatch(cell) else cell for cell in line]
     if _has_number(line, numeric) or min(sum(map(bool, above)), count_cells(line)) < min(len(line), 2):
         return False
     groups = _fill_groups(above, line)
@@ -109,7 +109,7 @@ def _find_numeric(lines: Sequence[Sequence[str]]) -> dict[int, bool]:
 def _find_values(line: Sequence[str], numeric: Mapping[int, bool]) -> list[tuple[str, bool]]:
     """Find what a line has in columns of numbers, but for marks of nothing, and whether the numbers there are years."""
     cells = ((line[place], are_years) for place, are_years in numeric.items() if place < len(line))
-    return [(cell, are_years) for cell, are_years in cells if cell and not is_missing(cell)]
+    return [(cell, are_years) for cell, are_years in cells if cell and not MISSING.fullmatch(cell)]
 
 
 def _has_number(line: Sequence[str], numeric: Mapping[int, bool]) -> bool:
