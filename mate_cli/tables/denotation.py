@@ -81,16 +81,17 @@ def read_float(text: str) -> float | None:
 
 
 _TOTALS = """
-total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem spolu
-ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего итог
-разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο المجموع الإجمالي סה"כ รวม Σ average avg mean
-durchschnitt mittelwert moyenne promedio gemiddelde genomsnitt średnia
+total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem součet
+spolu ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего
+итог разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο άθροισμα المجموع الإجمالي סה"כ รวม Σ
+average avg mean durchschnitt mittelwert moyenne promedio gemiddelde genomsnitt średnia
 """
 _ANY_TOTAL = "|".join(_TOTALS.split())
 TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL})", re.IGNORECASE)
 """The first cell of a row that sums up others."""
 LIKE_TOTAL = re.compile(
-    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\Aall\Z|\balt\Z|\A\*+\Z|\A\Z", re.IGNORECASE
+    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\A(?:all|overall|ensemble|zusammen)\Z|\balt\Z|\A\*+\Z|\A\Z",
+    re.IGNORECASE,
 )
 """What such a cell may be as well, where the row is that sum."""
 WORDS_FOR_ALL = re.compile(

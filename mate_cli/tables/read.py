@@ -44,6 +44,7 @@ CONTENTS = (
     (b"\xd0\xcf\x11\xe0", ".xls", "an old Excel workbook"),
     (b"%PDF", "", "a PDF"),
     ((b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), "", "an image"),
+    ((b"<html", b"<HTML", b"<!DOC", b"<!doc", b"<table", b"<?xml"), "", "a web page or XML"),
     (b"\x1f\x8b", "", "compressed with gzip"),
 )
 """How some files begin, whatever they are called: the reader for them, or none, and what they are."""
@@ -53,7 +54,7 @@ FIRST_LINES, FIRST_CELLS = 200, 100_000
 """The header is looked for in so many lines, which have about so many cells at most."""
 LAST_LINES = 20
 """So many lines below a table may be no rows of it."""
-_REMARK = re.compile(r"[*†‡#(\[]|\w+:")
+_REMARK = re.compile(r"[*†‡#(\[]|\w+ ?:")
 _SHIFTED = re.compile(r"(^|,)-*\d+,\d\d?(,|$)")
 
 

@@ -185,6 +185,8 @@ def test_a_header_line_that_is_typed_is_joined_too(tmp_path):
 
 
 SUMS = {
+    "a zero before three decimals": ("n,v\na,1.234\nb,0.512\nc,708.896\nd,127.297\ne,462.484\n", 1300.423, ""),
+    "rupees only": ('n,v\na,"Rs. 80,602/-"\nb,"1,05,000/-"\n', 185602, ""),
     "zero proves nothing": ("n;v\na;0 km\nb;987 km\nc;1.234 km\n", 2221, "Decimal commas"),
     "money with points": ("n;v\na;€ 1.234\nb;€ 987\nc;€ 12.500\n", 14721, "Decimal commas"),
     "points that nothing explains": ("n;v\na;1.234\nb;2.500\n", None, "locale=de"),
@@ -238,7 +240,20 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["Net total", "Total in EUR", "Gesamtergebnis", "Zwischensumme", "Totalt", "I alt", "Ukupno", "計", "*", "**"],
+    [
+        "Net total",
+        "Total in EUR",
+        "Gesamtergebnis",
+        "Zwischensumme",
+        "Totalt",
+        "I alt",
+        "Ukupno",
+        "計",
+        "*",
+        "**",
+        "Ensemble",
+    ]
+    + ["Zusammen", "Celkový součet"],
 )
 def test_totals_are_told_by_their_word_and_by_adding_up(tmp_path, name):
     table, _ = read(tmp_path, f"region,v\nn,5\ns,7\n{name},12\n")
@@ -271,6 +286,11 @@ LAYOUTS = {
     "a header that stands twice": ("k,v,w\nk,v,w\nn,10,1\ns,20,2\n", "k|v|w"),
     "a first row that counts": ("a,b,c\n1,2,3\n4,28,\n", "a|b|c"),
     "a source below with empty cells": ("k,v,w\nn,10,1\ns,20,2\nSource: office,,\n", "k|v|w"),
+    "a French source": ("k;v;w\nn;10;1\ns;20;2\nSource : Insee;;\n", "k|v|w"),
+    "codes above words": (
+        "GEO_ID,S01_E,S01_M\nGeography,Estimate!!Total,Margin of Error\nn,10,1\ns,20,2\n",
+        "GEO_ID Geography|S01_E Estimate!!Total|S01_M Margin of Error",
+    ),
 }
 
 
@@ -373,6 +393,8 @@ def test_months_days_and_times_with_points_have_no_sum(tmp_path, cells):
 def test_an_accounting_zero_and_blank_cells_are_no_values(tmp_path):
     table, _ = read(tmp_path, "name,paid\na,$ 4.50\nb,$ -\nc,$ 2.00\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) == 6.5
+    table, _ = read(tmp_path, "name;paid\na; 1.234,50 € \nb;-   35,50 € \nc; -   € \n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 1199
     table, _ = read(tmp_path, "id,discount\na,0.5\nb,\nc,\nd,\ne,3.5\n")
     assert compute("sum", [(row, 1) for row in range(5)], table) == 4
 

@@ -323,7 +323,7 @@ def test_what_is_no_workbook_says_what_it_is(tmp_path, name, suffix):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"<html><table>", b"PK\x03\x04....", bytes(range(256))])
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"PK\x03\x04....", bytes(range(256))])
 def test_files_that_are_only_called_workbooks(tmp_path, content):
     (tmp_path / "t.xlsx").write_bytes(content)
     with pytest.raises(DataError, match=r"this workbook cannot be read: .* Open it in a spreadsheet program and save"):
@@ -365,3 +365,10 @@ def test_a_time_beyond_any_calendar_is_no_traceback(tmp_path):
     book.close()
     with pytest.raises(DataError, match="this workbook cannot be read"):
         read_table(tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize("name", ["t.xls", "t.xlsx", "t.csv"])
+def test_a_web_page_is_no_table(tmp_path, name):
+    (tmp_path / name).write_bytes(b"<html><table><tr><td>a</td></tr></table></html>")
+    with pytest.raises(DataError, match=r"this is a web page or XML\. Save the table as CSV or \.xlsx\."):
+        read_table(tmp_path / name)

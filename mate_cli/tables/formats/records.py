@@ -22,7 +22,7 @@ MAX_DEPTH = 4
 """So deep a table may lie below keys."""
 FILLED = 2 / 3
 """Of a table whose rows and columns both have keys, at least so many cells are there."""
-_DECODER = json.JSONDecoder()
+TWICE = "A key occurs twice in an object; the last value was used."
 _START = re.compile(r"[^\s\ufeff,]")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 Shape = tuple[list[Any] | None, list[Any]]
@@ -61,7 +61,15 @@ def _read_values(path: Path, options: ReadOptions, notes: list[str], has_lines: 
     Raises:
         DataError: the file is not text, not JSON, or too large.
     """
+
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs) and TWICE not in notes:
+            notes.append(TWICE)
+        return value
+
     text, most = text_file(path, options.encoding), options.limits.bytes_at_once
+    decoder = json.JSONDecoder(object_pairs_hook=read_object)
     notes += text.notes
     is_small = path.stat().st_size <= most
     if not is_small and not has_lines:
@@ -72,7 +80,7 @@ def _read_values(path: Path, options: ReadOptions, notes: list[str], has_lines: 
             place = 0
             while match := _START.search(part, place):
                 try:
-                    value, place = _DECODER.raw_decode(part, match.start())
+                    value, place = decoder.raw_decode(part, match.start())
                 except json.JSONDecodeError as error:
                     where = f"{path}, line {line + part.rstrip().count(chr(10), 0, error.pos)}"
                     raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error

@@ -118,7 +118,7 @@ def parse_amount(text: str) -> Amount | None:
     """
     if len(text) > MAX_LENGTH or _TEXT.match(text):
         return None
-    text = _NO_CENTS.sub(r"\g<1>0", text)
+    text = _NO_CENTS.sub(r"\g<1>0", text.removesuffix("/-"))
     core = _CORE.search(text)
     if core is None:
         return None

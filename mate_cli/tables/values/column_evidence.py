@@ -40,7 +40,7 @@ _DIGIT = re.compile(r"\d")
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
 MISSING = re.compile(
-    rf"(?i)[$€£¥\s]*(?:{_DASH}{{1,2}}|\.{{1,3}}|[?x]|n/?a|n\.a\.|nan|none|null|nil|k\.\s?a\.|tb[ad]|\\n|#n/a|<na>)\s*"
+    rf"(?i)[$€£¥\s]*(?:{_DASH}{{1,2}}|\.{{1,3}}|[?x]|n/?a|n\.a\.|nan|none|null|nil|k\.\s?a\.|tb[ad]|\\n|#n/a|<na>)[€£\s]*"
 )
 """Cells that say that there is no value, as also $ - does."""
 _DATE_OR_YEAR = re.compile(
@@ -147,7 +147,7 @@ class ColumnEvidence:
         is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)  # 1,5 among many 1.204
         if mark == "," and (is_slip or not self.is_dense):
             return None
-        return mark if 2 * proofs > unclear or counts["small"] > slips else None  # 13,5000 among many 1,204
+        return mark if 2 * proofs > unclear or counts["small"] >= max(slips, 1) else None  # 13,5000 among many 1,204
 
     def can_vote(self, mark: str) -> bool:
         """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
