@@ -201,6 +201,7 @@ HANDLED = {
         [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30],
         ["1 NUL character left out."],
     ),
+    "zero bytes at the end": ("a,b\n1,2\n" + "\0" * 8, [["a", "b"], ["1", "2"]], ["8 NUL characters left out."]),
 }
 
 

@@ -88,7 +88,8 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
         if "\0" in line:
             nothing += line.count("\0")
             line = line.replace("\0", "")
-        yield line
+        if line:
+            yield line
     if nothing:
         text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
 
