@@ -218,6 +218,20 @@ def test_a_line_above_the_table_is_its_title(tmp_path):
     assert notes == ["1 line above the table read as its title: 'Sales 2024'."]
 
 
+def test_a_line_that_only_numbers_the_columns_is_left_out_and_said(tmp_path):
+    (tmp_path / "t.csv").write_text("name,sales,cost\n1,2,3\nx,10,20\ny,30,40\n")
+    table, notes = read_table(tmp_path / "t.csv")
+    assert contents(table)[1:] == [["x", "10", "20"], ["y", "30", "40"]]
+    assert notes == ["The line that only numbers the columns was left out."]
+
+
+def test_numbers_with_commas_or_a_minus_that_become_names_are_said(tmp_path):
+    for first in ("1,5", "-2"):
+        (tmp_path / "t.csv").write_text(f"anna;{first}\nbo;{first}\ncarl;{first}\n")
+        _, notes = read_table(tmp_path / "t.csv")
+        assert any(note.startswith("Numbers were read as names of columns") for note in notes)
+
+
 def test_a_huge_cell_is_cut_and_said(tmp_path):
     found, notes, _ = read(tmp_path, "a,b\n1," + "x" * 10_000_000 + "\n2,y\n")
     assert found[1:] == [["1", "x" * MAX_CELL_LENGTH], ["2", "y"]]
@@ -227,6 +241,8 @@ def test_a_huge_cell_is_cut_and_said(tmp_path):
 REFUSED = {
     "empty": ("t.csv", b"", "this file is empty"),
     "white space": ("t.csv", b" \n\n", "this file has no table"),
+    "blank lines": ("t.csv", b"\n\n", "this file has no table"),
+    "empty rows": ("t.json", b"[[], []]", "this file has no table"),
     "header only": ("t.csv", b"a,b\n", "it has a header but no rows"),
     "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
     "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
