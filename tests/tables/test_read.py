@@ -14,7 +14,7 @@ from strategies import texts
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.read import MAX_CELL_LENGTH, read_table
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Table
 
 odd = st.sampled_from(
@@ -450,3 +450,9 @@ def test_blanks_at_the_beginning_do_not_make_a_file_empty(tmp_path, name, blanks
     (tmp_path / name).write_text(blanks + content)
     table, _ = read_table(tmp_path / name)
     assert [[cell.text for cell in row] for row in table.rows] == [["1", "2"]]
+
+
+def test_a_file_that_is_too_large_names_the_limit_and_its_value(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n" + "x,1\n" * 300_000)
+    with pytest.raises(DataError, match=r"raise limits\.megabytes, now 1\."):
+        read_table(tmp_path / "t.csv", ReadOptions(limits=Limits(megabytes=1)))
