@@ -172,15 +172,16 @@ class Survey:
             problem = f"there is no line {typed} in this table"
             raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
         places = range(0)
-        if start and typed != 0:
+        if any(map(any, start)) and typed != 0:
             places = find_levels(start, find_header(start) if typed is None else typed - 1)
         header = join_levels([start[place] for place in places]) if places else []
         if places and counts_columns(start[places.stop :]):
             del start[places.stop]
+            self.notes.append("The line that only numbers the columns was left out.")
         if len(places) > 1:
             example = max(header, key=lambda name: name.count(" "))
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
-        are_numbers = any(is_value(name) and name.replace(".", "").isdecimal() for name in header)
+        are_numbers = any(is_value(name) and re.fullmatch(r"-?[\d.,]+", name) for name in header)
         if typed is None and are_numbers and all(header) and not has_numbers([header, *start[places.stop :]]):
             self.notes.append("Numbers were read as names of columns (header=none reads that line as a row).")
         titles = [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]

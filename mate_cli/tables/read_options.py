@@ -62,7 +62,7 @@ class Limits:
         if count > most:
             size = f"more than {most // MEGABYTE:,} MB"
             problem = f"a single line or object has {size}" if at_once else f"it has {size} unpacked"
-            raise _refusal(path, problem, f"megabytes={self.megabytes}")
+            raise _refusal(path, problem, f"megabytes, now {self.megabytes}")
 
 
 def _refusal(path: Path, problem: str, limit: str) -> DataError:

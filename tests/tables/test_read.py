@@ -14,7 +14,7 @@ from strategies import texts
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.read import MAX_CELL_LENGTH, read_table
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Table
 
 odd = st.sampled_from(
@@ -219,6 +219,20 @@ def test_a_line_above_the_table_is_its_title(tmp_path):
     assert notes == ["1 line above the table read as its title: 'Sales 2024'."]
 
 
+def test_a_line_that_only_numbers_the_columns_is_left_out_and_said(tmp_path):
+    (tmp_path / "t.csv").write_text("name,sales,cost\n1,2,3\nx,10,20\ny,30,40\n")
+    table, notes = read_table(tmp_path / "t.csv")
+    assert contents(table)[1:] == [["x", "10", "20"], ["y", "30", "40"]]
+    assert notes == ["The line that only numbers the columns was left out."]
+
+
+def test_numbers_with_commas_or_a_minus_that_become_names_are_said(tmp_path):
+    for first in ("1,5", "-2"):
+        (tmp_path / "t.csv").write_text(f"anna;{first}\nbo;{first}\ncarl;{first}\n")
+        _, notes = read_table(tmp_path / "t.csv")
+        assert any(note.startswith("Numbers were read as names of columns") for note in notes)
+
+
 def test_a_huge_cell_is_cut_and_said(tmp_path):
     found, notes, _ = read(tmp_path, "a,b\n1," + "x" * 10_000_000 + "\n2,y\n")
     assert found[1:] == [["1", "x" * MAX_CELL_LENGTH], ["2", "y"]]
@@ -228,6 +242,8 @@ def test_a_huge_cell_is_cut_and_said(tmp_path):
 REFUSED = {
     "empty": ("t.csv", b"", "this file is empty"),
     "white space": ("t.csv", b" \n\n", "this file has no table"),
+    "blank lines": ("t.csv", b"\n\n", "this file has no table"),
+    "empty rows": ("t.json", b"[[], []]", "this file has no table"),
     "header only": ("t.csv", b"a,b\n", "it has a header but no rows"),
     "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
     "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
@@ -435,3 +451,9 @@ def test_blanks_at_the_beginning_do_not_make_a_file_empty(tmp_path, name, blanks
     (tmp_path / name).write_text(blanks + content)
     table, _ = read_table(tmp_path / name)
     assert [[cell.text for cell in row] for row in table.rows] == [["1", "2"]]
+
+
+def test_a_file_that_is_too_large_names_the_limit_and_its_value(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n" + "x,1\n" * 300_000)
+    with pytest.raises(DataError, match=r"raise limits\.megabytes, now 1\."):
+        read_table(tmp_path / "t.csv", ReadOptions(limits=Limits(megabytes=1)))

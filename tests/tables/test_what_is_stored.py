@@ -360,6 +360,18 @@ def test_hidden_rows_and_columns_are_said_and_can_be_left_out(tmp_path):
     assert sums(table) == [None, 8]
 
 
+def test_a_hidden_last_column_is_said(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b", "c"], ["x", 1, 2], ["y", 3, 4]):
+        book.active.append(row)
+    book.active.column_dimensions["C"].hidden = True
+    book.save(tmp_path / "t.xlsx")
+    for hidden, done in ((True, "read too (hidden=false leaves them out)"), (False, "left out")):
+        _, notes = read_table(tmp_path / "t.xlsx", ReadOptions(hidden=hidden))
+        assert notes == [f"1 hidden column {done}."]
+
+
 def test_a_column_of_the_type_variant_is_refused_by_name(tmp_path):
     import pyarrow
     from pyarrow.parquet import write_table

@@ -76,6 +76,7 @@ class Sheet:
     Attributes:
         values: what calamine tells of it.
         layout: what calamine does not tell.
+        width: columns, those before the first value too.
 
     Raises:
         DataError: it is too large.
@@ -86,7 +87,8 @@ class Sheet:
         with archive.open(part) if archive and part else BytesIO(b"<unknown/>") as file:
             self.layout = SheetLayout(file, book.path, book.limits)
         self.values, self._codes = book.values.get_sheet_by_name(name), book.codes
-        book.limits.check(book.path, rows=self.values.total_height, columns=self.values.total_width)
+        height, self.width = (place + 1 for place in self.values.end or (-1, -1))
+        book.limits.check(book.path, rows=height, columns=self.width)
         self._merged, size = defaultdict[int, list[tuple[int, int, int]]](list), 0
         for (top, left), (bottom, right) in self.values.merged_cell_ranges or ():
             if (cells := (bottom + 1 - top) * (right + 1 - left)) <= MAX_AREA:
@@ -142,7 +144,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
                 yield line
             elif row not in rows:
                 yield [cell for column, cell in enumerate(line) if column not in columns]
-    numbers = {HIDDEN: count[HIDDEN], "hidden column": len(columns & {*range(sheet.values.total_width)})}
+    numbers = {HIDDEN: count[HIDDEN], "hidden column": len(columns & {*range(sheet.width)})}
     if hidden := [count_noun(number, noun) for noun, number in numbers.items() if number]:
         done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
         notes.append(f"{' and '.join(hidden)} {done}.")
