@@ -142,7 +142,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
                 yield line
             elif row not in rows:
                 yield [cell for column, cell in enumerate(line) if column not in columns]
-    numbers = {HIDDEN: count[HIDDEN], "hidden column": len(columns & {*range(sheet.values.total_width)})}
+    numbers = {HIDDEN: count[HIDDEN], "hidden column": len(columns & {*range(sheet.values.total_width + 1)})}
     if hidden := [count_noun(number, noun) for noun, number in numbers.items() if number]:
         done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
         notes.append(f"{' and '.join(hidden)} {done}.")
