@@ -434,3 +434,8 @@ def test_blanks_at_the_beginning_do_not_make_a_file_empty(tmp_path, name, blanks
     (tmp_path / name).write_text(blanks + content)
     table, _ = read_table(tmp_path / name)
     assert [[cell.text for cell in row] for row in table.rows] == [["1", "2"]]
+
+
+def test_rows_that_are_equal_are_no_lines_of_the_header(tmp_path):
+    (tmp_path / "t.csv").write_text("cat,dog\n" * 3 + "cat,mouse\n")
+    assert len(read_table(tmp_path / "t.csv")[0].rows) == 3
