@@ -133,6 +133,16 @@ def test_a_frame_of_texts_is_read_like_a_file():
         ("3½", 3.5),
         ("½", 0.5),
         ("2 1/4", 2.25),
+        ("1 milhão", 1_000_000),
+        ("1 millón de pesos", 1_000_000),
+        ("60W", 60),
+        ("$5 USD", 5),
+        ("USD $5.50", 5.5),
+        ("5 € EUR", 5),
+        ("5 CNY ¥", 5),
+        ("%5", 5),
+        ("\uff045", 5),
+        ("\uffe17", 7),
         ("1.5e6", 1_500_000),
         ("1.23E+05", 123_000),
         ("1.2 \u00d7 10\u2076", 1_200_000),
@@ -196,7 +206,7 @@ def test_a_number_is_read(text, number):
     |€ 5 kg|$5 €|12 Angry Men and a Dog|1990s|2009-|1.3.|+4930123456|+46 701 234 567|5 mars|12 gennaio|5 de mayo
     |5 Mon|2019年|5月|Euro 1996|3K|4.5B|2019E|1,234.50 CR|200,00 S|3 mil|20 or younger|75 plus|12 Main St|5.1/10
     |50000 / -|5.2 ± 0.3|1.2(3)|1.234,5.6|1,23,45|00:05:00|1 2|٪|4 x 100 m|page 5|$5 USD CAD
-    |1st|2nd|3rd|2e|1er|5ème|3º""".replace("\n", "").split("|"),
+    |5 USD EUR|$5 EUR|12345W|5% %|1st|2nd|3rd|2e|1er|5ème|3º""".replace("\n", "").split("|"),
 )
 def test_no_number_is_read(text):
     assert numbers(text.strip()) == [None]
@@ -250,7 +260,7 @@ def test_the_whole_column_decides(texts, right):
 
 
 @pytest.mark.parametrize(
-    "header", ["Phone", "phone number", "ZIP code", "PLZ", "Version", "IP address", "ISBN", "Code postal"]
+    "header", ["Phone", "phone number", "ZIP code", "PLZ", "Version", "IP address", "ISBN", "Code postal", "Postnr."]
 )
 def test_headers_tell_of_digits_that_are_names(header):
     (one,), _ = find_formats([header], [collect_evidence(["612 345 678", "1.2"])])

@@ -457,3 +457,14 @@ def test_a_file_that_is_too_large_names_the_limit_and_its_value(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "x,1\n" * 300_000)
     with pytest.raises(DataError, match=r"raise limits\.megabytes, now 1\."):
         read_table(tmp_path / "t.csv", ReadOptions(limits=Limits(megabytes=1)))
+
+
+def test_rows_that_are_equal_are_no_lines_of_the_header(tmp_path):
+    (tmp_path / "t.csv").write_text("cat,dog\n" * 3 + "cat,mouse\n")
+    assert len(read_table(tmp_path / "t.csv")[0].rows) == 3
+
+
+def test_a_backslash_before_other_signs_stays(tmp_path):
+    (tmp_path / "t.csv").write_text('n,t,v\na,\\N,1\nb,"say \\"hi\\", ok",\\N\nc,"C:\\\\x",3\nd,C:\\dir,4\n')
+    rows = [[cell.text for cell in row] for row in read_table(tmp_path / "t.csv")[0].rows]
+    assert rows == [["a", "\\N", "1"], ["b", 'say "hi", ok', "\\N"], ["c", "C:\\x", "3"], ["d", "C:\\dir", "4"]]

@@ -27,7 +27,7 @@ class Dialect:
     Args:
         delimiter: one character.
         quote: quotation mark, which is doubled inside a quotation; "" where none is one.
-        has_escapes: a backslash makes the next sign text, also a quotation mark or a delimiter.
+        has_escapes: a backslash makes a quotation mark, a delimiter, a line break or a backslash behind it text.
         slices: places of the columns, where they are aligned with spaces.
     """
 
@@ -53,6 +53,7 @@ class Records:
         self.irregular = 0
         mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
         quoted = rf" *{mark}(?P<quoted>.{{0,{MAX_INNER}}}?){mark} *(?={delimiter}|$)"
+        self._escape = re.compile(rf"\\([\\\n{mark}{delimiter}]?)" if dialect.has_escapes else r"(?!)")
         self._cell = re.compile(f"(?:^|{delimiter})(?:{quoted}|(?P<text>[^{delimiter}]*))", re.DOTALL)
 
     def read(self, lines: Iterator[str]) -> Iterator[list[str]]:
@@ -78,7 +79,7 @@ class Records:
         def feed() -> Iterator[str]:
             while len(pending) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
                 pending.append(line)
-                yield line
+                yield self._escape.sub(lambda sign: sign[0] if sign[1] else "\\\\", line)
 
         while True:
             try:

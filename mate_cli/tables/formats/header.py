@@ -75,6 +75,8 @@ def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, b
     is_shared = len({*names}) < len(names)
     if not is_shared and any(is_mostly_digits(line[place]) for place in numeric):
         return False
+    if not numeric and line == [*above]:
+        return False  # rows of texts may be equal
     pairs = list(zip(above, line, strict=True))
     is_pandas = all(above) and len(numeric) >= len(line) - 1 and (0 in numeric or len({*pairs}) == len(pairs))
     return all(

@@ -25,6 +25,7 @@ from mate_cli.tables.values.number_words import (
     NO_UNITS,
     ORDINALS,
     SHORT_MAGNITUDES,
+    SIGNED_CODES,
 )
 
 MAX_LENGTH = 60
@@ -41,7 +42,8 @@ _PLAIN = str.maketrans(
     dict.fromkeys("\u200b\u200e\u200f\u2060\u202a\u202b\u202c\u2066\u2067\u2069\ufeff\u00ad", "")
     | dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-")
     | dict.fromkeys("\u2019\u02bc\u2032\u00b4\u066c", "'")
-    | dict(zip("\u00d7\u22c5\u066a\u066b\uff0c\uff0e\uff05\uff08\uff09\uff0b\uffe5", "xx%.,.%()+¥", strict=True))
+    | dict(zip("\u00d7\u22c5\u066a\u066b\uff0c\uff0e\uff05\uff08\uff09\uff0b", "xx%.,.%()+", strict=True))
+    | dict(zip("\uff04\uffe1\uffe5", "$£¥", strict=True))
     | {sign: f" {unicodedata.normalize('NFKC', sign)}" for sign in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
 _POWER = re.compile(r"(?<=10)[⁻⁰¹²³⁴-⁹]+")
@@ -67,6 +69,8 @@ decade, a telephone number, or a day."""
 _UNIT = re.compile(r"/? ?[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
 _CODE = re.compile(r".*(?:[A-Za-z]-?|\bR )#.*|[-+( ]*#[A-Z]")
 """What stands around bare digits, which are written #, where letters stand right beside them."""
+MAX_VOLTS = 4
+"""Digits of a number of volts or watts at most, whose letter may stand right behind it."""
 _DOLLAR = re.compile(r"[A-Za-z]{1,3}\$")
 
 _LAKHS = r"|[1-9]\d?(?:,\d\d)+,\d{3}"
@@ -136,7 +140,7 @@ def parse_amount(text: str) -> Amount | None:
     power, unit = measure
     is_bare = core[0].isdecimal()
     is_note = "(" in signs and "-" not in signs and digits.isdecimal() and unit != "%" and not is_currency(unit)
-    is_code = is_bare and _CODE.fullmatch(around)
+    is_code = is_bare and _CODE.fullmatch(around) and not (after in ("V", "W") and len(digits) <= MAX_VOLTS)
     doubts = {MINUS: is_note or _SINCE_YEAR.fullmatch(text), CODE: is_code, LONE_FRACTION: kind == LONE_FRACTION}
     is_known = power or not unit or is_currency(unit) or (unit in KNOWN_UNITS and not is_code)
     is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))  # 12 Main St
@@ -170,8 +174,10 @@ def is_currency(word: str) -> bool:
 
 def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
     """Return the magnitude and unit of the words around the digits; None where they are neither."""
-    money = list(filter(is_currency, (*before, *after)))
-    if len(money) > 1 or before not in ([], money):
+    if before == ["%"]:
+        before, after = [], ["%", *after]
+    money = sorted(filter(is_currency, (*before, *after)))
+    if (len(money) > 1 and "".join(money) not in SIGNED_CODES) or not {*before} <= {*money}:
         return None
     power, rest = 0, list[str]()
     for word in after:
@@ -184,7 +190,7 @@ def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
     unit = _name_unit(" ".join(rest).replace(" / ", "/"))
     if unit is None or (rest and money and not unit.startswith(("/", "per "))):
         return None
-    return power, " ".join(filter(None, (*money, unit)))
+    return power, " ".join(filter(None, (*money[-1:], unit)))
 
 
 def _name_unit(text: str) -> str | None:

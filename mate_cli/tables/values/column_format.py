@@ -34,8 +34,9 @@ from mate_cli.tables.values.column_evidence import (
 )
 
 NOT_NUMBERS = re.compile(
-    r"(?i)(?:\w+ )?(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|version)s?\.?"
-    r"(?: (?:numbers?|no\.?|nr\.?|codes?))?|ip address(?:es)?|postleitzahl|c[oó]d\w+ postal|cep|postnummer|pin ?code"
+    r"(?i)(?:\w+ )?(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
+    r"(?: (?:numbers?|no\.?|nr\.?|codes?))?|ip address(?:es)?|postleitzahl|c[oó]d\w+ postal|cep|pin ?code"
+    r"|postn(?:umme)?r\.?"
 )
 """Headers of columns whose digits are names, not numbers."""
 DATE_NAME = re.compile(

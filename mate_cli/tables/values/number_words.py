@@ -11,6 +11,9 @@ Rp. Rp RM TL R S/ S/. Dh Dhs euros d'euros dollars pesos rupees rubles yen yuan 
 """
 CURRENCIES = frozenset([*"$€£¥₹₽₩₺₴₦₫₱฿₪₡₲₵₸₼₾₭₮₨₿¢円元圓원", *_CURRENCIES.split()])
 """Currencies by sign, code and word; Euro is none, as Euro 1996 is a competition."""
+_PAIRS = "$USD $CAD $AUD $NZD $HKD $SGD $TWD $MXN $CLP $COP $ARS EUR€ GBP£ CNY¥ JPY¥ INR₹"
+SIGNED_CODES = frozenset(_PAIRS.split())
+"""Signs and codes of the same currency in their order, as in $5 USD."""
 
 _SHORT = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
 SHORT_MAGNITUDES = {letters: power for power, words in _SHORT.items() for letters in words.split()}
@@ -21,12 +24,14 @@ _MAGNITUDES = {
     t€ teur keur""",
     4: "万 萬 만",
     5: "lakh lakhs lac lacs",
-    6: """million millions mio mio. mill. mln mln. mn millionen millones milhões milioni milione miljoen miljon miljoner
-    milyon juta triệu milionů miliony milionów млн млн. миллион миллиона миллионов 百万 백만 m$ meur msek mkr""",
+    6: """million millions mio mio. mill. mln mln. mn millionen millón millones milhão milhões milioni milione miljoen
+    miljon miljoner milyon juta triệu milionů miliony milionów млн млн. миллион миллиона миллионов 百万 백만 m$ meur
+    msek mkr""",
     7: "crore crores 千万",
     8: "億 亿 억",
     9: """billion billions bn bn. bln milliard milliards milliarden mrd mrd. mld mld. mds miljard miljarder milyar
-    bilhões miliardi miliardo miliard miliardy miliardů miliardów tỷ miliar млрд млрд. миллиард миллиарда миллиардов""",
+    bilhão bilhões miliardi miliardo miliard miliardy miliardů miliardów tỷ miliar млрд млрд. миллиард миллиарда
+    миллиардов""",
     12: "trillion trillions tn trn 兆 조",
 }
 MAGNITUDES = {word: power for power, words in _MAGNITUDES.items() for word in words.split()}
