@@ -84,10 +84,10 @@ _TOTALS = """
 total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem součet
 spolu ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего
 итог разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο άθροισμα المجموع الإجمالي סה"כ รวม Σ
-average avg mean durchschnitt mittelwert moyenne promedio gemiddelde genomsnitt średnia
 """
 _ANY_TOTAL = "|".join(_TOTALS.split())
-TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL})", re.IGNORECASE)
+_AVERAGE = "average|avg|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia"
+TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL}|{_AVERAGE})", re.IGNORECASE)
 """The first cell of a row that sums up others."""
 LIKE_TOTAL = re.compile(
     rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\A(?:all|overall|ensemble|zusammen)\Z|\balt\Z|\A\*+\Z|\A\Z",
@@ -150,7 +150,7 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
         sums[column] += summand
     for (row, column), summand in list(numbers.items()):
         name = _first_text(table, row)
-        if sizes[column] < 2 or not LIKE_TOTAL.search(name):
+        if sizes[column] < 2 or not (TOTAL.fullmatch(name) or LIKE_TOTAL.search(name)):
             continue
         if math.isclose(sums[column] - summand, summand, rel_tol=1e-9):
             notes.append(f"Row {name!r} was left out: it is the total of other rows.")

@@ -30,11 +30,12 @@ from mate_cli.tables.table import Grid, RowStore, Table, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
 from mate_cli.tables.values.column_format import find_formats
 
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 READERS = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "delimited:read_delimited"),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "records:read_json"),
     **dict.fromkeys((".parquet", ".pq"), "columnar:read_parquet"),
-    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "workbook:read_workbook"),
+    **dict.fromkeys(WORKBOOKS, "workbook:read_workbook"),
 }
 """What reads a file, by how its name ends: a module of `formats`, imported when it is needed, and its function."""
 SUFFIXES = tuple(READERS)
@@ -114,6 +115,8 @@ def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
         raise DataError(f"this is {name}", where=str(path), remedy=remedy)
     if kind not in READERS:
         raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
+    if not name and kind in WORKBOOKS:
+        raise DataError("this is no workbook", where=str(path), remedy="If it is text, rename it to .csv")
     is_same = READERS.get(suffix) == READERS[kind]
     return kind, [] if is_same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
 
@@ -276,4 +279,6 @@ class Survey:
                 unique = f"{plain} ({next(numbers[plain])})"
             names[unique] = None
         self._say(len(blank), "column", f"without a name: called {list_names(blank)}")
+        repeated = [repr(name) for name, times in Counter(header).items() if name and times > 1]
+        self.notes += [f"Columns of the same name were numbered: {list_names(repeated)}."] if repeated else []
         return tuple(names)

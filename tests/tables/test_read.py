@@ -172,7 +172,7 @@ HANDLED = {
     "duplicate and blank headers": (
         "a,a,,a (2)\n1,2,3,4\n",
         [["a", "a (3)", "column 3", "a (2)"], ["1", "2", "3", "4"]],
-        ["1 column without a name: called column 3."],
+        ["1 column without a name: called column 3.", "Columns of the same name were numbered: 'a'."],
     ),
     "blank rows and columns": (
         "a,b,,\n\n1,2,,\n,,,\n3,4,,\n,,,\n,,,\n",
@@ -253,7 +253,7 @@ REFUSED = {
     "a zip that is no workbook": ("t.xlsx", b"PK\x03\x04....", "this workbook cannot be read"),
     "damaged Parquet": ("t.parquet", b"PAR1....", "this table cannot be read"),
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this table cannot be read"),
-    "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this workbook cannot be read"),
+    "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this is no workbook. If it is text, rename it to .csv"),
     "another kind": ("t.docx", b"words", "unsupported file type '.docx'"),
     "JSON that breaks off": ("t.json", b'[{"a": 1},\n{"a"\n', "line 2: not valid JSON"),
     "JSON without a table": ("t.json", b'"a"', "it has no table"),
@@ -468,3 +468,8 @@ def test_a_backslash_before_other_signs_stays(tmp_path):
     (tmp_path / "t.csv").write_text('n,t,v\na,\\N,1\nb,"say \\"hi\\", ok",\\N\nc,"C:\\\\x",3\nd,C:\\dir,4\n')
     rows = [[cell.text for cell in row] for row in read_table(tmp_path / "t.csv")[0].rows]
     assert rows == [["a", "\\N", "1"], ["b", 'say "hi", ok', "\\N"], ["c", "C:\\x", "3"], ["d", "C:\\dir", "4"]]
+
+
+def test_rows_of_parquet_that_are_large_only_together_are_read(tmp_path):
+    pandas.DataFrame({"text": ["x" * 1_000_000] * 40, "n": range(40)}).to_parquet(tmp_path / "t.parquet")
+    assert len(read_table(tmp_path / "t.parquet")[0].rows) == 40

@@ -420,3 +420,8 @@ def test_a_sum_of_many_cells_takes_no_time_for_each_pair_of_them(tmp_path):
     count = 30_000
     table, _ = read(tmp_path, "name,n\n" + "".join(f"row {place},1\n" for place in range(count)) + f"Total,{count}\n")
     assert compute("sum", [(row, 1) for row in range(count + 1)], table) == count
+
+
+def test_a_row_that_begins_with_mean_is_no_total(tmp_path):
+    table, _ = read(tmp_path, "film,v\nMean Girls,5\nb,5\n")
+    assert compute("sum", [(0, 1), (1, 1)], table) == 10

@@ -1,4 +1,4 @@
-"""Parquet, a few rows at a time."""
+"""Parquet, a few hundred rows at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Array, compute, types
+from pyarrow import Array, RecordBatch, compute, types
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
@@ -16,8 +16,8 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid
 
-AT_ONCE = 32
-"""Rows that are turned into texts of Python at once, which can take four times as many bytes."""
+AT_ONCE, PIECE = 1024, 1 << 23
+"""Rows that are turned into texts of Python at once, and their bytes, which can take four times as many there."""
 REFERENCE = 8
 """Bytes that a value takes at least in a list of Python."""
 _INDEX, _LEVEL = re.compile(r"__index_level_\d+__"), re.compile(r"'([^']+)'")
@@ -55,13 +55,20 @@ def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:
     size, groups = 0, ([group] for group in range(file.num_row_groups))  # each group has its own texts
     batches = (file.iter_batches(AT_ONCE, group, columns=names, use_threads=False) for group in groups)
-    for rows in chain.from_iterable(batches):
+    for rows in chain.from_iterable(map(_pieces, chain.from_iterable(batches))):
         weight = _weight(rows.to_struct_array())
         size += weight
         limits.check_bytes(path, size)
-        limits.check_bytes(path, weight, at_once=True)
+        limits.check_bytes(path, weight if rows.num_rows == 1 else 0, at_once=True)
         for row in zip(*map(_values, rows.columns), strict=True):
             yield [spreadsheet_text(value) for value in row]
+
+
+def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
+    """Return rows in parts of few megabytes, or single ones."""
+    half = rows.num_rows // 2
+    is_large = half and _weight(rows.to_struct_array()) > PIECE
+    yield from chain(_pieces(rows.slice(0, half)), _pieces(rows.slice(half))) if is_large else [rows]
 
 
 def _values(column: Array) -> list[Any]:

@@ -150,7 +150,7 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
         lines = (line for line in iter(partial(file.readline, SAMPLE), b"") if not line.isascii())
         sample = b"".join(islice(lines, SAMPLE_LINES))[:SAMPLE]
     marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
-    controls = len(text := start.rstrip(b"\0")) - len(text.translate(None, CONTROL))
+    controls = sum(start.rstrip(b"\0").count(bytes([sign])) for sign in CONTROL)
     if not (marked or encoding) and controls > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     name = marked or encoding or ("iso2022_jp" if b"\x1b$B" in start else guess(sample))

@@ -39,6 +39,8 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     values, header = _read_values(path, options, notes, has_lines), None
     start = list(islice(values, 2))
     rows: Iterator[Any] = chain(start, values)
+    if not start:
+        raise DataError("this file is empty", where=str(path), remedy=SHAPES)
     if len(start) == 1 and not has_lines:
         header, content = find_table(start[0], path, notes)
         rows = iter(content)
