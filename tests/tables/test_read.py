@@ -7,6 +7,7 @@ import csv
 import datetime
 import json
 
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
