@@ -140,8 +140,9 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
         else:
             numbers[row, column] = Decimal(repr(number))
     shown = list(filter(None, marks))
-    if not numbers or len(shown) > len(numbers) or not all(map(MISSING.fullmatch, shown)):
-        return [], []
+    text = next((text for text in shown if not MISSING.fullmatch(text)), "")
+    if text or len(shown) > len(numbers) or not numbers:
+        return [], [f"The cell {text[:40]!r} is not read as a number: no sum is given."] if text else []
     if marks:
         names = list_names(map(repr, dict.fromkeys(marks)))
         notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {names}.")

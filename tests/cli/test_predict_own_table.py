@@ -282,11 +282,13 @@ def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
     [
         (["$5", "€7"], "12", "The sum mixes units: $, €."),
         (["$5", "(7)"], "-2", None),
-        (["5", "#DIV/0!"], None, "Not all chosen cells are numbers, so no sum was computed."),
+        (["5", "#DIV/0!"], None, "The cell '#DIV/0!' is not read as a number: no sum is given."),
+        (["5", "NA", "-"], None, "Not all chosen cells are numbers, so no sum was computed."),
     ],
 )
 def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsys, cells, answer, warning):
-    chosen = Selection(((0, 0), (1, 0)), (1.0, 1.0), 1.0, aggregation="sum")
+    places = tuple((row, 0) for row in range(len(cells)))
+    chosen = Selection(places, (1.0,) * len(cells), 1.0, aggregation="sum")
     monkeypatch.setattr(TableQA, "selection", lambda *_: chosen)
     table, output = write(tmp_path / "t.csv", [["v"], *([cell] for cell in cells)]), tmp_path / "a.json"
     assert predict(f"run={run}", f"table={table}", "question=sum?", f"output={output}") == 0
