@@ -158,6 +158,7 @@ def test_what_is_empty_is_explained(words, capsys):
     ("words", "said"),
     [
         (["explain", "locale"], "locale: is a key of mate predict. Type mate predict --help locale."),
+        (["explain", "header"], "header: is a key of mate predict. Type mate predict --help header."),
         (["explain", ""], "mate explain: needs one key."),
         (["explain", "callbacks", "callbacks=null"], "Write callbacks=none."),
         (["explain", "ckpt_path"], "Did you mean resume?"),

@@ -122,15 +122,15 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         parts.append("\n".join([head, *_one(entry, width).splitlines()[1:], typed]))
     if parts:
         return "\n\n".join(parts[:MAX_FOUND])
+    group = key.partition(".")[0]
+    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in top_keys(name)]):
+        where = " and ".join(f"mate {name}" for name in others)
+        raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if rows := search_keys(key, command, known)[:MAX_FOUND]:
         size = max(len(name) for name, _ in rows)
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"unknown key {key}. Close to it:\n{listed}"
-    group = key.partition(".")[0]
-    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in top_keys(name)]):
-        where = " and ".join(f"mate {name}" for name in others)
-        raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
         near = nearest(key, [*groups_of(command), *(choice.key for choice in known)], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
