@@ -218,9 +218,10 @@ class Survey:
         return min(self._lengths) >= self._width and bool(is_remark or is_short or (is_after and is_single))
 
     def _store(self, number: int, line: list[str], length: int) -> None:
+        evidence = self._evidence
         for column, text in enumerate(line):
             if text:
-                self._evidence[column].add(text)
+                evidence[column].add(text)
                 if len(text) > MAX_CELL_LENGTH:
                     self._cut += 1
                     line[column] = text[:MAX_CELL_LENGTH]

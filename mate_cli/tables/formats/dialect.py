@@ -79,7 +79,7 @@ class Records:
         def feed() -> Iterator[str]:
             while len(pending) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
                 pending.append(line)
-                yield self._escape.sub(lambda sign: sign[0] if sign[1] else "\\\\", line)
+                yield self._escape.sub(lambda sign: sign[0] if sign[1] else "\\\\", line) if "\\" in line else line
 
         while True:
             try:
