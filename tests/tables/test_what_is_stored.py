@@ -251,6 +251,7 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
         "計",
         "*",
         "Ensemble",
+        "Celkový součet",
     ],
 )
 def test_totals_are_told_by_their_word_and_by_adding_up(tmp_path, name):
