@@ -21,6 +21,8 @@ from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
 NO_ANSWER = "no answer"
+COMPUTED = "computed numbers"
+"""Kind of answers in `TableTask.loss_counts` that no cell contains."""
 
 
 class HasExampleId(Protocol):

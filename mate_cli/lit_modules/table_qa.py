@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.baselines import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
+from mate_cli.lit_modules.base import COMPUTED, Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
@@ -28,8 +28,8 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
-SELECTED, COMPUTED = "answers in cells", "computed numbers"
-"""Kinds of answers under weak supervision."""
+SELECTED = "answers in cells"
+"""Kind of answers under weak supervision, alongside `COMPUTED`."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ CALIBRATION = "calibration.json"
 """File with the calibration of confidences, fitted on the development split."""
 PRIOR = 2
 """Answers as good as all that are added to every step of the curve, so that a few do not make it certain."""
+RELIABLE_ANSWERS = 30
+"""Number of answers below which a calibration is called unreliable."""
 BINS = 10
 FOLDS = 5
 

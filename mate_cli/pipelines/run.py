@@ -26,9 +26,11 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.io_errors import find_machine_error
+from mate_cli.lit_modules.base import COMPUTED, TableTask
 from mate_cli.metrics.specs import MetricName, subset_rank
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.run_spec import RunSpec
+from mate_cli.reports.format import plural
 from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.metrics_file import Row, seconds_so_far
@@ -286,3 +288,31 @@ def _faults(monitor: str, rows: Sequence[Row], loss_counts: Mapping[str, Sequenc
             yield f"{kind} never have a loss: all are above task.answer_loss_cutoff, use task.answer_loss_cutoff=null"
     if scores and all(score == 0 for score in scores) and MetricName.parse(monitor).spec.direction > 0:
         yield f"{monitor} is 0 in every validation"
+
+
+def record_never_selected(
+    record: RunRecord, task: TableTask[Any, Any], training: Sequence[TableExample], predictions: Sequence[Any]
+) -> None:
+    """Add to the facts of a record the aggregations that were trained on but selected for no dev question.
+
+    Args:
+        record: of the run.
+        task: with the best weights.
+        training: the examples of the training split.
+        predictions: for the dev split.
+    """
+    selections = [task.selection(prediction) for prediction in predictions]
+    selected = {selection.aggregation for selection in selections if selection is not None}
+    answers = [example.answer for example in training if example.answer is not None]
+    counts = Counter(answer.aggregation for answer in answers if answer.aggregation not in (None, "none"))
+    faults = [
+        f"no {kind} was ever selected; {plural(count, 'training example')} of this kind"
+        for kind, count in counts.items()
+        if kind not in selected
+    ]
+    computed = [answer for answer in answers if answer.aggregation is None and not answer.coordinates]
+    numbers = sum(answer.number is not None for answer in computed)
+    if COMPUTED in task.loss_counts and numbers and selected <= {"none"}:
+        faults.append(f"no number was ever computed; {plural(numbers, 'training example')} of this kind")
+    if selected and faults:
+        record.facts[NOT_LEARNT] = "; ".join([*filter(None, [record.facts.get(NOT_LEARNT)]), *faults])

@@ -16,6 +16,7 @@ from mate_cli.errors import ConfigError, RunError, known_cause
 from mate_cli.files.io_errors import find_machine_error, shorten_reason
 from mate_cli.lit_modules.base import add_up
 from mate_cli.lit_modules.lit_task import LitData, LitTask, read_recipe
+from mate_cli.metrics.calibration import RELIABLE_ANSWERS
 from mate_cli.models.base.costs import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import EncoderLayer, attend
@@ -38,6 +39,7 @@ from mate_cli.pipelines.run import (
     print_start,
     record_digest,
     record_learning,
+    record_never_selected,
     record_skipped,
     record_truncation,
 )
@@ -147,6 +149,9 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
                 wrap_resume_errors(checkpoint, lambda: follow.steps > 0),
             ):
                 trainer.fit(module, datamodule=LitData(data), ckpt_path=checkpoint, weights_only=True)
+            if trainer.global_step < schedule.total_steps:
+                run.record.reason = f"stopped early at step {trainer.global_step:,} of {schedule.total_steps:,}"
+                run.console.print(f"{run.record.reason}, by a callback")
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
@@ -215,12 +220,18 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         if split == "test":  # that of dev is compared before the training
             record_digest(run.record, split, parts.data.encodings(split))
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
+        if split == "dev":
+            record_never_selected(
+                run.record, parts.task, parts.data.examples("train", training=True), result.predictions
+            )
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         if calibration := save_result(run.folder, split, result):
             run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
+            if calibration.answers < RELIABLE_ANSWERS:
+                run.record.facts["confidence"] += f", unreliable below {RELIABLE_ANSWERS}"
         log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
     run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)

@@ -49,7 +49,7 @@ BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 FILES = ("config.yaml", "record.json")
 RECORDED = ("status", "started", "seed", "settings")
 """Entries of the record that the index has."""
-VERSION = digest({"schema": 1, "ignored": list(NO_EFFECT)})
+VERSION = digest({"schema": 2, "ignored": list(NO_EFFECT)})
 """Changes with what tells runs apart, so that lines of another version are read anew."""
 
 
@@ -224,6 +224,7 @@ class IndexedRun:
         stamp: times and sizes of its files, and the version of the index.
         digest: what it is, see `digest_run`; empty where its configuration cannot be read.
         score: its metric that counts, by name; empty without one.
+        reason: why a finished run ended early.
     """
 
     name: str
@@ -234,6 +235,7 @@ class IndexedRun:
     seed: int = 0
     settings: list[str] = field(default_factory=list)
     score: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
 
     def status_now(self, parent: Path) -> str:
         """Return its status; `killed` for one that cannot have said so itself."""
@@ -295,6 +297,8 @@ def index_run(folder: Path) -> IndexedRun:
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(code if isinstance(code := record.get("code"), dict) else {})})
     told: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
+    if record.get("status") == "finished" and isinstance(record.get("reason"), str):
+        told["reason"] = record["reason"]
     metrics = part if isinstance(part := record.get("metrics"), dict) else {}
     monitor = str(record.get("monitor") or next(iter(metrics), ""))  # answers of another system name none
     if isinstance(score := metrics.get(monitor), float) and math.isfinite(score):

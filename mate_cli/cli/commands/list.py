@@ -196,4 +196,5 @@ def describe_run(run: IndexedRun, status: str) -> str:
 
     scores = [f"{MetricName.parse(name).title} {MetricName.parse(name).spec.text(v)}" for name, v in run.score.items()]
     settings = [f"{key}={value}" for key, value in telling_settings(run.settings)]
+    status = f"{status} ({run.reason})" if run.reason else status
     return " · ".join([status, *scores, f"seed {run.seed}", *settings])

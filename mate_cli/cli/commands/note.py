@@ -27,7 +27,7 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.cli.commands.list import MAX_NOTE, NOTE, read_note
     from mate_cli.runs.folders import open_run
 
-    folder, text = open_run(words[0], "mate note"), " ".join(words[1:])
+    folder, text = open_run(words[0], "mate note"), " ".join(words[1:]).removeprefix("text=")
     if len(text.encode(errors="replace")) > MAX_NOTE:
         raise ConfigError(f"has more than {MAX_NOTE:,} bytes", where="note", remedy="Write less")
     if len(words) == 1:

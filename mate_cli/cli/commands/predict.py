@@ -132,11 +132,14 @@ def predict_tables(cfg: Predict) -> None:
         work.begin("starting")
         session = ask()
 
-    from mate_cli.reports.answers.terminal import print_session
+    from mate_cli.reports.answers.terminal import MAX_PRINTED, print_session, summary_text
     from mate_cli.terminal.console import report_console
 
     console = report_console()
-    print_session(session, console)
+    if cfg.output is None or len(session.answers) <= MAX_PRINTED:
+        print_session(session, console)
+    else:
+        console.print(summary_text(session), soft_wrap=True)
     if cfg.output is not None:
         console.print(f"answers: {write_answers(session, cfg.output)}", soft_wrap=True)
 

@@ -76,7 +76,10 @@ def run_words(words: Sequence[str]) -> int:
     Raises:
         MateError: something the user can mend.
     """
+    from mate_cli.cli.config.continued import expand_continued
+
     flags, overrides = split_flags(words)
+    overrides = expand_continued(overrides)
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
@@ -124,6 +127,7 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     """
     from mate_cli.cli.app import hydra_arguments
     from mate_cli.cli.check import check_machine
+    from mate_cli.cli.config.continued import expand_continued
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.resolve import resolve
     from mate_cli.cli.config.syntax import Syntax
@@ -139,7 +143,7 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     Syntax("train", texts=TEXTS).check(words)
     words = arguments(words)
     with wrap_hydra_errors("train", words, __file__), hydra_arguments("train", words):
-        spec = resolve(words)
+        spec = resolve(expand_continued(words))
         announce(spec)
     check_machine(spec)
     folder = prepare_run(spec)[0]

@@ -114,6 +114,8 @@ def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
     value = details[0]["input"]
     shown = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
     remedy = f"Type {format_setting(place, [value])}" if "a list" in phrases and isinstance(value, str) else None
+    if "text" in phrases and isinstance(value, float):  # such as 1e5, whose spelling is lost once it is a number
+        remedy = f"For text, use quotes inside quotes: '{place}=\"...\"'"
     return str(ConfigError(f"must be {' or '.join(phrases)} (got {shown})", where=place, remedy=remedy))
 
 

@@ -197,7 +197,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
     from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
 
     typed = [Override.parse(word) for word in words]
-    folders, jobs, problem = list[Path](), None, None
+    folders, jobs, problem, planned = list[Path](), None, None, 0
     try:
         with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             config = compose_sweep(typed)
@@ -208,7 +208,9 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
             if is_joblib(config):
                 start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
-            make_sweeper(config, jobs, typed).sweep(varied)
+            sweeper = make_sweeper(config, jobs, typed)
+            planned = count_jobs(sweeper, config, varied)
+            sweeper.sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(folders)
         raise
@@ -225,7 +227,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
         files = job_files(jobs)
         mistake = common_mistake(files)
         if files and not mistake:
-            print_summary(files, problem)
+            print_summary(files, problem, max(planned - len(files), 0), words)
         if mistake or not files:
             remove_unbegun(folders)
     if mistake:
@@ -281,6 +283,13 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
     asked = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
     return sweeper
+
+
+def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
+    """Return the number of jobs of a grid, or the number of trials of a search; 0 if it is unknown."""
+    if isinstance(sweeper, GridSweeper):
+        return len(sweeper.jobs(varied))
+    return int(config.hydra.sweeper.get("n_trials") or 0)
 
 
 def is_joblib(config: DictConfig) -> bool:

@@ -14,6 +14,7 @@ from mate_cli.cli.sweeps.stopping import is_stopped
 from mate_cli.errors import RunError
 from mate_cli.files.safe_load import load_json, read_yaml
 from mate_cli.metrics.specs import MonitoredResult, result_of
+from mate_cli.quoting import format_command
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal import STATE_STYLES, frame
 from mate_cli.runs.record import read_entries
@@ -88,8 +89,17 @@ def common_mistake(files: Sequence[Path]) -> str | None:
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
 
 
-def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
-    """Print a table of the jobs, then how many ended how."""
+def print_summary(
+    files: Sequence[Path], problem: str | None = None, not_begun: int = 0, words: Sequence[str] = ()
+) -> None:
+    """Print a table of the jobs and how many have each status.
+
+    Args:
+        files: of the jobs, in order.
+        problem: why the launcher stopped.
+        not_begun: number of planned jobs that have no file.
+        words: overrides of the sweep, for the command that continues it.
+    """
     console = report_console()
     jobs = [read_job(file) for file in files]
     root = common_root(jobs)
@@ -101,13 +111,24 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     before = sum(job.before for job in jobs)
     earlier = f" ({before} before this sweep)" if before else ""
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-    console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
+    if is_stopped(files[0].parent) or not_begun:
+        total, unstarted = len(jobs) + not_begun, not_begun + sum(job.folder is None for job in jobs)
+        console.print(f"{counts['finished']} of {plural(total, 'job')} finished, {unstarted} not started{earlier}")
+    else:
+        console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
     if best := best_of_search(files[0].parents[1], [job.result for job in jobs if job.result]):
         console.print(best)
     if problem:
         console.print(Text(problem, style="red"))
-    if problem or counts["finished"] + sum(job.status == "running" and job.before for job in jobs) < len(jobs):
-        console.print("To rerun missing jobs, run the same command with resume=missing")
+    if (
+        problem
+        or not_begun
+        or counts["finished"] + sum(job.status == "running" and job.before for job in jobs) < len(jobs)
+    ):
+        typed = [word for word in words if not word.startswith("resume=")]
+        command = format_command("mate", "train", "-m", *typed, "resume=missing") if words else ""
+        told = "To rerun missing jobs, run the same command with resume=missing"
+        console.print(f"To run the missing jobs: {command}" if command else told, soft_wrap=True)
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:

@@ -62,7 +62,7 @@ def plan_schedule(
     if examples < batch_size:
         raise ConfigError(
             f"the training split has {examples} usable examples, fewer than trainer.batch_size={batch_size}",
-            remedy=f"Set trainer.batch_size={max(1, examples // 2)} or less, or use more data",
+            remedy=f"Set trainer.batch_size={max(ranks, examples - examples % ranks)} or less, or use more data",
         )
     limits = [max_steps] if max_steps else []
     if max_epochs:

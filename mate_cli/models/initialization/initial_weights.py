@@ -15,7 +15,7 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
-from mate_cli.models.checkpoints.settings import Origin
+from mate_cli.models.checkpoints.settings import RUN, Origin
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 if TYPE_CHECKING:
@@ -207,7 +207,20 @@ class InitialWeights(Initializer):
         report = _copy(encoder, state, weights)
         loaded, new = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
         unused = tuple(name for name in report.unused if name not in heads.used)
+        if files.config.get("model_type") in (RUN, "mate_cli"):
+            _check_unused(unused, files.source)
         return LoadReport(loaded + heads.loaded, new + heads.new, unused, (Origin(files.source, files.config),))
+
+
+def _check_unused(unused: tuple[str, ...], source: str) -> None:
+    """Raise `CheckpointError` if the network lacks a part that the weights of a run were trained with."""
+    needed = [
+        name for name in unused if name.startswith(("embeddings.", "encoder.", EXTRA)) and name not in TYPE_TABLES
+    ]
+    if needed:
+        lexical = "Set model.lexical_features=true, or use" if "embeddings.lexical." in needed[0] else "Use"
+        problem = f"the network has no place for {len(needed)} of its tensors, such as {needed[0]}"
+        raise CheckpointError(problem, where=source, remedy=f"{lexical} init=run:FOLDER, which sets what they need")
 
 
 def _read(init: InitialWeights) -> CheckpointFiles | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.io_errors import shorten_reason
-from mate_cli.files.safe_load import read_object, to_json
+from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.files.targets import find_targets
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
@@ -39,8 +40,9 @@ from mate_cli.pipelines.inference.checkpoint import (
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.checkpoints import write_tensors
-from mate_cli.runs.configuration import Node, RunConfig, read_settings
+from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
+from mate_cli.runs.identity import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
 
@@ -104,7 +106,7 @@ def export_run(
         serializer = parts.serializer
         tokenizer = tokenizer_class(serializer, table_answers=about is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
-        write_settings(partial, settings)
+        write_settings(partial, {**settings, ORIGIN: _describe_origin(folder, record)})
         if (folder.path / CALIBRATION).is_file():
             calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
             (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")
@@ -147,6 +149,13 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
     settings["task"].pop("metrics", None)  # they may be of modules that nobody else has
     settings["init"] = FOUND_BESIDE
     return settings
+
+
+def _describe_origin(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
+    """Return what `init=run:FOLDER` composes the configuration from: groups, the last stage of a chain, the scale."""
+    stage = (read_yaml(folder.path / "config.yaml", RunError, "Export another run").get(ORIGIN) or {}).get("stage", "")
+    scale = [word for word in record.overrides if word.startswith("scale=")]
+    return {**asdict(Names.read(vars(record))), "stage": stage, "overrides": scale}
 
 
 def first_init(folder: RunFolder, config: RunConfig) -> Node:

@@ -107,7 +107,6 @@ def model_card(model: ExportedModel, folder: str) -> str:
         "versions": ", ".join(f"{name} {version}" for name, version in record.versions.items()),
         "code": record.code_version,
     }
-    pruner = f"model={record.model} model.pruner.size={network['pruner'].get('size')} " if "pruner" in network else ""
     environment = Environment(
         loader=PackageLoader("mate_cli.pipelines.export"),
         undefined=ChainableUndefined,
@@ -127,7 +126,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         folder_text=json.dumps(folder, ensure_ascii=False),  # as Python writes it, too
         setting=format_setting,
         command=format_command,
-        pruner=pruner,
+        data_words=[word for word in record.overrides if word.startswith("data")],
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
         results=_results(record.metrics),

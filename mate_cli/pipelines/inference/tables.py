@@ -237,9 +237,10 @@ def _with_selection(
     if selection is None:
         return replace(answered, answer=text)
     table = answered.table
-    value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
+    is_count = selection.aggregation == "count"
+    value = compute(selection.aggregation, selection.cells, table) if selection.cells or is_count else None
     unseen = answered.rows_in_file - len(table.rows)
-    warnings = []
+    warnings = ["No cell was selected, so the count is 0."] if is_count and not selection.cells else []
     if unseen and needs_all_rows(answered.question, selection.aggregation):
         warnings.append(
             f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not read."

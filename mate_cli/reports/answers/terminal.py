@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -22,6 +23,8 @@ from mate_cli.terminal.console import Console
 MAX_ROWS, MIN_COLUMN_WIDTH, MAX_CELL_WIDTH, GAP = 12, 14, 40, 3
 ROWS_WITHOUT_CELLS = 5
 """So much of the table is shown where no cell of it was chosen."""
+MAX_PRINTED = 10
+"""Number of answers above which only a summary is printed if a file contains the answers."""
 CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"
 
 
@@ -37,6 +40,16 @@ def print_session(session: Session, console: Console) -> None:
         for answered in answers:
             print_answered(answered, console)
     console.print(Text(speed_text(session), style=WEAK))
+
+
+def summary_text(session: Session) -> str:
+    """Return how many questions were answered, how many of these unsurely, and at what speed."""
+    counts = Counter(map(rate_certainty, session.answers))
+    told = f"{plural(len(session.answers), 'question')}: {counts['given'] + counts['unsure']} answered"
+    told += f" ({counts['unsure']} unsure)" if counts["unsure"] else ""
+    told += f", {counts['none']} without an answer" if counts["none"] else ""
+    skipped = [f"skipped: {reason}" for reason in session.skipped.values()]
+    return "\n".join([*skipped, told, speed_text(session)])
 
 
 def print_answered(answered: TableAnswerResult, console: Console) -> None:

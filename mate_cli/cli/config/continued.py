@@ -1,0 +1,146 @@
+"""`init=run:FOLDER`: the weights of a run or an export, with the settings that they need.
+
+The word becomes ordinary overrides before anything is composed, so that the new run records what it was made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mate_cli.cli.config.composition import Composition, compose_choices, composing
+from mate_cli.cli.config.validate import resolve_values
+from mate_cli.cli.config_dir import choices, find_config, read_config
+from mate_cli.cli.words import Override, last_value, texts
+from mate_cli.errors import CheckpointError, ConfigError, RunError
+from mate_cli.files.hub import hub_file
+from mate_cli.files.renamed import rename_targets
+from mate_cli.files.safe_load import read_yaml
+from mate_cli.files.targets import check_targets
+from mate_cli.quoting import quote_text, write_value
+from mate_cli.runs.configuration import ORIGIN, load_config
+from mate_cli.runs.folders import open_run
+from mate_cli.runs.record import RunFolder
+
+CONTINUED = "init=run:"
+"""Start of the word; the folder follows."""
+EXPORT = "mate.yaml"
+WEIGHTS = ("best.safetensors", "final.safetensors")
+
+
+def expand_continued(words: Sequence[str]) -> list[str]:
+    """Replace `init=run:FOLDER` by the experiment, groups and values of that run; later overrides win.
+
+    If another experiment or task is specified, only the network and its positions are those of the run.
+
+    Raises:
+        ConfigError: the run has no experiment that can be composed, or the folder is neither a run nor an export.
+    """
+    word = next((word for word in words if word.startswith(CONTINUED)), None)
+    if word is None:
+        return [*words]
+    others = [Override.parse(other) for other in words if other != word]
+    typed, trust = {other.group or other.key for other in others}, last_value(others, "trust")
+    values, weights, tokenizer = _read_source(word.removeprefix(CONTINUED), [trust] if trust else [])
+    names = values[ORIGIN]
+    is_other_task = bool({"experiment", "task"} & typed)
+    sections = ["model", *([] if is_other_task else ["task", "encoding", "data"])]
+    with composing():
+        made = [*_experiment(names)] if "experiment" not in typed else []
+        if (scale := last_value(map(Override.parse, names["overrides"]), "scale")) and not {
+            "experiment",
+            "scale",
+        } & typed:
+            made.append(Override("", "scale", scale))
+        for section in sections:
+            if section == "data" and "_target_" not in values[section]:  # an export contains the name of its data only
+                made += [Override("", "data", names["dataset"])] if "data" not in typed else []
+            elif section not in typed:
+                made += _select_option(section, values[section], names, [*made, *others])
+                made += _settings(section, values[section], [*made, *others])
+        if is_other_task and "reset_positions" in (encoding := _compose([*made, *others])["encoding"]):
+            old = values["encoding"].get("reset_positions", encoding["reset_positions"])
+            if old != encoding["reset_positions"]:
+                made.append(Override("", "encoding.reset_positions", _text(old)))
+    init = [("init", "path"), ("init.checkpoint", _text(str(weights))), ("init.tokenizer", _text(tokenizer))]
+    return [*texts(made), *(f"{key}={value}" for key, value in init), *texts(others)]
+
+
+def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Path, str]:
+    """Read the settings of a run or an export, and find its weights and tokenizer.
+
+    Raises:
+        CheckpointError: an export is damaged or was written by an earlier version.
+        RunError: there is no such run, or it has no weights.
+    """
+    folder = Path(name).expanduser()
+    exported = folder / EXPORT if folder.is_dir() else None if folder.exists() else hub_file(name, EXPORT)
+    if exported and exported.is_file():
+        values = rename_targets(read_yaml(exported, CheckpointError, "Export it again", links=True))
+        check_targets({key: values.get(key) for key in ("model", "task", "encoding")}, str(exported), trust)
+        if not isinstance(values.get(ORIGIN), dict):
+            raise CheckpointError("does not name its experiment", where=str(exported), remedy="Export the run again")
+        return values, folder.absolute() if folder.is_dir() else exported.parent, str(exported.parent.absolute())
+    run: RunFolder = open_run(name, "init=run")
+    origin = read_yaml(run.path / "config.yaml", RunError, "Give a folder below outputs/").get(ORIGIN)
+    weights = next((file for file in (run.checkpoints / name for name in WEIGHTS) if file.is_file()), None)
+    if weights is None or not isinstance(origin, dict):
+        below = [part.parent for part in run.path.glob("*/config.yaml")]
+        remedy = f"Use {CONTINUED}{below[0]}" if below else "Train it, or resume it, to the end"
+        raise RunError("this run has no weights", where=str(run.path), remedy=remedy)
+    config = load_config(run.path, trust)
+    return {**config.model_dump(), ORIGIN: origin}, weights.absolute(), config.tokenizer
+
+
+def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
+    """Yield the experiment of a run; of a chain, that of its last stage."""
+    experiment = str(names.get("experiment"))
+    if experiment not in choices("experiment"):
+        return
+    stages = compose_choices([Override.parse(f"experiment={experiment}")]).config.stages
+    last = (stages or {}).get(names.get("stage") or "") or {}
+    yield Override("", "experiment", str(last.get("experiment", experiment)))
+
+
+def _compose(words: Sequence[Override]) -> dict[str, Any]:
+    composed: Composition = compose_choices(words).with_values([word for word in words if not word.is_below("hydra")])
+    return resolve_values(composed.config)
+
+
+def _select_option(
+    group: str, values: Mapping[str, Any], names: Mapping[str, Any], words: Sequence[Override]
+) -> list[Override]:
+    """Return the option of a group whose class is that of `values`, unless it is already selected."""
+    target = values["_target_"]
+    if _compose(words)[group].get("_target_") == target:
+        return []
+    named = str(names.get({"data": "dataset"}.get(group, group)))
+    for option in sorted(choices(group), key=lambda option: option != named):
+        if read_config(find_config(f"{group}/{option}")).get("_target_") == target:
+            return [Override("", group, option)]
+    raise ConfigError(f"no file of conf/{group} has the class {target}", where=group, remedy=f"Set {group}=NAME")
+
+
+def _settings(group: str, values: Mapping[str, Any], words: Sequence[Override]) -> list[Override]:
+    """Return the overrides that give a composed group the values of a run."""
+    return [*_differences(group, _compose(words)[group], values)]
+
+
+def _differences(key: str, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Override]:
+    for name in dict.fromkeys([*wanted, *now]):
+        path, old, new = f"{key}.{name}", now.get(name), wanted.get(name)
+        if name not in wanted:
+            yield Override("~", path, None)
+        elif isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _differences(path, old, new)
+        elif name not in now or old != new:
+            yield Override("" if name in now else "+", path, _text(new))
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any value
+    """Return a value as Hydra reads it, in quotes only if it needs them."""
+    if isinstance(value, str):
+        return value if re.fullmatch(r"[A-Za-z/][\w./:-]*", value) else quote_text(value)
+    return write_value(value)

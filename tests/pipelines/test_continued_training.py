@@ -1,0 +1,63 @@
+"""`init=run:FOLDER`: training continues from a run or an export with the settings that its weights need."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from finished_runs import here
+
+from mate_cli import train
+from mate_cli.cli.config.continued import expand_continued
+from mate_cli.errors import CheckpointError
+from mate_cli.files.safe_load import to_yaml
+from mate_cli.pipelines.export.export import export_run
+
+FAST = ["debug=fast", "logger=none", "hardware.threads=1"]
+MODEL = "mate_cli.models.mate.MateEncoder"
+
+
+@pytest.mark.long
+def test_the_command_of_an_export_continues_with_the_score_of_its_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
+    run = train(["experiment=quickstart_cells", "model.lexical_features=true", "model.size=tiny:1", *FAST])
+    export_run(str(run.folder), "exported", here(tmp_path / "cache"))
+    (command,) = [line for line in Path("exported/README.md").read_text().splitlines() if line.startswith("mate train")]
+    typed = shlex.split(command, comments=True)[2:]
+    for word in (typed, [f"init=run:{run.folder}"]):
+        continued = train([*word, "optimizer.lr=1e-10", *FAST])
+        assert continued.experiment == "quickstart_cells"
+        assert continued.parameters == run.parameters
+        assert {name: value for name, value in continued.metrics.items() if name.startswith("dev/")} == {
+            name: value for name, value in run.metrics.items() if name.startswith("dev/")
+        }
+    with pytest.raises(CheckpointError, match=r"embeddings\.lexical"):
+        train([*typed, "model.lexical_features=false", *FAST])
+
+
+def write_export(folder: Path) -> None:
+    """A folder as an export leaves it, without weights."""
+    origin = {"experiment": "quickstart_cells", "dataset": "sample", "model": "mate", "task": "cell_selection"}
+    task = {"_target_": "mate_cli.lit_modules.cell_selection.CellSelection"}
+    encoding = {"_target_": "mate_cli.tokenization.serializers.tapas.TapasSerializer", "reset_positions": True}
+    settings = {"model": {"_target_": MODEL, "size": "mini"}, "task": task, "encoding": encoding}
+    folder.mkdir()
+    settings |= {"data": {"name": "sample"}, "origin": {**origin, "stage": "", "overrides": ["scale=small"]}}
+    (folder / "mate.yaml").write_text(to_yaml(settings))
+
+
+@pytest.mark.parametrize(
+    ("typed", "has", "lacks"),
+    [
+        ([], {"experiment=quickstart_cells", "scale=small", "data=sample", "model.size=mini"}, {"data=hybridqa"}),
+        (["experiment=wtq_mate"], {"model.size=mini"}, {"experiment=quickstart_cells", "data=sample", "scale=small"}),
+        (["data=files", "model.size=tiny"], {"data=files", "model.size=tiny"}, {"data=sample"}),
+    ],
+)
+def test_what_is_specified_wins_over_the_settings_of_an_export(tmp_path, typed, has, lacks):
+    write_export(tmp_path / "exported")
+    words = expand_continued([f"init=run:{tmp_path / 'exported'}", *typed])
+    assert has <= set(words)
+    assert not lacks & set(words)
+    assert words[len(words) - len(typed) :] == typed
+    assert f"init.checkpoint={tmp_path / 'exported'}" in words
