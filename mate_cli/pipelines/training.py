@@ -216,6 +216,10 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         result = evaluate(parts, cfg, split)
         run.record.data[split] = len(result.examples)
         run.record.questions |= describe_questions(split, result.examples.values())
+        scored, questions = sum(bool(e.answer) for e in result.examples.values()), len(result.examples)
+        if scored < questions and result.metrics:
+            unscored = f"{questions - scored:,} of {questions:,} questions, which have no answer"
+            run.record.facts[f"not scored, {split}"] = unscored
         record_truncation(run.record, split, parts.data.encodings(split))
         if split == "test":  # that of dev is compared before the training
             record_digest(run.record, split, parts.data.encodings(split))

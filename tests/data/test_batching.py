@@ -71,7 +71,7 @@ def test_moving_machines_keeps_the_batch_size():
 
 def test_too_little_data_names_the_remedy():
     with pytest.raises(
-        ConfigError, match=r"10 usable examples, fewer than trainer.batch_size=32.*batch_size=5 or less"
+        ConfigError, match=r"10 usable examples, fewer than trainer.batch_size=32.*batch_size=10 or less"
     ):
         plan_schedule(10, batch_size=32, micro_batch=8, max_epochs=1, max_steps=None)
     with pytest.raises(ConfigError, match="the length of training is not limited"):

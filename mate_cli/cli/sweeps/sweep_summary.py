@@ -111,20 +111,15 @@ def print_summary(
     before = sum(job.before for job in jobs)
     earlier = f" ({before} before this sweep)" if before else ""
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-    if is_stopped(files[0].parent) or not_begun:
-        total, unstarted = len(jobs) + not_begun, not_begun + sum(job.folder is None for job in jobs)
-        console.print(f"{counts['finished']} of {plural(total, 'job')} finished, {unstarted} not started{earlier}")
-    else:
-        console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
+    console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
+    if unstarted := not_begun + sum(job.folder is None and job.status == "interrupted" for job in jobs):
+        total = plural(len(jobs) + not_begun, "job")
+        console.print(f"{counts['finished']} of {total} finished, {unstarted} not started")
     if best := best_of_search(files[0].parents[1], [job.result for job in jobs if job.result]):
         console.print(best)
     if problem:
         console.print(Text(problem, style="red"))
-    if (
-        problem
-        or not_begun
-        or counts["finished"] + sum(job.status == "running" and job.before for job in jobs) < len(jobs)
-    ):
+    if problem or not_begun or not is_complete(files):
         typed = [word for word in words if not word.startswith("resume=")]
         command = format_command("mate", "train", "-m", *typed, "resume=missing") if words else ""
         told = "To rerun missing jobs, run the same command with resume=missing"
