@@ -30,7 +30,6 @@ from mate_cli.lit_modules.base import COMPUTED, TableTask
 from mate_cli.metrics.specs import MetricName, subset_rank
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.run_spec import RunSpec
-from mate_cli.reports.format import plural
 from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.metrics_file import Row, seconds_so_far
@@ -306,13 +305,13 @@ def record_never_selected(
     answers = [example.answer for example in training if example.answer is not None]
     counts = Counter(answer.aggregation for answer in answers if answer.aggregation not in (None, "none"))
     faults = [
-        f"no {kind} was ever selected; {plural(count, 'training example')} of this kind"
+        f"no {kind} was ever selected; training examples of this kind: {count}"
         for kind, count in counts.items()
         if kind not in selected
     ]
     computed = [answer for answer in answers if answer.aggregation is None and not answer.coordinates]
     numbers = sum(answer.number is not None for answer in computed)
     if COMPUTED in task.loss_counts and numbers and selected <= {"none"}:
-        faults.append(f"no number was ever computed; {plural(numbers, 'training example')} of this kind")
+        faults.append(f"no number was ever computed; training examples of this kind: {numbers}")
     if selected and faults:
         record.facts[NOT_LEARNT] = "; ".join([*filter(None, [record.facts.get(NOT_LEARNT)]), *faults])

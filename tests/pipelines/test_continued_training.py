@@ -22,7 +22,8 @@ def test_the_command_of_an_export_continues_with_the_score_of_its_run(tmp_path, 
     monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
     run = train(["experiment=quickstart_cells", "model.lexical_features=true", "model.size=tiny:1", *FAST])
     export_run(str(run.folder), "exported", here(tmp_path / "cache"))
-    (command,) = [line for line in Path("exported/README.md").read_text().splitlines() if line.startswith("mate train")]
+    lines = Path("exported/README.md").read_text().splitlines()
+    (command,) = [line for line in lines if line.startswith("mate train init=run:")]
     typed = shlex.split(command, comments=True)[2:]
     for word in (typed, [f"init=run:{run.folder}"]):
         continued = train([*word, "optimizer.lr=1e-10", *FAST])

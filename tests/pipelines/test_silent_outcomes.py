@@ -29,9 +29,19 @@ def selection(aggregation: str) -> Selection:
 @pytest.mark.parametrize(
     ("answers", "loss_counts", "selected", "told"),
     [
-        ([Answer((), aggregation="sum")] * 12, {}, ["none", "count"], "no sum was ever selected; 12 "),
+        (
+            [Answer((), aggregation="sum")] * 12,
+            {},
+            ["none", "count"],
+            "no sum was ever selected; training examples of this kind: 12",
+        ),
         ([Answer((), aggregation="sum")] * 12, {}, ["none", "sum"], None),
-        ([Answer(("7",), number=7.0)] * 3, {COMPUTED: None}, ["none"], "no number was ever computed; 3 "),
+        (
+            [Answer(("7",), number=7.0)] * 3,
+            {COMPUTED: None},
+            ["none"],
+            "no number was ever computed; training examples of this kind: 3",
+        ),
         ([Answer(("7",), number=7.0)] * 3, {COMPUTED: None}, ["none", "sum"], None),
     ],
 )

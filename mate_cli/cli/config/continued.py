@@ -129,11 +129,10 @@ def _settings(group: str, values: Mapping[str, Any], words: Sequence[Override]) 
 
 
 def _differences(key: str, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Override]:
-    for name in dict.fromkeys([*wanted, *now]):
-        path, old, new = f"{key}.{name}", now.get(name), wanted.get(name)
-        if name not in wanted:
-            yield Override("~", path, None)
-        elif isinstance(old, Mapping) and isinstance(new, Mapping):
+    """Yield the overrides of keys whose values differ; keys that the run did not have keep their defaults."""
+    for name, new in wanted.items():
+        path, old = f"{key}.{name}", now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from _differences(path, old, new)
         elif name not in now or old != new:
             yield Override("" if name in now else "+", path, _text(new))
