@@ -14,6 +14,7 @@ from finished_runs import SMALL, finished_run, here
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import evaluate, predict
+from mate_cli.cli.config.continued import expand_continued
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.jobs import follow_job
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
@@ -103,7 +104,7 @@ def test_the_card_of_a_model(place):
     lines = [pasted(line) for line in shell.splitlines()]
     assert [command for _, command, *_ in lines] == ["predict", "train"]
     for _, command, *words in lines:
-        config = composed(config_dir(), command, words)
-        assert (config.checkpoint if command == "predict" else config.init["checkpoint"]) == NAME
+        config = composed(config_dir(), command, expand_continued(words))
+        assert Path(config.checkpoint if command == "predict" else config.init["checkpoint"]).name == NAME
     made_by = re.search(r"## How it was made\n\n```bash\n(.*)\n```", card)[1]
     assert pasted(made_by) == ["mate", "train", *SMALL[:-1], "model=tapas"]  # the last is of the machine

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, TapasForSequenceClassification
 
 import mate_cli.models.auto_encoder
+from mate_cli.cli.config.continued import expand_continued
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import NoDataset
@@ -274,7 +275,7 @@ def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
         assert auto_name(type(model).__name__) in python or type(model).__name__ in python
     for line in shell.splitlines():
         command, *words = shlex.split(line, comments=True)[1:]
-        composed(config_dir(), command, words)
+        composed(config_dir(), command, expand_continued(words))
 
 
 def test_what_cannot_be_exported(tmp_path):
