@@ -103,6 +103,7 @@ def compose_line(words):
         assert app.main([command, *words]) == 0
     elif command not in {"completion", "doctor", "run"}:
         one_of_each = [re.sub(r"^([^=]+=(?:\[[^\]]*\]|[^\[{'\",]+)),.*", r"\1", word) for word in words if "=" in word]
+        one_of_each = [word for word in one_of_each if not word.startswith("init=run:")]  # needs that run
         if command == "train":
             compose_stages(first_job(one_of_each))
         else:
