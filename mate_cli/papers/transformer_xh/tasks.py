@@ -303,7 +303,7 @@ class EvidenceEntailment(Entailment):
         assert batch.label_ids is not None
         example, token = first_tokens(batch)
         known = example[batch.label_ids[example, token] > 0]
-        return {**TableTask.count_terms(self, batch), "evidence": len(known.unique())}
+        return {**TableTask.count_terms(self, batch), "evidence": len(set(known.tolist()))}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
         """Return the likelier label of each example."""
