@@ -139,7 +139,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """Give the mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
+        """Compute the loss of an encoder's output, a scalar, with the head of the task or a similar one.
+
+        Average with `average_terms`, so that the loss of an optimizer step does not depend on its micro-batches.
+        """
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
@@ -199,6 +202,23 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         if learner is None or output.early is None:
             return loss
         return loss + self.output_loss(output.early, self.early_head, learner)
+
+    def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
+        """Count by name the terms that the loss of a batch averages over: examples, and others that a task adds."""
+        return {"examples": len(batch.input_ids)}
+
+    def average_terms(self, total: Tensor, batch: TableBatch, name: str = "examples") -> Tensor:
+        """Average loss terms over the whole optimizer step.
+
+        Args:
+            total: sum of the terms of this batch, a scalar.
+            batch: a micro-batch with `step_counts`, or a batch that is a step by itself.
+            name: of the terms in `count_terms`.
+        """
+        if batch.is_filler:
+            return total * 0
+        counts = batch.step_counts or self.count_terms(batch)
+        return total / (counts[name] if batch.step_counts else torch.as_tensor(counts[name]).clamp(min=1))
 
     def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
         """Count the losses [B] of examples by the kind of their answer, each kind being a mask [B]."""

@@ -30,13 +30,14 @@ class CandidateTask(TableTask[ExampleT, Choice]):
     """Softmax over the candidates of a question, cross entropy towards all right ones alike."""
 
     def output_loss(self, output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss of what one encoder makes of a batch, a scalar.
+        """Average the losses of all examples, a scalar.
 
         A head maps an output and a pooler to the scores of K candidates, the most that an example has; number k has
         row id k.
         """
         scores: CandidateLogits = head(output, encoder.pooler)
-        return soft_cross_entropy(scores.logits, scores.mask, scores.right).mean()
+        losses = soft_cross_entropy(scores.logits, scores.mask, scores.right)
+        return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Choice]:
         """Choose a candidate of each example."""

@@ -96,9 +96,10 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return cells
 
     def output_loss(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss of what one encoder makes of a batch, a scalar."""
+        """Average the losses of all examples, a scalar."""
         cells = self.cell_logits(output, head, encoder)
-        return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
+        losses = self.criterion(cells.logits.float(), cells.mask, cells.candidates)
+        return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[CellRanking]:
         """Rank the cells of each example."""

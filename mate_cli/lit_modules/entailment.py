@@ -57,11 +57,16 @@ class Entailment(TableTask[TableExample, Verdict]):
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
-        """Return the mean loss of what one encoder makes of the statements whose class is known, a scalar."""
+        """Average the losses of the statements whose class is known, a scalar."""
         classes = output.batch.class_ids
         assert classes is not None
         total = cross_entropy(head(output).float(), classes, ignore_index=-1, reduction="sum")
-        return total / (classes != -1).sum().clamp(min=1)
+        return self.average_terms(total, output.batch, "classes")
+
+    def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
+        """Count examples, and those whose class is known."""
+        assert batch.class_ids is not None
+        return {**super().count_terms(batch), "classes": (batch.class_ids != -1).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
         """Return the likelier label of each example."""

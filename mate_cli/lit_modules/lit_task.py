@@ -6,8 +6,10 @@ before there are any weights: ours, which have a method `build`, or those of tor
 """
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import pytorch_lightning as pl
@@ -135,12 +137,41 @@ def _name_below_task(module: torch.nn.Module, state: dict[str, Any], prefix: str
         state[f"{prefix}task.{name.removeprefix(prefix)}"] = state.pop(name)
 
 
+class CountedSteps:
+    """The micro-batches of a loader, with the counts of loss terms of their optimizer steps over all ranks.
+
+    Lightning averages the losses of the micro-batches of a step and of the ranks. Each is therefore divided by the
+    mean count per micro-batch of the step.
+
+    Args:
+        loader: yields the micro-batches of this rank.
+        task: counts the terms of its loss.
+        accumulate: micro-batches of a step.
+    """
+
+    def __init__(self, loader: DataLoader[TableBatch], task: TableTask[Any, Any], accumulate: int) -> None:
+        self.loader, self.task, self.accumulate = loader, task, accumulate
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[TableBatch]:
+        """Yield the micro-batches of a step once all of them are loaded."""
+        batches = iter(self.loader)
+        while step := list(islice(batches, self.accumulate)):
+            counted = [self.task.count_terms(batch) for batch in step if not batch.is_filler]
+            names = self.task.count_terms(step[0])
+            sums = {name: torch.tensor([sum(int(counts[name]) for counts in counted), len(step)]) for name in names}
+            means = {name: (total or 1) / parts for name, (total, parts) in add_up(sums).items()}
+            yield from (replace(batch, step_counts=means) for batch in step)
+
+
 class LitData(pl.LightningDataModule):
     """The splits of a run as Lightning asks for them."""
 
-    def __init__(self, data: TableDataModule) -> None:
+    def __init__(self, data: TableDataModule, task: TableTask[Any, Any]) -> None:
         super().__init__()
-        self.data = data
+        self.data, self.task = data, task
 
     @property
     def schedule(self) -> Schedule:
@@ -151,9 +182,9 @@ class LitData(pl.LightningDataModule):
         """Return passes over the training split after `step` optimizer steps."""
         return self.data.epoch(step)
 
-    def train_dataloader(self) -> DataLoader[TableBatch]:
+    def train_dataloader(self) -> CountedSteps:
         """Return the whole run as one pass, or the rest of it."""
-        return self.data.train_dataloader()
+        return CountedSteps(self.data.train_dataloader(), self.task, self.schedule.accumulate)
 
     def val_dataloader(self) -> DataLoader[TableBatch]:
         """Return the development split."""

@@ -18,9 +18,6 @@ from mate_cli.models.layers.encoder import find_activation
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
-EPSILON = 1e-5
-"""Added to the number of masked pieces, as the reference does."""
-
 
 class MaskedLMHead(nn.Module):
     """Scores every word piece of the vocabulary by the embeddings that the network reads; parameters as in BERT.
@@ -85,9 +82,14 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
-        """Return the mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
+        """Average the losses of the masked pieces, a scalar. Those that the network omits count as 0."""
         logits, labels, _ = masked_logits(output, head, encoder)
-        return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
+        return self.average_terms(cross_entropy(logits, labels, reduction="sum"), output.batch, "pieces")
+
+    def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
+        """Count examples and their masked pieces."""
+        assert batch.label_ids is not None
+        return {**super().count_terms(batch), "pieces": (batch.label_ids > 0).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[MaskedPieces]:
         """Return what became of the masked pieces of each example.

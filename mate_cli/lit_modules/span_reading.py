@@ -135,10 +135,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return [reading_example(example, *example.answer.coordinates[0]) for example in known if example.answer]
 
     def output_loss(self, output: EncoderOutput, head: SpanHead, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss of what one encoder makes of a batch, a scalar."""
+        """Average the losses of all examples, a scalar."""
         assert output.batch.label_ids is not None
         logits = head(output.with_states(self.dropout(output.states)))
-        return span_loss(logits.float(), output.batch.label_ids).mean()
+        return self.average_terms(span_loss(logits.float(), output.batch.label_ids).sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SpanPrediction]:
         """Return the best span of each example."""

@@ -174,13 +174,13 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return self.options.allow_empty_column_selection and (computed or not answer.texts)
 
     def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
-        """Return the mean loss of what one encoder makes of a batch, a scalar."""
+        """Average the losses of all examples, a scalar."""
         logits = head(output.with_states(self.dropout(output.states)))
         losses: Tensor = self.criterion(logits, output.batch)
         if self.criterion.aggregation == "weak":
             computed = self.criterion.must_compute(logits, output.batch)
             self.count_losses(losses, {SELECTED: ~computed, COMPUTED: computed})
-        return losses.mean()
+        return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[TableAnswer]:
         """Return the cells and the aggregation of each example."""

@@ -137,7 +137,7 @@ def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
 
 def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int) -> int:
     """Return after how many optimizer steps on so many training examples a run validates."""
-    return min(max(1, round(cfg.trainer.val_every * examples / schedule.batch_size)), schedule.total_steps)
+    return min(max(1, round(cfg.trainer.val_every * (examples // schedule.batch_size))), schedule.total_steps)
 
 
 def use_machine(hardware: Hardware) -> None:

@@ -6,7 +6,7 @@ Lightning runs the loop, devices, precision, callbacks and loggers. Four promise
   run as one epoch of a planned number of micro-batches, the generators are seeded before each (`Reproducible`), and
   `Checkpoints` saves after whole optimizer steps. Lightning's `ModelCheckpoint` may save more, but nothing goes on
   from it.
-- The same micro-batches make a step for any number of processes: the order is that of `LengthGroupedBatches`, so
+- The same examples make a step for any micro-batch and number of processes, in the order of `LengthGroupedBatches`, so
   Lightning's sampler and accumulation are not chosen apart from it.
 - The best weights are those of the best validation, as safetensors, averaged where a callback averages.
 - metrics.jsonl and record.json tell the same whatever loggers there are. Rows have the epoch of the data, which

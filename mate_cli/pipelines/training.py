@@ -148,7 +148,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
                 explain_memory_errors(lambda: memory_error(needed, schedule.micro_batch, device_memory())),
                 wrap_resume_errors(checkpoint, lambda: follow.steps > 0),
             ):
-                trainer.fit(module, datamodule=LitData(data), ckpt_path=checkpoint, weights_only=True)
+                trainer.fit(module, datamodule=LitData(data, task), ckpt_path=checkpoint, weights_only=True)
             if trainer.global_step < schedule.total_steps:
                 run.record.reason = f"stopped early at step {trainer.global_step:,} of {schedule.total_steps:,}"
                 run.console.print(f"{run.record.reason}, by a callback")

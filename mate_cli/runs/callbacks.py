@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mate_cli.data.loading.batching import ORDER_VERSION
 from mate_cli.errors import CheckpointError, Interrupted, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.metrics.specs import MetricName, spec_to_follow
@@ -54,6 +55,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         """Return the state that a resumed run needs."""
         return {
             "run": self.run,
+            "order": ORDER_VERSION,
             "best_score": self.best_score,
             "best_step": self.best_step,
             "stopped": self.stopped,
@@ -76,13 +78,16 @@ class Checkpoints(pl.callbacks.Checkpoint):
         """Continue from `state_dict`.
 
         Raises:
-            CheckpointError: it is another run's, or no state of this kind.
+            CheckpointError: it is another run's, has another order of examples, or is no state of this kind.
         """
         score, step = state_dict.get("best_score"), state_dict.get("best_step")
         if not isinstance(score, (float, type(None))) or type(step) is not int:
             raise CheckpointError("the checkpoint is damaged", where=self._last, remedy=FROM_THE_BEGINNING)
         if ranks.is_rank_zero() and state_dict.get("run") != self.run:
             raise CheckpointError("the checkpoint belongs to another run", where=self._last, remedy=FROM_THE_BEGINNING)
+        if state_dict.get("order") != ORDER_VERSION:
+            problem = "the checkpoint was saved by a version of mate that orders training examples differently"
+            raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
         self.best_score, self.best_step, self.stopped = score, step, bool(state_dict.get("stopped"))
 
     @property
@@ -223,6 +228,7 @@ class FollowTraining(pl.Callback):
         self.examples = self.tokens = 0
         self._new_tokens: list[torch.Tensor] = []
         self.seconds, self.steps = 0.0, 0  # steps since this process began
+        self._new_losses: list[torch.Tensor] = []
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
         self._lr = 0.0
@@ -289,11 +295,13 @@ class FollowTraining(pl.Callback):
         self.seconds += time.monotonic() - self._began
         self.examples += len(batch.input_ids) * ranks.world_size()
         self._new_tokens.append(batch.attention_mask.sum())
-        self._losses.append(outputs["loss"].detach())
+        self._new_losses.append(outputs["loss"].detach())  # Lightning has divided it by the accumulation
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
         self.tokens += int(ranks.all_reduce_sum([int(torch.stack(self._new_tokens).sum())])[0])
+        self._losses.append(torch.stack(self._new_losses).sum())
         self._new_tokens.clear()
+        self._new_losses.clear()
         self.steps += 1
         if self._is_logged(trainer, trainer.global_step):
             self._log(trainer)
@@ -304,7 +312,7 @@ class FollowTraining(pl.Callback):
 
     def _log(self, trainer: pl.Trainer) -> None:
         mean = float(torch.stack([loss.cpu() for loss in self._losses]).mean())
-        loss = ranks.all_reduce_sum([mean])[0] / ranks.world_size() * trainer.accumulate_grad_batches
+        loss = ranks.all_reduce_sum([mean])[0] / ranks.world_size()
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
         self._loss = loss

@@ -184,6 +184,9 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
         places: of each token, where it stands in its example's encoding [B, T]; None where all stand where they did.
         more: what a serializer adds, see `Serializer.arrays`, as far as any of these examples has it.
+        is_filler: the loss of the batch does not count.
+        step_counts: by name, the number of loss terms of the optimizer step per micro-batch, see
+            `TableTask.count_terms`. Empty if the batch is a whole step.
     """
 
     _: KW_ONLY
@@ -194,6 +197,8 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
     places: torch.Tensor | None = None
     more: Mapping[Array, torch.Tensor] = field(default_factory=dict)
+    is_filler: bool = False
+    step_counts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def in_body(self) -> torch.Tensor:

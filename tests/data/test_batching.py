@@ -5,28 +5,61 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, plan_schedule
+from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule, plan_schedule
 from mate_cli.errors import ConfigError
 
 SIZES = st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3)])
 
 
-@given(st.lists(st.integers(1, 600), min_size=6, max_size=80), SIZES, st.integers(1, 60), st.integers(0, 3))
-def test_every_epoch_shows_every_example_once(lengths, sizes, steps, seed):
-    sampler = LengthGroupedBatches(lengths, Schedule(*sizes, steps), seed)
+@given(st.lists(st.integers(1, 600), min_size=6, max_size=200), SIZES, st.integers(1, 4), st.integers(0, 3))
+def test_every_epoch_shows_every_example_once_in_its_complete_steps(lengths, sizes, epochs, seed):
+    per_epoch = len(lengths) // sizes[0]
+    sampler = LengthGroupedBatches(lengths, Schedule(*sizes, epochs * per_epoch), seed)
     batches = list(sampler)
     assert len(batches) == len(sampler)
     assert {len(batch) for batch in batches} == {sizes[1]}
-    counts = [sum(batch.count(index) for batch in batches) for index in range(len(lengths))]
-    # Windows are shuffled inside, so only whole windows promise whole epochs; counts never differ by more than
-    # the epochs that one window of 16 steps can touch.
-    assert max(counts) - min(counts) <= 16 * sizes[0] // len(lengths) + 2
+    drawn = np.array(batches).reshape(epochs, -1)
+    assert all(len(set(epoch)) == per_epoch * sizes[0] for epoch in drawn.tolist())
 
 
-def test_whole_windows_are_whole_epochs():
-    lengths = list(range(1, 65))
-    batches = list(LengthGroupedBatches(lengths, Schedule(4, 2, 16), seed=3))
-    assert sorted(index for batch in batches for index in batch) == list(range(64))
+def test_epochs_differ_in_order_and_steps_do_not_rise_in_length():
+    lengths = list(range(512))
+    steps = np.array(list(LengthGroupedBatches(lengths, Schedule(8, 8, 128), seed=3))).reshape(2, 64, 8)
+    assert [sorted(epoch) for epoch in steps.reshape(2, -1).tolist()] == [lengths] * 2
+    assert {frozenset(step) for step in steps[0].tolist()} != {frozenset(step) for step in steps[1].tolist()}
+    means = steps.mean(-1)
+    for window in means.reshape(-1, 16):
+        assert 0 < (np.diff(window) > 0).sum() < 15
+
+
+def test_the_last_incomplete_step_leaves_out_other_examples_in_each_epoch():
+    steps = np.array(list(LengthGroupedBatches([5] * 10, Schedule(8, 8, 8), seed=1)))
+    left_out = {frozenset(range(10)) - frozenset(step) for step in steps.tolist()}
+    assert {len(some) for some in left_out} == {2}
+    assert len(left_out) > 4
+
+
+@pytest.mark.parametrize(("micro_batch", "ranks"), [(32, 1), (16, 1), (16, 2), (8, 1), (4, 2), (1, 4)])
+def test_the_examples_of_a_step_depend_on_neither_micro_batches_nor_ranks(micro_batch, ranks):
+    lengths = np.random.default_rng(0).integers(50, 2000, 300)
+
+    def steps(schedule, first=0):
+        shares = [
+            np.array(list(LengthGroupedBatches(lengths, schedule, 1, rank, first * schedule.accumulate)))
+            for rank in range(schedule.ranks)
+        ]
+        return np.sort(np.hstack([share.reshape(-1, 32 // schedule.ranks) for share in shares])).tolist()
+
+    whole, schedule = steps(Schedule(32, 32, 20)), Schedule(32, micro_batch, 20, ranks)
+    assert steps(schedule) == whole
+    assert steps(schedule, first=13) == whole[13:]  # as a run that is resumed on another machine
+
+
+def test_no_two_draws_of_a_run_have_the_same_number():
+    draws = [draw for batch in PlacedBatches([5] * 50, Schedule(8, 4, 30), seed=1) for draw in batch]
+    assert len({number for _, number in draws}) == len(draws) == 240
+    plain = LengthGroupedBatches([5] * 50, Schedule(8, 4, 30), seed=1)
+    assert [example for example, _ in draws] == [example for batch in plain for example in batch]
 
 
 @given(st.lists(st.integers(1, 600), min_size=6, max_size=60), SIZES, st.integers(1, 50), st.data())

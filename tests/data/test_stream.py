@@ -215,6 +215,19 @@ def test_the_order_counts_over_all_processes_and_its_length_is_that_of_the_whole
     assert len(StreamOrder(schedule, 1, 2)) == 6
 
 
+def test_steps_are_the_same_for_any_micro_batch_and_epochs_are_exact(shards, tmp_path):
+    found = {}
+    for micro_batch in (12, 4, 1):
+        own = stream(shards, tmp_path, micro_batch=micro_batch)
+        own.batch_size = 12
+        tables = [name for number in range(8 * 12 // micro_batch) for name in names(own[number])]
+        found[micro_batch] = [tables[start : start + 12] for start in range(0, len(tables), 12)]
+    assert found[12] == found[4] == found[1]
+    epochs = [[name for step in steps for name in step] for steps in (found[12][:4], found[12][4:])]
+    assert [len(set(epoch)) for epoch in epochs] == [48, 48]  # of 54 tables, in steps of 12
+    assert set(epochs[0]) != set(epochs[1])
+
+
 def test_lengths_and_costs_are_of_some_examples(shards, tmp_path):
     data = module(shards, tmp_path)
     assert 8 < data.training().lengths.mean() <= 48
@@ -242,7 +255,9 @@ def test_tables_that_are_good_for_nothing_are_passed_over(shards, tmp_path):
     (shard,) = shards[:1]
     good = {"0/4"}
     own = TableStream([shard], mask_few, loading(tmp_path))
-    assert [names(own[number]) for number in range(3)] == [["0/4"]] * 3
+    found = [own[number] for number in range(3)]
+    assert [names(batch) for batch in found] == [["0/4"]] * 3
+    assert sorted(batch.is_filler for batch in found) == [False, True, True]
     good.clear()
     with pytest.raises(DataError, match="no training example can be made"):
         own[0]

@@ -1,4 +1,4 @@
-"""The order of training examples, as a pure function of the seed and the step."""
+"""The order of training examples, as a pure function of the seed, the step and `trainer.batch_size`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from torch.utils.data import Sampler
 
 from mate_cli.errors import ConfigError
 
-WINDOW = 16
-"""Optimizer steps whose examples are sorted by length together: larger pads less, smaller mixes more."""
+ORDER_VERSION = 1
+"""Increases when the examples of steps change: a run cannot resume from a checkpoint of another order."""
+WINDOW_STEPS = 16
+"""Optimizer steps of an epoch whose examples are grouped by length together."""
+MAX_GROUP = 8
+"""Most examples of similar length that stay in one optimizer step: more pads less, fewer mixes more."""
+
+
+def group_size(batch_size: int) -> int:
+    """Return the largest divisor of the batch size up to `MAX_GROUP`: it is the same on every machine."""
+    return max(size for size in range(1, MAX_GROUP + 1) if batch_size % size == 0)
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ def plan_schedule(
         examples: size of the training split.
         batch_size: examples per optimizer step.
         micro_batch: the most examples that fit in one forward pass; rounded down to a divisor of a process's share.
-        max_epochs: passes over the split; a fraction is allowed.
+        max_epochs: passes over the split, each of its complete steps; a fraction is allowed.
         max_steps: optimizer steps; the smaller of both limits counts.
         ranks: processes that train together.
 
@@ -66,7 +75,7 @@ def plan_schedule(
         )
     limits = [max_steps] if max_steps else []
     if max_epochs:
-        limits.append(max(1, round(max_epochs * examples / batch_size)))
+        limits.append(max(1, round(max_epochs * (examples // batch_size))))
     if not limits:
         raise ConfigError("the length of training is not limited", remedy="Set trainer.max_epochs or trainer.max_steps")
     share = batch_size // ranks
@@ -91,12 +100,19 @@ def check_shares(batch_size: int, ranks: int) -> None:
 
 
 class LengthGroupedBatches(Sampler[list[Any]]):
-    """Micro-batches of similar length in an order that depends on the seed and the position alone.
+    """Micro-batches of similar length; the examples of a step depend on the seed, the step and the batch size alone.
 
-    The whole run is one pass: epochs are permutations laid end to end, so that no batch is ever smaller than
-    the others. A run that is resumed at batch n yields exactly the batches n, n + 1, ... of the uninterrupted one.
-    Of several processes, each takes its turn: together they see in every step what one alone would see.
-    It begins with the micro-batch `start` of this process.
+    An epoch is a permutation of all examples, in whole optimizer steps: it leaves out the last, incomplete one, other
+    examples in each epoch. Groups of `group_size` examples of similar length are dealt to the steps of a window of
+    `WINDOW_STEPS` steps, at random. A window never crosses the end of an epoch. A step is then sorted by length and
+    cut into micro-batches, which its ranks take in turn.
+
+    Args:
+        lengths: tokens of each example [N], N at least the batch size.
+        schedule: sizes of batches and of the run.
+        seed: of the order.
+        rank: index of this process among `schedule.ranks`.
+        start: index of the first micro-batch of this rank that is yielded. A resumed run passes its own.
     """
 
     def __init__(
@@ -104,51 +120,53 @@ class LengthGroupedBatches(Sampler[list[Any]]):
     ) -> None:
         self.lengths = np.asarray(lengths)
         self.schedule, self.seed, self.rank, self.start = schedule, seed, rank, start
-        self._epochs: dict[int, np.ndarray] = {}
+        self._epoch: tuple[int, np.ndarray] | None = None
+        self._window: tuple[tuple[int, int], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return self.schedule.total_batches
 
     def __iter__(self) -> Iterator[list[Any]]:
-        """Yield example indices, one list per micro-batch, beginning at `start`."""
-        ranks = self.schedule.ranks
-        per_window = WINDOW * self.schedule.accumulate
-        for window in range(self.start // per_window, -(-len(self) // per_window)):
-            first = window * per_window
-            batches = self._window(window)[self.rank :: ranks]
-            yield from batches[max(self.start - first, 0) : len(self) - first]
+        """Yield example indices, one list per micro-batch, from `start` on."""
+        first, begun = divmod(self.start, self.schedule.accumulate)
+        for step in range(first, self.schedule.total_steps):
+            yield from self._micro_batches(step)[self.rank :: self.schedule.ranks][begun if step == first else 0 :]
 
-    def _window(self, window: int) -> list[list[Any]]:
-        size = WINDOW * self.schedule.batch_size
-        first = window * size
-        chosen = self._stream(first, first + size)
-        by_length = np.argsort(self.lengths[chosen], kind="stable")
-        drawn = np.random.default_rng((self.seed, 1, window)).permutation(size // self.schedule.micro_batch)
-        steps = np.sort(drawn.reshape(WINDOW, -1))
-        # Up in length and down again: processes that take turns get a step's long and short ones alike.
-        half = steps.shape[1] // 2
-        order = np.hstack([steps[:, :half], steps[:, half:][:, ::-1]]).ravel()
-        return [self._batch(chosen[drawn], first + drawn) for drawn in by_length.reshape(len(order), -1)[order]]
+    def _micro_batches(self, step: int) -> list[list[Any]]:
+        epoch, number = divmod(step, len(self.lengths) // self.schedule.batch_size)
+        window, row = divmod(number, WINDOW_STEPS)
+        if self._window is None or self._window[0] != (epoch, window):
+            self._window = (epoch, window), self._deal(epoch, window)
+        parts = self._window[1][row].reshape(-1, self.schedule.micro_batch)
+        # Up in length and down again, so that ranks that take turns get about as many tokens each.
+        half = len(parts) // 2
+        return [self._name(epoch, part) for part in (*parts[:half], *parts[half:][::-1])]
 
-    def _batch(self, examples: np.ndarray, places: np.ndarray) -> list[Any]:
-        """Return the examples of a micro-batch, which have these places in the endless sequence of epochs."""
-        return examples.tolist()
+    def _deal(self, epoch: int, window: int) -> np.ndarray:
+        """Return the places in the permutation of an epoch of each step of a window, by length [steps, batch]."""
+        size = self.schedule.batch_size
+        steps = len(self.lengths) // size
+        first, end = (size * min(number * WINDOW_STEPS, steps) for number in (window, window + 1))
+        by_length = first + np.argsort(self.lengths[self._permutation(epoch)[first:end]], kind="stable")
+        groups = np.arange(end - first).reshape(-1, group_size(size))
+        dealt = np.random.default_rng((self.seed, 1, epoch, window)).permutation(groups)
+        places: np.ndarray = by_length[np.sort(dealt.reshape(-1, size))]
+        return places
 
-    def _stream(self, begin: int, end: int) -> np.ndarray:
-        """Return the examples begin..end of the endless sequence of shuffled epochs."""
-        size = len(self.lengths)
-        numbers = range(begin // size, -(-end // size))
-        # An epoch is drawn once: its windows come one after the other.
-        self._epochs = {n: self._epochs[n] if n in self._epochs else self._draw(n) for n in numbers}
-        return np.concatenate([self._epochs[n][max(begin - n * size, 0) : end - n * size] for n in numbers])
+    def _permutation(self, epoch: int) -> np.ndarray:
+        """Return all examples as they come in an epoch; it is drawn once for all of its windows."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            self._epoch = epoch, np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.lengths))
+        return self._epoch[1]
 
-    def _draw(self, epoch: int) -> np.ndarray:
-        """Return the examples of an epoch, shuffled."""
-        return np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.lengths))
+    def _name(self, epoch: int, places: np.ndarray) -> list[Any]:
+        """Return the examples of a micro-batch, which have these places in the permutation of an epoch."""
+        return self._permutation(epoch)[places].tolist()
 
 
 class PlacedBatches(LengthGroupedBatches):
-    """The same micro-batches, of pairs: an example, and its place in the endless sequence of epochs."""
+    """The same micro-batches as pairs of an example and a number that no other draw of the run has."""
 
-    def _batch(self, examples: np.ndarray, places: np.ndarray) -> list[Any]:
-        return list(zip(examples.tolist(), places.tolist(), strict=True))
+    def _name(self, epoch: int, places: np.ndarray) -> list[Any]:
+        draws = epoch * len(self.lengths) + places
+        return list(zip(super()._name(epoch, places), draws.tolist(), strict=True))

@@ -1,7 +1,7 @@
 """Training examples that are made while training, from a corpus that is read as it goes.
 
-Which tables a batch holds, and how its examples are made, depend on the seed and the batch's number alone: neither on
-how many processes load, nor on how many train, nor on where a run was resumed.
+The tables of an optimizer step, and how its examples are made, depend on the seed, the step and `trainer.batch_size`
+alone. Micro-batches, loading processes, ranks and the step at which a run was resumed do not matter.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -20,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable, deal_shards
 from mate_cli.data.datasets.catalogue import TableDataset
-from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.batching import Schedule, group_size
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
@@ -69,14 +70,28 @@ class StreamedDataset(TableDataset, ABC):
 
 
 class TableStream(Dataset[TableBatch]):
-    """Batches of examples made of a corpus, each to be had by its number.
+    """Micro-batches of examples made of a corpus, each available by its index over all ranks.
 
-    The files are divided into lanes, and batches are taken from them in turn, so that each of several loading
-    processes reads only its own files wherever their number divides that of the lanes. Files that do not come out even
-    are read by two lanes, each its part.
+    The files are divided into lanes. Files that do not divide evenly are read by two lanes, each a part of them. An
+    epoch takes `group_size` tables of each lane in turn until all are taken, in whole optimizer steps: it leaves out
+    the tables of the last, incomplete step.
+
+    Args:
+        shards: files of the corpus.
+        maker: makes the examples of a table.
+        loading: sizes of batches and the seed.
+        masks: see `StreamedDataset`.
+        batch_size: tables of an optimizer step; by default a micro-batch.
     """
 
-    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: LoaderOptions, masks: Masks = "dynamic") -> None:
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        maker: Maker,
+        loading: LoaderOptions,
+        masks: Masks = "dynamic",
+        batch_size: int | None = None,
+    ) -> None:
         limit = loading.limit_train
         if limit is not None:
             share = -(-limit // len(shards))
@@ -86,6 +101,7 @@ class TableStream(Dataset[TableBatch]):
             raise DataError("this corpus has no table to train on", remedy="Add data.sources")
         dealt = deal_shards(numbered, min(MAX_SEQUENCES, len(numbered)))
         self.maker, self.loading, self.masks = maker, loading, masks
+        self.batch_size = batch_size or loading.micro_batch
         self.lanes = [ShardSequence(files, (loading.seed, 2, lane)) for lane, files in enumerate(dealt)]
 
     failures: Mapping[str, str] = {}
@@ -110,20 +126,40 @@ class TableStream(Dataset[TableBatch]):
         return found[:count]
 
     def __getitem__(self, number: int) -> TableBatch:
-        """Return the micro-batch of a number, counted over all processes that train together.
+        """Return the micro-batch of a number, counted over all ranks.
 
-        Where nothing can be made of any of its tables, those that come after them stand in.
+        If its tables yield no example, it is a filler: an example of the tables after them, which has no loss.
 
         Raises:
-            DataError: nothing can be made of any table.
+            DataError: no table yields an example.
         """
-        turn, lane = divmod(number, len(self.lanes))
-        own, size = self.lanes[lane], self.loading.micro_batch
-        for begin in range(turn * size, turn * size + own.size + size, size):
-            made = [encoding for row in own.rows(begin, begin + size) for encoding in self._make(row)]
-            if made:
-                return self.loading.batch(made)
+        begin = number * self.loading.micro_batch
+        tables = range(begin, begin + self.loading.micro_batch)
+        if made := [encoding for table in tables for encoding in self._make(self._find(table))]:
+            return self.loading.batch(made)
+        later = (self._make(self._find(table)) for table in range(tables.stop, tables.stop + 2 * len(self)))
+        if filler := next(filter(None, later), None):
+            return replace(self.loading.batch(filler[:1]), is_filler=True)
         raise DataError("no training example can be made from these tables", remedy="Use other data.sources")
+
+    def _find(self, number: int) -> StreamedTable:
+        """Return the table of a number, counted from the beginning of the run."""
+        epoch, left = divmod(number, len(self) // self.batch_size * self.batch_size)
+        group = group_size(self.batch_size)
+        sizes = [lane.size for lane in self.lanes]
+
+        def taken(turns: int) -> int:
+            return sum(min(size, turns * group) for size in sizes)
+
+        turn = bisect_right(range(max(sizes) // group + 1), left, key=taken) - 1
+        left -= taken(turn)
+        for lane in self.lanes:
+            here = min(group, max(lane.size - turn * group, 0))
+            if left < here:
+                break
+            left -= here
+        place = epoch * lane.size + turn * group + left
+        return next(lane.rows(place, place + 1))
 
     def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
         epoch = row.epoch if self.masks == "dynamic" else 0
@@ -183,4 +219,6 @@ class StreamDataModule(TableDataModule):
         """Return the whole run as one pass, or the rest of it."""
         stream = copy(self.stream)
         stream.loading = replace(self.loading, micro_batch=self.schedule.micro_batch)
-        return self._batches(stream, StreamOrder(self.schedule, self.loading.rank, self._first_batch))
+        stream.batch_size = self.schedule.batch_size
+        order = StreamOrder(self.schedule, self.loading.rank, self._first_batch)
+        return self._batches(stream, order, self.schedule.accumulate)

@@ -265,7 +265,7 @@ class TableDataModule:
 
     def epoch(self, step: int) -> float:
         """Return passes over the training split after `step` optimizer steps."""
-        return round(step * self.schedule.batch_size / len(self.training()), 3)
+        return round(step / (len(self.training()) // self.schedule.batch_size), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return the whole run as one pass, or the rest of it."""
@@ -273,9 +273,9 @@ class TableDataModule:
         lengths, first = encodings.lengths, self._first_batch
         if change := self.serializer.augmentation:
             placed = PlacedBatches(lengths, self.schedule, own.seed, own.rank, first)
-            return self._batches(AugmentedBatches(encodings, own, change), placed)
+            return self._batches(AugmentedBatches(encodings, own, change), placed, self.schedule.accumulate)
         order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
-        return self._batches(Batches(encodings, own), order)
+        return self._batches(Batches(encodings, own), order, self.schedule.accumulate)
 
     def loader(self, split: str) -> DataLoader[TableBatch]:
         """Return a split for evaluation, longest examples first, so that memory runs out at once or never."""
@@ -291,14 +291,15 @@ class TableDataModule:
         own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), own)
 
-    def _batches(self, dataset: Dataset[TableBatch], order: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
-        """Return a loader that fetches a batch for each thing that `order` names."""
+    def _batches(self, dataset: Dataset[TableBatch], order: Any, ahead: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
+        """Return a loader of the batches that `order` names; its workers load at least `ahead` of them in advance."""
         workers = self.loading.workers
         return DataLoader(
             dataset,
             sampler=order,
             batch_size=None,
             num_workers=workers,
+            prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
             persistent_workers=workers > 0,
             pin_memory=self.loading.pin_memory,
         )

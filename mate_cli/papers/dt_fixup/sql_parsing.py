@@ -162,8 +162,8 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return "" if example.actions else "a query that the grammar cannot make"
 
     def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss of what one encoder makes of a batch, a scalar."""
-        return derivation_loss(head(output), self.smoothing).mean()
+        """Average the losses of all examples, a scalar."""
+        return self.average_terms(derivation_loss(head(output), self.smoothing).sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SqlPrediction]:
         """Return the best derivation of each example."""

@@ -15,6 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
+from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment, Verdict
 from mate_cli.lit_modules.losses import binary
@@ -85,14 +86,22 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
 
     def output_loss(self, output: EncoderOutput, head: ReadingHead, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss of what one encoder makes of a batch, a scalar."""
+        """Average the losses of all examples, and those of known kinds of answers, a scalar."""
         logits: ReadingLogits = head(output, encoder.pooler)
         targets = reading_targets(output.batch, logits)
         losses = binary(logits.nodes, targets.judged, targets.answers) + span_losses(logits, targets)
         if self.supporting_sentences:
             losses = losses + sentence_losses(logits, targets)
-        loss = losses.mean()
-        return loss + kind_loss(logits, targets) if self.answer_kinds else loss
+        loss = self.average_terms(losses.sum(), output.batch)
+        if not self.answer_kinds:
+            return loss
+        total = cross_entropy(logits.kinds, targets.kinds, ignore_index=-1, reduction="sum")
+        return loss + self.average_terms(total, output.batch, "kinds")
+
+    def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
+        """Count examples, and those whose kind of answer is known."""
+        assert batch.class_ids is not None
+        return {**super().count_terms(batch), "kinds": (batch.class_ids >= 0).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[EvidenceAnswer]:
         """Return one answer per example."""
@@ -219,13 +228,6 @@ def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
     return ((losses[0] + losses[1]) / 2 * answers).sum(-1) / answers.sum(-1).clamp(min=1)
 
 
-def kind_loss(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Return the cross entropy of the kind of the answer, a scalar; 0 where none is known."""
-    known = (targets.kinds >= 0).sum()
-    total = cross_entropy(logits.kinds, targets.kinds, ignore_index=-1, reduction="sum")
-    return total / known.clamp(min=1)
-
-
 def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
     """Return the mean binary cross entropy of the sentences of each example [B]; 0 where none is known."""
     wanted = targets.supporting & logits.is_sentence
@@ -283,18 +285,25 @@ class EvidenceEntailment(Entailment):
         self.double_softmax, self.keep = double_softmax, keep
 
     def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]
-        """Return the mean loss of what one encoder makes of a batch, a scalar."""
+        """Average the losses of all classes, and those of the nodes of examples with known evidence, a scalar."""
         batch = output.batch
         assert batch.class_ids is not None
         assert batch.label_ids is not None
         mixture: MixtureOutput = head(output, encoder.pooler)
         if self.double_softmax:
-            loss = cross_entropy(mixture.log_probabilities.exp(), batch.class_ids)
+            total = cross_entropy(mixture.log_probabilities.exp(), batch.class_ids, reduction="sum")
         else:
-            loss = nll_loss(mixture.log_probabilities, batch.class_ids)
+            total = nll_loss(mixture.log_probabilities, batch.class_ids, reduction="sum")
         right = (batch.label_ids.gather(1, mixture.tokens) > 0) & mixture.mask
-        known = right.any(-1)
-        return loss + (binary(mixture.node_logits, mixture.mask, right) * known).sum() / known.sum().clamp(min=1)
+        of_nodes = (binary(mixture.node_logits, mixture.mask, right) * right.any(-1)).sum()
+        return self.average_terms(total, batch) + self.average_terms(of_nodes, batch, "evidence")
+
+    def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
+        """Count examples, and those whose evidence is known."""
+        assert batch.label_ids is not None
+        example, token = first_tokens(batch)
+        known = example[batch.label_ids[example, token] > 0]
+        return {**TableTask.count_terms(self, batch), "evidence": len(set(known.tolist()))}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
         """Return the likelier label of each example."""
