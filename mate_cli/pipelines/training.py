@@ -214,11 +214,11 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         record_truncation(run.record, split, parts.data.encodings(split))
         if split == "test":  # that of dev is compared before the training
             record_digest(run.record, split, parts.data.encodings(split))
-        run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
+        run.record.add_scores(f"{split}/", result.metrics)
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
-            run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
+            run.record.add_scores(f"baseline/{baseline}/{split}/", {metric: value})
         if calibration := save_result(run.folder, split, result):
             run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
         log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
