@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 
 from mate_cli.tables.example import AGGREGATIONS, Coordinates
-from mate_cli.tables.formats.cell_text import count_noun, is_mostly_digits, list_names
+from mate_cli.tables.formats.cell_text import MAX_WHOLE, count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
 from mate_cli.tables.values.column_evidence import MISSING
+from mate_cli.tables.values.summary_rows import find_summary_rows
 
 Denotation = tuple[str | float, ...]
 
@@ -67,6 +67,8 @@ def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[st
 
 def number_text(number: float, thousands: str = "") -> str:
     """Write a number without superfluous digits: 3, 4319.5, 0.3333, 2e-07; for people with "," between thousands."""
+    if abs(number) < MAX_WHOLE and number == round(number):
+        return f"{int(number):{thousands}}"
     if not 1e-3 <= abs(number) < 1e15:
         return f"{number:.4g}"
     return f"{number:{thousands}.4f}".rstrip("0").rstrip(".")
@@ -80,20 +82,6 @@ def read_float(text: str) -> float | None:
         return None
 
 
-_TOTALS = """
-total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem součet
-spolu ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего
-итог разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο άθροισμα المجموع الإجمالي סה"כ รวม Σ
-"""
-_ANY_TOTAL = "|".join(_TOTALS.split())
-_AVERAGE = "average|avg|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia"
-TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL}|{_AVERAGE})", re.IGNORECASE)
-"""The first cell of a row that sums up others."""
-LIKE_TOTAL = re.compile(
-    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\A(?:all|overall|ensemble|zusammen)\Z|\balt\Z|\A\*+\Z|\A\Z",
-    re.IGNORECASE,
-)
-"""What such a cell may be as well, where the row is that sum."""
 WORDS_FOR_ALL = re.compile(
     r"\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
     r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b",
@@ -118,8 +106,10 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
     numbers = find_summands(chosen, table)[0]
     if aggregation == "none" or not numbers:
         return None
-    value = float(sum(numbers)) / (len(numbers) if aggregation == "average" else 1)
-    return value if math.isfinite(value) else None
+    total = sum(numbers)
+    value = float(total) / (len(numbers) if aggregation == "average" else 1)
+    is_rounded = aggregation == "sum" and value != total and total == total.to_integral_value()
+    return int(total) if is_rounded else value if math.isfinite(value) else None
 
 
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
@@ -131,36 +121,39 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
         The numbers, and what people should know of them, as plain sentences.
     """
     formats = table.formats or find_table_formats(table)
-    numbers, marks, notes = dict[tuple[int, int], Decimal](), list[str](), list[str]()
+    numbers, marks, notes = dict[int, dict[int, Decimal]](), list[str](), list[str]()
     for row, column in dict.fromkeys(cells):
-        text = table.rows[row][column].text
-        number = formats[column].read_number(text)
+        number = formats[column].read_exact(table.rows[row][column].text)
         if number is None:
-            marks.append(text)
+            marks.append(table.rows[row][column].text)
         else:
-            numbers[row, column] = Decimal(repr(number))
-    shown = list(filter(None, marks))
+            numbers.setdefault(column, {})[row] = number
+    shown, count = list(filter(None, marks)), sum(map(len, numbers.values()))
     text = next((text for text in shown if not MISSING.fullmatch(text)), "")
-    if text or len(shown) > len(numbers) or not numbers:
+    if text or len(shown) > count or not numbers:
         return [], [f"The cell {text[:40]!r} is not read as a number: no sum is given."] if text else []
     if marks:
-        names = list_names(map(repr, dict.fromkeys(marks)))
-        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {names}.")
-    sums, sizes = defaultdict[int, Decimal](Decimal), Counter(column for _, column in numbers)
-    for (_, column), summand in numbers.items():
-        sums[column] += summand
-    for (row, column), summand in list(numbers.items()):
-        name = _first_text(table, row)
-        if sizes[column] < 2 or not (TOTAL.fullmatch(name) or LIKE_TOTAL.search(name)):
-            continue
-        if math.isclose(sums[column] - summand, summand, rel_tol=1e-9):
-            notes.append(f"Row {name!r} was left out: it is the total of other rows.")
-            del numbers[row, column]
-            sums[column] -= summand
-            sizes[column] -= 1
-        elif TOTAL.fullmatch(name):
-            return [], [f"Row {name!r} sums up other rows, but is not their sum: no sum is given."]
-    return list(numbers.values()), notes
+        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {_list(marks)}.")
+    for column, chosen in numbers.items():
+        rows = list(chosen)
+        readers = [(place, formats[place].read_exact) for place in range(len(formats)) if place != column]
+        others = [[read(table.rows[row][place].text) for row in rows] for place, read in readers]
+        names = [_first_text(table, row) for row in rows]
+        totals, doubtful = find_summary_rows(names, [list(chosen.values()), *others])
+        if doubtful:
+            summaries = _list(names[place] for place in sorted(doubtful))
+            return [], [f"No sum is given: {summaries} seem to summarize other rows, but do not agree with them."]
+        if totals:
+            notes.append(
+                f"Rows that summarize other rows were left out: {_list(names[place] for place in sorted(totals))}."
+            )
+        for place in totals:
+            del chosen[rows[place]]
+    return [number for chosen in numbers.values() for number in chosen.values()], notes
+
+
+def _list(texts: Iterable[str]) -> str:
+    return list_names(map(repr, dict.fromkeys(texts)))
 
 
 def _first_text(table: Table, row: int) -> str:

@@ -17,6 +17,8 @@ from mate_cli.tables.table import Grid
 
 YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
+NAMES = ("name", "label", "title", "id")
+"""Keys of the name in a description of a column."""
 HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
 MAX_DEPTH = 4
 """So deep a table may lie below keys."""
@@ -44,6 +46,9 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     if len(start) == 1 and not has_lines:
         header, content = find_table(start[0], path, notes)
         rows = iter(content)
+    elif len(start) > 1 and isinstance(start[0], dict) and isinstance(start[1], list):  # metadata, as of Dataset-JSON
+        header, _ = find_table({"0": start[0], "rows": [start[1]]}, path, [])
+        rows = chain(start[1:], values)
     elif any(map(_is_table, start[:1])):
         rows = chain.from_iterable(value if _is_table(value) else [value] for value in rows)
     if header is not None:
@@ -118,6 +123,8 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
     """
     tables = list(_tables(content, ()))
     if len(tables) != 1:
+        tables = list(_find_described(content)) or tables
+    if len(tables) != 1:
         names = ", ".join(place for place, _ in tables[:5])
         problem = f"it has several tables: {names}" if tables else "it has no table"
         raise DataError(problem, where=str(path), remedy="Save each in its own file" if tables else SHAPES)
@@ -134,8 +141,54 @@ def _tables(content: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:
             return
         for key, value in content.items():
             yield from _tables(value, (*keys, key))
+    elif _is_envelope(content):
+        yield from _tables(dict(enumerate(content)), keys)
     elif _is_table(content):
-        yield ".".join(keys), (None, content)
+        yield ".".join(map(str, keys)), (None, content)
+
+
+def _is_envelope(value: object) -> bool:
+    """Tell whether a list is metadata with the rows after them, as the World Bank gives."""
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], dict) and _is_table(value[1])
+
+
+def _find_described(content: object) -> Iterator[tuple[str, Shape]]:
+    """Yield tables whose columns are named by another list of as many entries, each with the name of a column."""
+    lists = list(_find_lists(content, ()))
+    for place, rows in lists:
+        rows = list(map(_unwrap, rows))
+        keys = {key for row in rows if isinstance(row, dict) for key in row}
+        width = len(keys) or max(map(len, (row for row in rows if isinstance(row, list))), default=0)
+        names = next((n for _, fields in lists if len(fields) == width for n in _name_fields(fields, keys)), None)
+        if names and all(isinstance(row, dict if keys else list) and len(row) <= width for row in rows):
+            yield place, (names, [[row.get(name) for name in names] if keys else row for row in rows])
+
+
+def _find_lists(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]]:
+    if isinstance(content, dict) and len(keys) <= MAX_DEPTH:
+        for key, value in content.items():
+            yield from _find_lists(value, (*keys, key))
+    elif isinstance(content, list) and _is_table(content):
+        yield ".".join(keys), content
+
+
+def _name_fields(fields: list[Any], keys: set[str]) -> Iterator[list[str]]:
+    """Yield the names of columns, by their descriptions, which are those of keys if there are any."""
+    for key in NAMES if _are_all(fields, dict) else ():
+        names = [field.get(key) for field in fields]
+        if _are_all(names, str) and all(names) and len({*names}) == len(names) and (not keys or keys == {*names}):
+            yield names
+
+
+def _unwrap(row: object) -> object:
+    """Return the list of cells of a row that is `{"f": [{"v": 1}]}`, as BigQuery and Google's charts give it."""
+    cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
+    if not isinstance(cells, list) or not all(
+        cell is None or (isinstance(cell, dict) and "v" in cell) for cell in cells
+    ):
+        return row
+    dated = [cell or {} for cell in cells]
+    return [cell.get("f", cell.get("v")) if isinstance(cell.get("v"), str) else cell.get("v") for cell in dated]
 
 
 def _is_table(value: object) -> bool:
@@ -155,6 +208,8 @@ def _of_rows(content: dict[str, Any]) -> Shape | None:
     if rows is None or not names or any(isinstance(name, (list, dict)) for name in names):
         return None
     if _are_all(rows, dict):
+        if not any(name in row for row in rows for name in names):
+            return None
         if _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
         return names, [[row.get(name) for name in names] for row in rows]
