@@ -5,15 +5,16 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.baselines import majority_label
+from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import average_by_part
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
-from mate_cli.models.heads.scores import ClassHead
+from mate_cli.models.heads.scores import ClassHead, pool_features
 from mate_cli.tables.example import VERDICTS, TableExample
 from mate_cli.tokenization.layout import TableBatch
 
@@ -33,9 +34,10 @@ class Verdict:
 
 
 class Entailment(TableTask[TableExample, Verdict]):
-    """Cross entropy of two classes, from the pooled state.
+    """Cross entropy of classes, from the pooled state, without dropout except the network's (`model.hidden_dropout`).
 
-    There is no dropout but the network's own (`model.hidden_dropout`).
+    Args:
+        labels: names of the classes.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`; Eisenschlos et al. 2020, section 3.
     """
@@ -48,9 +50,19 @@ class Entailment(TableTask[TableExample, Verdict]):
         uses_pooler=True,
     )
 
-    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+    def __init__(
+        self, context: TaskContext, *, labels: Sequence[str] = VERDICTS, metrics: Sequence[Metric] = ()
+    ) -> None:
         super().__init__(context, metrics=metrics)
-        self.add_heads(_class_head)
+        if len(labels) < 2:
+            raise ConfigError(f"{len(labels)} label given", where="num_labels", remedy="Use 2 or more")
+        self.labels = tuple(labels)
+        self.add_heads(self._build_head)
+
+    def _build_head(self, encoder: TableEncoder) -> ClassHead:
+        """Build a head for an encoder, with a copy of its embedding of lexical features if it has one."""
+        lexical = getattr(encoder.embeddings, "lexical", None)
+        return ClassHead(encoder.size.hidden_size, len(self.labels), deepcopy(lexical))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Return statements with a label."""
@@ -60,7 +72,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         """Average the losses of the statements whose class is known, a scalar."""
         classes = output.batch.class_ids
         assert classes is not None
-        total = cross_entropy(head(output).float(), classes, ignore_index=-1, reduction="sum")
+        total = cross_entropy(class_logits(output, head), classes, ignore_index=-1, reduction="sum")
         return self.average_terms(total, output.batch, "classes")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
@@ -70,18 +82,18 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
         """Return the likelier label of each example."""
-        shares, labels = self.head(output).float().softmax(-1).max(-1)
+        shares, labels = class_logits(output, self.head).softmax(-1).max(-1)
         verdicts = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in verdicts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Score the classes, [B, 2]."""
-        return {"logits": self.head(output).float()}
+        """Score the classes, [B, C]."""
+        return {"logits": class_logits(output, self.head)}
 
     @property
     def auto_config(self) -> dict[str, Any]:
         """The names of the classes."""
-        return {"id2label": dict(enumerate(VERDICTS)), "label2id": {name: place for place, name in enumerate(VERDICTS)}}
+        return {"id2label": dict(enumerate(self.labels)), "label2id": {name: i for i, name in enumerate(self.labels)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
@@ -90,7 +102,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the label in words, by example."""
-        return {prediction.example_id: VERDICTS[prediction.label] for prediction in predictions}
+        return {prediction.example_id: self.labels[prediction.label] for prediction in predictions}
 
     def is_correct(self, prediction: Verdict, example: TableExample) -> bool:
         """Tell whether the verdict is the label."""
@@ -110,10 +122,10 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {f"majority/{name}": value for name, value in scores.items()}
 
 
-def _class_head(encoder: TableEncoder) -> ClassHead:
-    """Return a head for an encoder; with what it knows of lexical features, where it reads them."""
-    lexical = deepcopy(getattr(encoder.embeddings, "lexical", None))
-    return ClassHead(encoder.size.hidden_size, len(VERDICTS), lexical)
+def class_logits(output: EncoderOutput, head: nn.Module) -> Tensor:
+    """Return the logits of the classes in float32, [B, C]."""
+    logits: Tensor = head(pool_features(output, head))
+    return logits.float()
 
 
 def _label(example: TableExample) -> int | None:

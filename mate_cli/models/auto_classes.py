@@ -1,12 +1,14 @@
 """Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
+import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import torch
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -25,7 +27,7 @@ from transformers.modeling_outputs import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
 from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
 
-from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.errors import ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext, is_exported
 from mate_cli.tables.example import TableExample
@@ -34,6 +36,11 @@ from mate_cli.tokenization.serializers.serializer import SpanSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 CLASS_PREFIX = "MateFor"
+HEAD_ALIASES = ("classifier", "qa_outputs")
+"""Names that PEFT and transformers give to heads of classes and of spans."""
+LAYER_OF_HEAD = re.compile(r"(early_)?head\..*(score|classifier)$")
+UNUSED_NUM_LABELS = 2
+"""Number of classes that transformers assumes in a configuration without any."""
 UNSMOOTHED = "training without labels has no loss. Label smoothing of Trainer does not fit scores of tokens: use 0"
 
 
@@ -68,32 +75,65 @@ class MateForTask(MateModel):
 
     Attributes:
         output_class: what `forward` returns.
+        default_task: the class of the task of a new head, for an encoder without a head of this type.
+        has_classes: `num_labels` and `id2label` of the configuration determine the head.
         labels_name: the field of a batch that holds the labels.
-
-    Raises:
-        CheckpointError: the task is of another kind.
     """
 
     output_class: ClassVar[type[ModelOutput]]
+    default_task: ClassVar[str]
+    has_classes: ClassVar[bool] = False
     labels_name: ClassVar[str] = "label_ids"
 
     accepts_loss_kwargs = False
     """Tell whether transformers' Trainer may say what losses are divided by."""
 
     def add_heads(self) -> None:
-        """Add the parts of the task by the names that they have there, so that weights have the names of a run's."""
-        if not self.config.task:
-            raise CheckpointError("has no head", where=self.config.name_or_path, remedy="Load it with AutoModel")
-        task = instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder, _WordsOnDemand(self.config)))
-        name = task.spec.auto_class
-        if CLASS_PREFIX + str(name) != type(self).__name__:
-            wanted = auto_name(CLASS_PREFIX + name) if name else "AutoModel"
-            problem = f"{type(task).__name__} is not a task for {type(self).__name__}"
-            raise CheckpointError(problem, where=self.config.name_or_path, remedy=f"Load it with {wanted}")
-        parts: dict[str, nn.Module] = {name: part for name, part in task.named_children() if name != "encoder"}
-        for name, part in parts.items():
-            self.add_module(name, part)
-        self._task = (task,)  # in a tuple, as its parts are registered already
+        """Add the modules of the task by their names there, so that weights have the names of a run's.
+
+        Raises:
+            ConfigError: `num_labels` is set, but the head has no classes.
+        """
+        spec = get_class(self.config.task["_target_"]).spec if self.config.task else None
+        self.has_foreign_head = spec is None or CLASS_PREFIX + str(spec.auto_class) != type(self).__name__
+        if self.has_foreign_head:
+            self.config.task = {"_target_": self.default_task}
+            self.config.num_labels = self.config.num_labels if self.has_classes else UNUSED_NUM_LABELS
+        elif not self.has_classes and self.config.num_labels != UNUSED_NUM_LABELS:
+            problem = f"{type(self).__name__} has no classes"
+            raise ConfigError(problem, where="num_labels", remedy="Use AutoModelForSequenceClassification")
+        task = self.build_task()
+        self._modules.update(task._modules)
+        # One dictionary for both, so that a head that is replaced or wrapped in the model is the head of the task.
+        task._modules = self._modules
+        self._task = (task,)  # A tuple hides the task from `named_modules`, which would list its modules twice.
+
+    def build_task(self) -> Any:  # noqa: ANN401 - see `task`
+        """Build the task that the configuration names, for the encoder."""
+        return instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder, _WordsOnDemand(self.config)))
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """Iterate over modules; with duplicates, also over the names by which PEFT finds heads to train and save.
+
+        PEFT finds modules by the end of their name. It would wrap a layer `head.score` in addition to the head.
+        """
+        modules = super().named_modules(memo, prefix, remove_duplicate)
+        if remove_duplicate or is_exported():
+            yield from modules
+            return
+        start = f"{prefix}." if prefix else ""
+        yield from (item for item in modules if not LAYER_OF_HEAD.match(item[0].removeprefix(start)))
+        yield from ((f"{start}{name}", self.head) for name in HEAD_ALIASES)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
+        """Return an attribute, or the head by another name."""
+        return super().__getattr__("head" if name in HEAD_ALIASES else name)
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - as in torch
+        """Set an attribute, or the head by another name."""
+        super().__setattr__("head" if name in HEAD_ALIASES else name, value)
 
     @property
     def task(self) -> Any:  # noqa: ANN401 - a `lit_modules.base.TableTask`, which is of an upper floor
@@ -191,6 +231,8 @@ def _classes(labels: Tensor) -> Tensor:
 class MateForTableQuestionAnswering(MateForTask):
     """Scores of tokens, above zero on those of the answer, and of aggregations."""
 
+    default_task = "mate_cli.lit_modules.table_qa.TableQA"
+
     output_class = TableQuestionAnsweringOutput
 
     def forward(  # type: ignore[override]  # more is told of an answer
@@ -255,7 +297,24 @@ class MateForTableQuestionAnswering(MateForTask):
 class MateForSequenceClassification(MateForTask):
     """Scores of the classes of a statement."""
 
+    default_task = "mate_cli.lit_modules.entailment.Entailment"
     output_class, labels_name = SequenceClassifierOutput, "class_ids"
+    has_classes = True
+
+    def build_task(self) -> Any:  # noqa: ANN401 - see `task`
+        """Build the task with the classes of the configuration.
+
+        Raises:
+            ConfigError: the configuration is of a regression or of examples with several labels.
+        """
+        if self.config.problem_type not in (None, "single_label_classification"):
+            problem = f"{self.config.problem_type} is not supported"
+            raise ConfigError(problem, where="problem_type", remedy="Use single_label_classification")
+        task, labels = super().build_task(), self.config.id2label
+        if task.auto_config["id2label"] != labels:
+            self.config.task = self.config.task | {"labels": [labels[index] for index in range(len(labels))]}
+            task = super().build_task()
+        return task
 
     def known_labels(self, labels: Tensor) -> Tensor:
         """Return the class of each statement [B], also of [B, 1]; -1 where it is not known."""
@@ -265,6 +324,7 @@ class MateForSequenceClassification(MateForTask):
 class MateForMaskedLM(MateForTask):
     """Scores of all pieces for each token."""
 
+    default_task = "mate_cli.lit_modules.masked_lm.MaskedLM"
     output_class = MaskedLMOutput
 
 
@@ -282,6 +342,7 @@ class SpanScores(QuestionAnsweringModelOutput):
 class MateForQuestionAnswering(MateForTask):
     """Scores of the first and the last token of an answer, and of every span within one cell."""
 
+    default_task = "mate_cli.lit_modules.span_reading.SpanReading"
     output_class = SpanScores
 
     def forward(  # type: ignore[override]  # an answer is told by its ends

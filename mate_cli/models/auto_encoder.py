@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,10 +15,10 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
-from mate_cli.errors import CheckpointError
+from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.targets import check_targets
-from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.sizes import SIZES, EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise, is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
@@ -40,6 +40,15 @@ def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
     files = json.loads(Path(index).read_bytes()).get("weight_map", {}).values() if index else ()
     if others := sorted({file for file in files if not str(file).endswith(".safetensors")}):
         raise CheckpointError(f"{others[0]} is no safetensors file", where=str(index), remedy="Export again")
+
+
+@torch.no_grad()
+def _initialize(model: MateModel, names: Collection[str]) -> None:
+    """Initialize weights by their names, as in a new model."""
+    if names:
+        initial, weights = type(model)(model.config).state_dict(), model.state_dict()
+        for name in names:
+            weights[name].copy_(initial[name])
 
 
 class MateConfig(PretrainedConfig):
@@ -84,6 +93,17 @@ class MateConfig(PretrainedConfig):
         known = _shape(settings["model"]) | others
         return cls(**parts, vocab_size=vocab_size, reset_position_index_per_cell=reset_positions, **known)
 
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:  # noqa: ANN401 - as in transformers
+        """Build a configuration from a dictionary and options that replace its values.
+
+        Raises:
+            ConfigError: an option such as `hidden_size` would have no effect.
+        """
+        if fixed := sorted(options.keys() & {*SIZES["tiny"].standard_numbers, "max_position_embeddings", "hidden_act"}):
+            raise ConfigError("is determined by the option model", where=fixed[0], remedy="Change the option model")
+        return super().from_dict(config_dict, **options)
+
 
 def dense_attention(implementation: str) -> str:
     """Name the class for attention over all pairs that transformers calls so.
@@ -115,10 +135,12 @@ class MateModel(PreTrainedModel):
     """Any network of ours behind the inputs that transformers' TAPAS takes."""
 
     config_class = MateConfig
-    base_model_prefix = "mate"
+    base_model_prefix = "encoder"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     encoder: TableEncoder
+    has_foreign_head = False
+    """The configuration is of a task with another type of head."""
 
     def __init__(self, config: MateConfig) -> None:
         super().__init__(config)
@@ -149,7 +171,7 @@ class MateModel(PreTrainedModel):
             name: a folder that `mate export` wrote, or a name on the hub, or an adapter of PEFT for it; None where
                 both configuration and weights are given.
             *inputs: as in transformers.
-            ignore_mismatched_sizes: weights of another shape stay as they were drawn.
+            ignore_mismatched_sizes: initialize weights of another shape instead of raising an error.
             output_loading_info: return a tuple of the network and the names of weights that did not fit.
             **options: as in transformers; weights are safetensors, whatever they say.
 
@@ -170,12 +192,17 @@ class MateModel(PreTrainedModel):
         except SafetensorError as error:
             problem = f"the weights cannot be loaded: {error}"
             raise CheckpointError(problem, where=str(name), remedy="Export again") from error
-        if missing := sorted(info["missing_keys"]):
+        head = {key for key in model.state_dict() if not key.startswith(f"{cls.base_model_prefix}.")}
+        is_new = model.has_foreign_head or head <= set(info["missing_keys"])
+        new = head if is_new else set()
+        if missing := sorted(set(info["missing_keys"]) - new):
             raise CheckpointError(f"the weights lack {missing[0]}", where=str(name), remedy="Export again")
-        if not ignore_mismatched_sizes and (others := sorted(info["mismatched_keys"])):
-            key, theirs, ours = others[0]
+        mismatched = [mismatch for mismatch in sorted(info["mismatched_keys"]) if mismatch[0] not in new]
+        if mismatched and not ignore_mismatched_sizes:
+            key, theirs, ours = mismatched[0]
             problem = f"{key} is {tuple(theirs)}, the network's {tuple(ours)}"
             raise CheckpointError(problem, where=str(name), remedy="Set ignore_mismatched_sizes=True to draw it anew")
+        _initialize(model, new.union(key for key, *_ in mismatched))
         return (model, info) if output_loading_info else model
 
     def get_submodule(self, target: str) -> nn.Module:

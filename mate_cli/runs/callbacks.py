@@ -1,6 +1,7 @@
 """Callbacks of every run: its last state and best weights, random numbers that resume, and its progress."""
 
 import signal
+import threading
 import time
 from contextlib import nullcontext
 from types import FrameType
@@ -95,8 +96,11 @@ class Checkpoints(pl.callbacks.Checkpoint):
         return str(self.folder.checkpoints / "last.ckpt")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take over Ctrl-C and the signals by which schedulers stop a job."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        """Handle Ctrl-C and the signals by which schedulers stop a job, in the main thread only."""
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        for number in (
+            () if not in_main_thread else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+        ):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
                 signal.signal(number, self._remember)
         trainer.should_stop = self.stopped  # a run that was killed after a callback had stopped it stays stopped

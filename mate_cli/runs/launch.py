@@ -102,7 +102,10 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
-    """Let torch raise an exception on signals, but for a hang-up that is ignored, as below nohup; it logs nothing."""
+    """Let torch raise an exception on signals, except an ignored hang-up, as below nohup; torch logs nothing.
+
+    Only the main thread can handle signals; torch handles none in another thread.
+    """
     before = {number: signal.getsignal(number) for number in SIGNALS}
     names = [number.name for number in SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
     os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(names)
@@ -110,7 +113,7 @@ def _signals_as_exceptions() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in before.items() if threading.current_thread() is threading.main_thread() else ():
             signal.signal(number, handler or signal.SIG_DFL)
 
 
@@ -261,7 +264,12 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
         _check_numbers(environment, "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")
         return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}
     if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":  # set by srun alone, not in a batch script
-        return {}
+        if "RANK" not in environment or environment.get("WORLD_SIZE", "1") == "1":
+            return {}
+        # A PyTorchJob on Kubernetes starts one process in each pod and sets no LOCAL_RANK.
+        return find_place(
+            {"MASTER_ADDR": "", "MASTER_PORT": "", "NODE_RANK": environment["RANK"], **environment, "LOCAL_RANK": "0"}
+        )
     _check_numbers(environment, *(f"SLURM_{name}" for name in ("STEP_NUM_TASKS", "PROCID", "LOCALID", "NODEID")))
     nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
     # Every step of every job gets a port of its own, which all its processes can work out.

@@ -7,7 +7,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.entailment import Entailment
+from mate_cli.lit_modules.entailment import Entailment, class_logits
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.models.mate import MateEncoder
@@ -53,7 +53,7 @@ def test_cells_count_wherever_they_stand_and_padding_does_not(batch):
 
     def scores(features, mask=batch.attention_mask):
         seen = replace(batch, cell_features=features, attention_mask=mask)
-        return own.head(EncoderOutput(pooled[:, None], pooled, seen))
+        return class_logits(EncoderOutput(pooled[:, None], pooled, seen), own.head)
 
     features, mask = batch.cell_features, batch.attention_mask
     longer = torch.cat([features, torch.full_like(features, 9.0)], 1)

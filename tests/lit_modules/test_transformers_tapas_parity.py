@@ -15,6 +15,7 @@ from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
+from mate_cli.lit_modules.entailment import class_logits
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty
@@ -201,7 +202,7 @@ def test_statements(data, tmp_path):
         with torch.no_grad():
             expected = theirs(**inputs(batch, labels=False), labels=batch.class_ids)
             close(task.loss(batch), expected.loss)
-            close(task.head(task.encoder(batch)), expected.logits)
+            close(class_logits(task.encoder(batch), task.head), expected.logits)
             verdicts = task.predict(batch)
         assert [verdict.label for verdict in verdicts] == expected.logits.argmax(-1).tolist()
         labels += [verdict.label for verdict in verdicts]

@@ -21,6 +21,7 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, MateError, RunError
+from mate_cli.lit_modules.entailment import class_logits
 from mate_cli.models.auto_classes import auto_name
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
@@ -186,7 +187,7 @@ def test_statements_are_judged_alike_by_transformers(tmp_path):
     assert theirs.config.id2label == {0: "refuted", 1: "entailed"}
     parts, _ = open_checkpoint(str(folder), here(tmp_path))
     made, task = batch(), parts.task.eval()
-    ours = task.head(task.encoder(in_place(parts, made)))
+    ours = class_logits(task.encoder(in_place(parts, made)), task.head)
     torch.testing.assert_close(theirs(**inputs(made)).logits, ours, atol=1e-5, rtol=1e-5)
 
 

@@ -113,11 +113,12 @@ class Score(nn.Linear):
 
 
 class ClassHead(Score):
-    """Scores classes from the pooled state [B, D]: [B, classes].
+    """Compute the logits of classes [B, C] from the pooled state [B, D].
 
     Args:
-        lexical: embeds the lexical features of cells; the largest numbers of any cell are added to the pooled state:
-            thousands of examples pass before attention brings them there.
+        hidden_size: D.
+        classes: C.
+        lexical: embeds the lexical features of cells, see `pool_features`.
 
     Source: google-research/tapas, `tapas_classifier_model.compute_classification_logits` (one layer; the DoT paper
         speaks of a hidden one).
@@ -130,10 +131,20 @@ class ClassHead(Score):
         super().__init__(hidden_size, classes)
         self.lexical = lexical
 
-    def forward(self, output: EncoderOutput) -> Tensor:  # type: ignore[override]  # of all that a network makes
-        """Return the scores."""
-        pooled, batch = output.pooled, output.batch
-        if self.lexical is not None and batch.cell_features is not None:
-            cells = self.lexical.embed(batch.cell_features)
-            pooled = pooled + cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
-        return super().forward(pooled)
+
+def pool_features(output: EncoderOutput, head: nn.Module) -> Tensor:
+    """Return the pooled state [B, D], to which the maximum of embedded lexical features over all tokens is added.
+
+    Attention learns to bring features there only after thousands of examples.
+
+    Args:
+        output: of the encoder, for B examples.
+        head: a `ClassHead`, also one that PEFT has wrapped. A plain linear layer reads no lexical features.
+    """
+    lexical = getattr(getattr(head, "base_layer", head), "lexical", None)
+    pooled, batch = output.pooled, output.batch
+    if lexical is None or batch.cell_features is None:
+        return pooled
+    cells = lexical.embed(batch.cell_features)
+    maximum: Tensor = cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
+    return pooled + maximum

@@ -155,7 +155,8 @@ class PretrainedEncoder(nn.Module):
         hardware = self.model.config.hardware.model_copy(update={"accelerator": accelerator})
         model = replace(self.model, config=self.model.config.model_copy(update={"hardware": hardware}))
         inputs = OpenTables({file.path: file}, {file.path: questions}, {}, {})
-        answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
+        with torch.random.fork_rng(devices=[]):  # a DataLoader draws a seed for its workers
+            answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
 
     def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:
