@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.pruning import Pruning
-from mate_cli.metrics.specs import Metric
+from mate_cli.metrics.specs import Metric, Score
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
@@ -167,7 +167,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
             if metric.spec.name in scores:
                 problem = f"{type(self).__name__} already has a score named {metric.spec.name}"
                 raise ConfigError(problem, where="task.metrics", remedy="Rename its MetricSpec")
-            scores[metric.spec.name] = metric.compute(self.answers(predictions, examples), examples)
+            value = metric.compute(self.answers(predictions, examples), examples)
+            scores[metric.spec.name] = Score(value, len(examples))
         return scores
 
     @abstractmethod

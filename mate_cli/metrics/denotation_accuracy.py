@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mate_cli.metrics.accuracy import ACCURACIES
-from mate_cli.metrics.specs import MetricSpec
+from mate_cli.metrics.specs import MetricSpec, Score
 from mate_cli.tables.denotation import denotation_of, normal_form
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
@@ -88,4 +88,4 @@ def structure_accuracy(
     aggregation = {n for n, (chosen, answer) in pairs.items() if chosen.aggregation == (answer.aggregation or "none")}
     cells = {name for name, (chosen, answer) in pairs.items() if {*chosen.cells} == {*answer.coordinates}}
     scores = zip(STRUCTURE, (aggregation, cells, aggregation & cells), strict=True)
-    return {spec.name: len(right) / len(known) for spec, right in scores if known}
+    return {spec.name: Score(len(right) / len(known), len(known)) for spec, right in scores if known}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from mate_cli.metrics.specs import MetricSpec, MetricTable
+from mate_cli.metrics.specs import MetricSpec, MetricTable, Score
 
 PRUNING = MetricTable("Pruning", layout="subsets")
 KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
@@ -43,4 +43,4 @@ def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
         KEPT_TOKENS.name: [float(pruning.kept_tokens) for pruning in prunings],
         SCORE_MARGIN.name: [pruning.score_margin for pruning in prunings if pruning.score_margin is not None],
     }
-    return {name: fmean(known) for name, known in values.items() if known}
+    return {name: Score(fmean(known), len(known)) for name, known in values.items() if known}

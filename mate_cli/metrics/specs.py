@@ -20,13 +20,15 @@ from typing import ClassVar, Literal, TypeVar
 import mate_cli.metrics
 from mate_cli.errors import ConfigError
 from mate_cli.files.papers import find_packages
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import USER_SUBSET, TableExample
 
 Direction = Literal[1, 0, -1]
 """1 where more is better, -1 where less is, 0 where nobody can say."""
 Layout = Literal["one", "splits", "subsets", "accuracies"]
 PERCENT = "percent"
 LAST = 1000
+USER_KIND = "by subset of the data"
+"""The kind of all subsets that no `SubsetSpec` declares, such as those of a user's own files."""
 SHARES = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage", "hits"})
 LESS_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
 """Words by which a metric without a spec is judged, as those are above."""
@@ -104,6 +106,27 @@ class MetricSpec:
         return best is None or self.direction * value > self.direction * best
 
 
+class Score(float):
+    """A mean over questions that carries their number; arithmetic with it returns a plain float.
+
+    Args:
+        value: the mean.
+        questions: the number of questions in its denominator.
+    """
+
+    questions: int
+
+    def __new__(cls, value: float, questions: int) -> Score:
+        """Create the float, as it is immutable."""
+        score = super().__new__(cls, value)
+        score.questions = questions
+        return score
+
+    def __getnewargs__(self) -> tuple[float, int]:  # type: ignore[override]
+        """Return the arguments of `__new__`, for pickle and copy."""
+        return float(self), self.questions
+
+
 ADDED: dict[str, MetricSpec] = {}
 """Specs of the metrics of other modules that are imported, by name."""
 
@@ -165,9 +188,10 @@ def spec_of(name: str) -> MetricSpec:
     return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or ADDED.get(name) or _guess_spec(name)
 
 
-def subset_of(name: str) -> SubsetSpec | None:
-    """Return the spec of a subset of the questions; None for one that nobody declared."""
-    return _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
+def subset_of(name: str) -> SubsetSpec:
+    """Return the spec of a subset of the questions; a user-defined or undeclared one keeps its name as title."""
+    declared = None if name.startswith(USER_SUBSET) else _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
+    return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, LAST, many=False)
 
 
 def _list_modules(path: tuple[str, ...]) -> list[str]:
@@ -281,24 +305,22 @@ class MetricName:
     @property
     def part_title(self) -> str:
         """A heading for the subset: `In-Table`, `Q1`, `129-256 words`; `Total` for all questions."""
-        return subset_title(self.part) if self.part else WHOLE
+        return subset_of(self.part).title if self.part else WHOLE
 
     @property
     def kind(self) -> str:
-        """The kind of the subset, such as `by words of the input`; empty for all questions and unknown subsets."""
-        spec = subset_of(self.part)
-        return spec.kind if spec else ""
+        """The kind of the subset, such as `by words of the input`; empty for all questions."""
+        return subset_of(self.part).kind if self.part else ""
 
     @property
     def is_crowded(self) -> bool:
         """True if there are so many subsets of this kind that a table has room for those of one split only."""
-        spec = subset_of(self.part)
-        return bool(spec and spec.many)
+        return bool(self.part) and subset_of(self.part).many
 
     @property
     def is_alone(self) -> bool:
         """True if the subset is the only one of its kind."""
-        return bool(self.kind) and not self.is_crowded
+        return [spec.name for spec in subset_specs().values() if spec.kind == self.kind] == [self.part]
 
     def rank(self) -> tuple[int, int, int, str]:
         """Return the place in a table: dev before test, then the subset, then the metric's own order."""
@@ -322,18 +344,9 @@ def spec_to_follow(full: str) -> MetricSpec:
     return name.spec
 
 
-def subset_title(name: str) -> str:
-    """Return a heading for a subset of the questions."""
-    spec = subset_of(name)
-    return spec.title if spec else name.replace("_", " ")
-
-
 def subset_rank(name: str) -> int:
-    """Return the place of a subset: 0 for all questions, the least of all for one that nobody declared."""
-    if not name:
-        return 0
-    spec = subset_of(name)
-    return spec.order if spec else min(known.order for known in subset_specs().values()) - 1
+    """Return the place of a subset: 0 for all questions."""
+    return subset_of(name).order if name else 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ WikiTableQuestions and TabFact.
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from mate_cli.metrics.specs import SubsetSpec
+from mate_cli.metrics.specs import Score, SubsetSpec
 from mate_cli.tables.example import TableExample
 
 LIMITS = (128, 256, 512, 1024)
@@ -39,6 +39,8 @@ def average_by_group(
 ) -> dict[str, float]:
     """Return the mean of a score over questions (<name>), and over each group that has any (<name>/<group>).
 
+    Each mean is a `Score` that carries the number of its questions.
+
     Args:
         name: of the score.
         scores: by question; one that is missing counts 0.
@@ -46,7 +48,8 @@ def average_by_group(
         groups: questions by the group's name.
     """
     everyone = {name: questions} | {f"{name}/{group}": keys for group, keys in (groups or {}).items()}
-    return {part: sum(scores.get(key, 0.0) for key in keys) / len(keys) for part, keys in everyone.items() if keys}
+    means = {part: sum(scores.get(key, 0.0) for key in keys) / len(keys) for part, keys in everyone.items() if keys}
+    return {part: Score(mean, len(everyone[part])) for part, mean in means.items()}
 
 
 def average_by_part(

@@ -212,7 +212,7 @@ def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mappi
                 system, answered = system.learn(stages, examples, split)
             else:
                 answered = system.answer(stages, examples, split)
-            run.record.metrics |= {f"{split}/{name}": v for name, v in system.score(answered, examples).items()}
+            run.record.add_scores(f"{split}/", system.score(answered, examples))
             run.record.questions |= describe_questions(split, examples)
             save_answers(run.folder, split, system, examples, answered)
     if system.parameters:

@@ -223,7 +223,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         record_truncation(run.record, split, parts.data.encodings(split))
         if split == "test":  # that of dev is compared before the training
             record_digest(run.record, split, parts.data.encodings(split))
-        run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
+        run.record.add_scores(f"{split}/", result.metrics)
         if split == "dev":
             record_never_selected(
                 run.record, parts.task, parts.data.examples("train", training=True), result.predictions
@@ -231,7 +231,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
-            run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
+            run.record.add_scores(f"baseline/{baseline}/{split}/", {metric: value})
         if calibration := save_result(run.folder, split, result):
             run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
             if calibration.answers < RELIABLE_ANSWERS:

@@ -19,6 +19,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, find_files, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
+from mate_cli.metrics.specs import Score
 from mate_cli.runs.configuration import ORIGIN
 from mate_cli.runs.identity import hash_package
 from mate_cli.runs.lock import process_id, release_lock
@@ -53,7 +54,8 @@ class RunRecord:
         best: the best value of `monitor` in validations, by its name, and the `step`.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
-        questions: what its scores are of, by split, see `describe_questions`.
+        counts: the number of questions behind each of `metrics` that is a mean over questions.
+        questions: the number of questions of each split and a hash of them, see `describe_questions`.
         pretraining: the run folders of the stages whose weights it began with, one after the other.
         digests: of the questions and tables of each split.
         code: the hash of each of the user's own files that it is made of, see `runs/identity.py`.
@@ -91,6 +93,7 @@ class RunRecord:
     resumed: int = 0
     best: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     throughput: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
     data: dict[str, int] = field(default_factory=dict)
@@ -101,6 +104,12 @@ class RunRecord:
     code: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
+
+    def add_scores(self, prefix: str, scores: Mapping[str, float]) -> None:
+        """Record scores below a prefix such as `dev/`, and the number of questions behind each."""
+        self.metrics |= {f"{prefix}{name}": float(score) for name, score in scores.items()}
+        known = {name: score.questions for name, score in scores.items() if isinstance(score, Score)}
+        self.counts |= {f"{prefix}{name}": questions for name, questions in known.items()}
 
     def summary(self) -> dict[str, float]:
         """Return the final metrics, with the best validation as `best/<name>`, and costs as `cost/<name>`."""

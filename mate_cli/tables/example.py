@@ -15,6 +15,8 @@ AGGREGATIONS = ("none", "sum", "average", "count")
 
 Coordinates = tuple[tuple[int, int], ...]
 """(row, column) of body cells, both from 0."""
+USER_SUBSET = "subset/"
+"""The prefix of the names of user-defined subsets in metrics, as in `dev/accuracy/subset/easy`."""
 VERDICTS = ("refuted", "entailed")
 """Verdicts on a statement; the place is the label."""
 LABELS = {
@@ -105,7 +107,8 @@ class TableExample:
         conversation: the sequence of questions that this one belongs to.
         history: the questions before this one in its conversation, the first one first.
         previous_cells: the cells that answer the question before.
-        subsets: parts of its split that are also scored by themselves, such as "simple".
+        subsets: parts of its split that are also scored separately, such as "simple". A user-defined one has
+            `USER_SUBSET` before its name, so that it is never taken for one of a paper.
         options: to choose from, in their order; none of a question that is answered freely.
         sentences: of each row, its text in sentences, as the data part it; none where they do not.
         supporting: (row, sentence) of the sentences that lead to the answer, both from 0; also of those that are not

@@ -31,7 +31,7 @@ def test_columns_and_subsets_have_places_of_their_own():
         orders = [spec.order for spec in specs.values()]
         assert orders == sorted(set(orders))
     assert 0 not in [spec.order for spec in subset_specs().values()]  # that is the place of all questions
-    assert subset_rank("unheard of") < subset_rank("table") < subset_rank("passage") < subset_rank("")
+    assert subset_rank("table") < subset_rank("passage") < subset_rank("") < subset_rank("unheard of")
 
 
 def test_values_are_written_with_their_unit():

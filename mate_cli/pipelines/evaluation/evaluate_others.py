@@ -65,7 +65,7 @@ def evaluate_checkpoint(
             result = evaluate(parts, config, split)
             save_result(run.folder, split, result)
             record.questions |= describe_questions(split, result.examples.values())
-            record.metrics |= {f"{split}/{metric}": value for metric, value in result.metrics.items()}
+            record.add_scores(f"{split}/", result.metrics)
         record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
     print_results(run.console, run.folder, record, f"{name} on {record.dataset}")
     return run.folder
@@ -158,7 +158,7 @@ def evaluate_answers(
         run.folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
         for split, asked in examples.items():
             known = {key: example for key, example in asked.items() if example.answer}
-            record.metrics |= {f"{split}/{score}": value for score, value in metric.score(known).items()}
+            record.add_scores(f"{split}/", metric.score(known))
             record.questions |= describe_questions(split, asked.values())
             answered_examples = [example for key, example in asked.items() if key in answers]
             texts = {example.example_id: metric.text(example) for example in answered_examples}

@@ -14,7 +14,7 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import CALIBRATION, Calibration, fit_calibration
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs import MetricName
-from mate_cli.metrics.subsets import group_by_subset, parts_by_tokens
+from mate_cli.metrics.subsets import parts_by_tokens
 from mate_cli.metrics.wtq_official import OFFICIAL_ACCURACY
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, explain_memory_errors, prediction_advice, resolve_profile
@@ -198,17 +198,15 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
 
 
 def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str, str]:
-    """Return what scores are of: the number of a split's questions with a hash of them, and the numbers of its parts.
+    """Return the number of a split's questions with answers and a hash of them: `{"dev": "40:3f2a91c4d0e1"}`.
 
-    Returns:
-        `{"dev": "40:3f2a91c4d0e1", "dev/table": "22"}`; only runs with the same hash are compared.
+    Only runs with the same hash are compared.
     """
     known = {example.example_id: example for example in examples if example.answer}
     answers = {name: item.answer and [*item.answer.texts, item.answer.label] for name, item in known.items()}
     told = [[name, known[name].question, answers[name]] for name in sorted(known)]
     digest = hashlib.sha256(to_json(told).encode()).hexdigest()[:12]
-    parts = {f"{split}/{part}": str(len(names)) for part, names in group_by_subset(known).items()}
-    return {split: f"{len(known)}:{digest}", **parts}
+    return {split: f"{len(known)}:{digest}"}
 
 
 def save_predictions(
@@ -240,5 +238,6 @@ def _facts(example: TableExample) -> dict[str, Any]:
     known: dict[str, Any] = {"answer": list(answer.texts), "source": answer.source} if answer else {}
     if answer and answer.coordinates:
         known["answer_cells"] = [[*cell] for cell in answer.coordinates]
+    known |= {"subsets": [*example.subsets]} if example.subsets else {}
     size = len(table.rows) * len(table.header)
     return {"question": example.question, "table_id": table.table_id, "table_cells": size, **known}

@@ -28,7 +28,7 @@ from mate_cli.runs.record import NOT_TRAINED
 
 COUNTED = re.compile(r"\d{1,18}:")
 QuestionSet = Mapping[str, str]
-"""Questions by split, as `dev`, and by split and part, as `dev/table`: how many, and a hash of them, as `40:1a2b`."""
+"""The number of questions of each split and a hash of them, as `{"dev": "40:1a2b"}`."""
 
 
 def read_question_set(run: LoadedRun) -> QuestionSet:
@@ -79,10 +79,17 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
     return [names[id(questions)] for questions in sets]
 
 
-def count_asked(asked: QuestionSet, name: MetricName) -> int | None:
-    """Return how many questions a metric is of, for a part of unknown size those of its split; None if unknown."""
-    questions = asked.get(f"{name.split}/{name.part}") or asked.get(name.split)
-    return count(questions) if questions else None
+def count_asked(run: LoadedRun, metric: str) -> int | None:
+    """Return the number of questions behind a metric of a run; None if the run did not record it.
+
+    Records of older versions have no numbers per metric: a metric of all questions has those of its split.
+    """
+    if run.part("counts"):
+        number = run.number(metric, "counts")
+        return None if number is None else int(number)
+    name = MetricName.parse(metric)
+    asked = read_question_set(run).get(name.split) if name.is_share and not name.part else None
+    return count(asked) if asked else None
 
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
@@ -190,14 +197,20 @@ class Configuration:
         scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         once = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
         values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(once))
-        summary = summarize(values, self.options.statistic, questions=self.count_questions(metric))
+        questions = self.count_questions(metric) if MetricName.parse(metric).is_share else None
+        summary = summarize(values, self.options.statistic, questions=questions)
         chosen = scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
 
     def count_questions(self, metric: str) -> int | None:
-        """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
-        name = MetricName.parse(metric)
-        return count_asked(self.questions, name) if name.is_share else None
+        """Return the number of questions behind a metric, of all folds together; None if it is unknown or differs."""
+        split, numbers = MetricName.parse(metric).split, dict[str, set[int | None]]()
+        for run in (run for run in self.counted if metric in run.metrics):
+            # All folds share the questions of test, so each set of questions counts once.
+            numbers.setdefault(read_question_set(run).get(split, ""), set()).add(count_asked(run, metric))
+        known = [next(iter(of_set)) for of_set in numbers.values() if len(of_set) == 1]
+        counts = [number for number in known if number is not None]
+        return sum(counts) if counts and len(counts) == len(numbers) else None
 
     @property
     def is_untrained(self) -> bool:
@@ -266,8 +279,7 @@ def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> f
     """Average the scores of folds, each by the number of its questions."""
     if len(scores) == 1:
         return scores[0][1]
-    name = MetricName.parse(metric)
-    weights = [count_asked(read_question_set(run), name) or 1 for run, _ in scores]
+    weights = [count_asked(run, metric) or 1 for run, _ in scores]
     return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
 
 

@@ -33,6 +33,7 @@ class ScoredQuestion:
         text: the question.
         answers: the right ones, any of which will do.
         source: where the answer stands: table, passage, missing, or empty when nobody knows.
+        subsets: the names of the subsets that it belongs to.
         table_id: the table it is about.
         candidates: the cells that hold the answer or link to it, as (row, column); none where nobody says.
     """
@@ -41,6 +42,7 @@ class ScoredQuestion:
     text: str
     answers: tuple[str, ...] = field(default=(), compare=False)
     source: str = field(default="", compare=False)
+    subsets: tuple[str, ...] = field(default=(), compare=False)
     table_id: str = field(default="", compare=False)
     candidates: tuple[Cell, ...] = field(default=(), compare=False)
 
@@ -108,12 +110,13 @@ def _parse(file: Path) -> Questions:
 
 
 def _question(row: Mapping[str, Any]) -> ScoredQuestion:
-    answers = row.get("answer")
+    answers, subsets = row.get("answer"), row.get("subsets")
     return ScoredQuestion(
         question_id=clean(row["question_id"]),
         text=_text(row.get("question")),
         answers=tuple(map(_text, answers)) if isinstance(answers, list) else (),
         source=_text(row.get("source")),
+        subsets=tuple(map(_text, subsets)) if isinstance(subsets, list) else (),
         table_id=_text(row.get("table_id")),
         candidates=_cells(row.get("answer_cells")),
     )
@@ -167,7 +170,7 @@ def _score_questions(questions: Questions, name: MetricName) -> Scored:
     scored: dict[ScoredQuestion, tuple[Prediction, float]] = {}
     for question, prediction in questions.items():
         value = prediction.scores.get(name.score, prediction.scores.get(name.score.removeprefix("gold_")))
-        if value is not None and name.part in ("", question.source):
+        if value is not None and name.part in ("", question.source, *question.subsets):
             scored[question] = (prediction, value)
     return scored
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from omegaconf import OmegaConf
 
-from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, MetricName, MetricTable, metric_specs
+from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, USER_KIND, MetricName, MetricTable, metric_specs
 from mate_cli.reports.compare.configuration import (
     Configuration,
     count,
@@ -71,6 +71,11 @@ class ResultTable:
     baselines: tuple[ResultRow, ...] = ()
     published: tuple[ResultRow, ...] = ()
 
+    def part_title(self, column: int) -> str:
+        """Name the subset of a column with the number of its questions, `In-Table (22)`, if all rows share it."""
+        counts = {row.cells[column].questions for row in self.rows if row.cells[column]}
+        return sized_title(self.columns[column].part_title, counts.pop() if len(counts) == 1 else None)
+
     @property
     def is_test(self) -> bool:
         """True if all of its metrics are of the test split, by which nothing may be chosen."""
@@ -116,7 +121,11 @@ class ResultTable:
             return None
         best = max(rivals, key=lambda rival: metric.direction * rival.center)
         text = center_text(best, metric)
-        differs = any(center_text(rival, metric) != text and not best.is_close(rival) for rival in rivals)
+        # A share of an unknown number of questions is never told from another one.
+        judged = [rival for rival in rivals if rival.questions or not metric.is_share]
+        differs = best in judged and any(
+            center_text(rival, metric) != text and not best.is_close(rival) for rival in judged
+        )
         return best if differs else None
 
 
@@ -140,6 +149,11 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
             parts = layout(members, table, name, wide=wide)
             tables.extend(build(members, columns, title, papers) for title, columns in parts)
     return sorted(tables, key=lambda table: table.is_test)
+
+
+def sized_title(title: str, questions: int | None) -> str:
+    """Append a number of questions to the title of a subset; None is not shown."""
+    return title if questions is None else f"{title} ({questions:,})"
 
 
 def unit_of(columns: Iterable[MetricName]) -> str:
@@ -197,7 +211,7 @@ def layout(
 def part_title(metric: MetricName, *, wide: bool) -> str:
     """Say which table of its kind a metric belongs to, empty for the first."""
     layout = metric.spec.table.layout
-    kind = metric.kind if layout in ("subsets", "accuracies") else ""
+    kind = metric.kind if layout in ("subsets", "accuracies") or metric.kind == USER_KIND else ""
     by_split = layout == "splits" or metric.split == "test" or (kind and metric.is_crowded)
     split = metric.split if not wide and by_split else ""
     return ", ".join(filter(None, (split, kind)))

@@ -20,7 +20,7 @@ from mate_cli.errors import MateError, RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
-from mate_cli.metrics.specs import MetricName, subset_title
+from mate_cli.metrics.specs import MetricName, subset_of
 from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
 from mate_cli.reports.compare.configuration import Configuration
@@ -90,7 +90,7 @@ def tables_of(
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
     """Return one question: its text, the right answer, what each configuration answered, and the table."""
     question = case.question
-    facts = [subset_title(question.source), question.table_id.replace("_", " ")]
+    facts = [subset_of(question.source).title, question.table_id.replace("_", " ")]
     return {
         "text": question.text or question.question_id,
         "gold": " / ".join(question.answers) or NOTHING,

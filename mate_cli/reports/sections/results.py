@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.metrics.specs import MetricName, subset_specs
+from mate_cli.metrics.specs import USER_KIND, MetricName, subset_specs
 from mate_cli.reports.compare.configuration import Configuration, known_metrics
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.significance import Difference, Significance
@@ -18,6 +18,7 @@ from mate_cli.reports.compare.tables import (
     ResultTable,
     published_results,
     result_tables,
+    sized_title,
     unit_of,
     units,
 )
@@ -60,7 +61,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
         for kind, members in kinds
         for row in members
     ]
-    columns = [column_of(metric, table, wide=wide) for metric in table.columns]
+    columns = [column_of(place, table, wide=wide) for place in range(len(table.columns))]
     count = Column("n", minor=all(column.part for column in table.columns))  # stands in the table of all questions
     notes = (chance,) if (chance := chance_note(table)) else ()
     return View(
@@ -80,13 +81,14 @@ def chance_note(table: ResultTable) -> str:
     return f"95 % interval by the number of questions (Wilson's binomial): {'; '.join(told)}" if told else ""
 
 
-def column_of(metric: MetricName, table: ResultTable, *, wide: bool) -> Column:
+def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
     """Return a column below its split and the part of the questions; what the table's title says is left out."""
-    parted = any(column.part for column in table.columns)
-    part = metric.part_title if parted and (wide or not table.one_part) else ""
+    parted, metric = any(column.part for column in table.columns), table.columns[place]
+    title = table.part_title(place) if metric.part else metric.part_title
+    part = title if parted and (wide or not table.one_part) else ""
     short, groups = metric.short, (metric.split.capitalize(), *([part] if wide and parted else []))
     if table.one_score and not wide:
-        short, groups = metric.part_title, ()
+        short, groups = title, ()
     elif not wide:
         above = part if part and table.one_split else f"{metric.split.capitalize()} {part if metric.part else ''}"
         groups = (above.strip(),)
@@ -169,7 +171,7 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
         return None
     groups = report.groups[:MAX_ROWS]
     names = blocks_of(report)
-    kinds = dict.fromkeys(spec.kind for spec in subset_specs().values())
+    kinds = dict.fromkeys([*(spec.kind for spec in subset_specs().values()), USER_KIND])
     families = {name: [place for place in enumerate(groups) if place[1].block == name] for name in names}
     views = [
         replace(view, title=f"{view.title}, {name}" if len(names) > 1 else view.title)
@@ -198,10 +200,14 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     if not parts:
         return None
     metrics = [*sorted(parts, key=MetricName.rank), whole]
-    columns = tuple(Column(metric.part_title) for metric in metrics)
+    summaries = [[group.summary(metric.full) for metric in metrics] for _, group in groups]
+    counts = [{cell.questions for cell in column if cell} for column in zip(*summaries, strict=True)]
+    sizes = [known.pop() if len(known) == 1 else None for known in counts]
+    titles = (sized_title(metric.part_title, size) for metric, size in zip(metrics, sizes, strict=True))
+    columns = tuple(map(Column, titles))
     rows = [
-        Row(group.label, tuple(result_cell(metric, group.summary(metric.full), "") for metric in metrics), place=place)
-        for place, group in groups
+        Row(group.label, tuple(result_cell(*pair, "") for pair in zip(metrics, cells, strict=True)), place=place)
+        for (place, group), cells in zip(groups, summaries, strict=True)
     ]
     scored = tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
     return View(f"{whole.title_with_unit} {kind}", columns, scored, bars=True, is_repeated=True)

@@ -15,7 +15,7 @@ from mate_cli.data.check import Problem
 from mate_cli.data.datasets.file_formats import decode
 from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
-from mate_cli.tables.example import AGGREGATIONS, LABELS, VERDICTS, Answer, Coordinates, TableExample
+from mate_cli.tables.example import AGGREGATIONS, LABELS, USER_SUBSET, VERDICTS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
 from mate_cli.tables.formats.records import find_table
 from mate_cli.tables.read import SUFFIXES, open_table, read_table
@@ -267,7 +267,7 @@ def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExampl
         table,
         _answer(row, table),
         conversation=row.text("conversation"),
-        subsets=row.texts("subsets"),
+        subsets=tuple(f"{USER_SUBSET}{name}" for name in row.texts("subsets")),
     )
 
 

@@ -6,10 +6,11 @@ matches that the script misses, which only people find. No SQL is loaded before 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.specs import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs import MetricSpec, MetricTable, Score, SubsetSpec
 from mate_cli.metrics.subsets import average_by_group
 from mate_cli.metrics.system_answers import AnswerMetric
 
@@ -42,7 +43,8 @@ def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, Sc
     groups = {level: [name for name, example in known.items() if level in example.subsets] for level in LEVELS}
     right = {name: not error for name, error in errors.items()}
     shares = average_by_group(EXACT_SET_MATCH.name, right, known, groups)
-    return shares | {spec.name: list(errors.values()).count(spec.name) / len(known) for spec in ERRORS}
+    kinds = Counter(errors.values())
+    return shares | {spec.name: Score(kinds[spec.name] / len(known), len(known)) for spec in ERRORS}
 
 
 class Queries(AnswerMetric["SchemaExample"]):
