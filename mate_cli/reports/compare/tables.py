@@ -73,7 +73,7 @@ class ResultTable:
 
     def part_title(self, column: int) -> str:
         """Name the subset of a column with the number of its questions, `In-Table (22)`, if all rows share it."""
-        counts = {row.cells[column].questions for row in self.rows if row.cells[column]}
+        counts = {cell.questions for row in self.rows if (cell := row.cells[column])}
         return sized_title(self.columns[column].part_title, counts.pop() if len(counts) == 1 else None)
 
     @property
