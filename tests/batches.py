@@ -93,7 +93,7 @@ def attend_padded(backend, inputs, plan, key_bias=None, **options):
     Backends for GPUs compute there, and hand the result back.
     """
     home = inputs[0].device
-    if type(backend).__name__ in ("Triton", "Flex") and torch.cuda.is_available():
+    if type(backend).__name__ == "Triton" and torch.cuda.is_available():
         plan = AttentionPlan(plan.pattern, plan.batch.to("cuda"))
         inputs = [x.to("cuda") for x in inputs]
         key_bias = None if key_bias is None else key_bias.to("cuda")

@@ -252,7 +252,7 @@ def test_without_padding_nothing_is_copied():
 def test_a_gpu_gives_the_same(path):
     random = np.random.default_rng(9)
     batch = pad([one_table(random, 5, 4, 3, 4), one_table(random, 3, 2, 5, 9)], extra=3)
-    inputs = projections(batch, 4, 16)  # FlexAttention has no smaller heads
+    inputs = projections(batch, 4, 16)
     expected = attend(Eager(), RowColumnHeads(4), batch, inputs)
     there = [x.detach().cuda().requires_grad_() for x in inputs]
     got = attend(make(path, batch), RowColumnHeads(4), batch.to("cuda"), there)

@@ -6,7 +6,6 @@ from batches import attend_padded, refuses
 
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.backends.flex import Flex
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
@@ -15,7 +14,7 @@ from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.benchmark.cases import draw_table, together
 
 PATTERN = RowColumnHeads(4)
-CARD = [Triton(), Flex(), Segments(), Auto()]
+CARD = [Triton(), Segments(), Auto()]
 TABLES = {"wide": ("hybridqa_like", 384), "tall": ("tall", 700)}
 """Long cells in few rows, and columns that are longer than a tile."""
 

@@ -12,7 +12,6 @@ import torch
 from batches import batches, one_table, pad
 from hypothesis import given
 
-from mate_cli.attention.backends.flex import Flex
 from mate_cli.attention.backends.native import Native
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
@@ -20,7 +19,7 @@ from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.tokenization.tensor_buffer import map_tensors, pack_tensors
 
-BACKENDS = [Segments(), Triton(), Flex(), Native()]
+BACKENDS = [Segments(), Triton(), Native()]
 
 
 def planned(batch, backend):

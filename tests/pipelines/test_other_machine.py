@@ -21,7 +21,7 @@ from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
 from mate_cli.tokenization.layout import TableEncoding
 
-BACKENDS = ["triton", "flex"]
+BACKENDS = ["triton"]
 
 
 def on_a_gpu(folder, backend):

@@ -65,7 +65,7 @@ FULL, HALF = 4, 2
 """Bytes of a number in 32 bits, and in 16."""
 OPTIMIZER = 3 * FULL
 """Bytes of a weight's gradient and of Adam's two moments."""
-COPIED = ("Segments", "Sdpa", "Flex", "Bucketed", "Eager")
+COPIED = ("Segments", "Sdpa", "Bucketed", "Eager")
 """Attention that keeps sorted or padded copies of queries, keys, values and outputs, besides these themselves."""
 
 
@@ -91,8 +91,12 @@ class TrainingMemory:
 
     @property
     def weights(self) -> int:
-        """Bytes of weights, gradients and moments; with those of autocast's copies in 16 bits."""
-        return self.parameters * (FULL + OPTIMIZER + HALF * self.half)
+        """Bytes of weights, gradients and moments; with autocast's copies in 16 bits, or the joint ones in 32.
+
+        The joint projection keeps the concatenated weights of queries, keys and values for the backward pass.
+        """
+        joint = 0 if self.half or self.checkpointing else sum(3 * FULL * size.hidden_size**2 for size in self.layers)
+        return self.parameters * (FULL + OPTIMIZER + HALF * self.half) + joint
 
     def layer(self, size: EncoderSize) -> int:
         """Return the bytes per token that the backward pass of one layer needs: 38 x D in 16 bits where I is 4 x D.

@@ -3,7 +3,8 @@
 Source: google-research/tapas, `table_bert.get_token_type_features` and `modeling.embedding_postprocessor`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
@@ -61,20 +62,40 @@ class TableEmbeddings(nn.Module):
         self.lexical = FeatureEmbeddings(size.hidden_size, dropout) if lexical_features else None
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=epsilon)
         self.dropout = FastDropout(dropout)
+        # Not a buffer: a network that is built on the meta device gets weights, but no buffers, afterwards.
+        self.row_numbers: dict[Hashable, Tensor] = {}
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
         """Embed real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
         names = ("input_ids", "position_ids", *self.types.values())
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
-        words, positions, *types = ids.unbind(-1)
-        positions = positions.clamp(max=self.position_embeddings.num_embeddings - 1)
+        words, others = ids[:, 0], ids[:, 1:]
         embedded = self.word_embeddings(words) if batch.word_states is None else packing.pack(batch.word_states)
-        states = embedded + self.position_embeddings(positions)
-        for table, values in zip(self.types, types, strict=True):
-            states = states + _lookup(self.get_submodule(table), values)
+        states = embedded + self._embed_others(others)
         if self.lexical is not None:
             states = states + self.lexical(batch, packing)
         return self.dropout(self.LayerNorm(states))
+
+    def _embed_others(self, ids: Tensor) -> Tensor:
+        """Sum the embeddings of a position and of token types, [P, 1 + types], by one lookup in all tables: [P, D]."""
+        positions = self.position_embeddings.weight
+        tables, zero = [positions], positions.new_zeros(1, positions.shape[1])
+        for name in self.types:
+            tables += [self.get_parameter(f"{name}.weight"), zero]
+        # Each type has a row of zeros after its table, as the reference's one-hot product gives for other ids.
+        last = [len(positions) - 1, *(len(table) for table in tables[1::2])]
+        ends = [0, *accumulate(rows + 1 for rows in last)]
+        limits, offsets = self._row_numbers((tuple(last), tuple(ends[:-1])), ids.device)
+        return nn.functional.embedding_bag(torch.minimum(ids, limits) + offsets, torch.cat(tables), mode="sum")
+
+    def _row_numbers(self, numbers: tuple[tuple[int, ...], ...], device: torch.device) -> Tensor:
+        """Return the numbers on a device, where they stay: a copy in each step would make a GPU wait."""
+        if torch.compiler.is_compiling():
+            return torch.tensor(numbers, device=device)
+        key = numbers, device
+        if key not in self.row_numbers:
+            self.row_numbers[key] = torch.tensor(numbers, device=device)
+        return self.row_numbers[key]
 
 
 class FeatureEmbeddings(nn.Module):
@@ -107,10 +128,3 @@ class FeatureEmbeddings(nn.Module):
         """Map features [..., F] of any type to states [..., D] of the type of the weights."""
         states: Tensor = self.features(features.to(next(self.parameters()).dtype))
         return states
-
-
-def _lookup(table: nn.Module, ids: Tensor) -> Tensor:
-    """Return rows of the table; ids that it does not have give zeros, as the reference's one-hot product does."""
-    assert isinstance(table, nn.Embedding)
-    known = (ids < table.num_embeddings).unsqueeze(-1)
-    return table(ids.clamp(max=table.num_embeddings - 1)) * known

@@ -76,8 +76,19 @@ class LayerOptions:
     epsilon: float = LAYER_NORM_EPSILON
 
 
+def attend(backend: Attention, *arguments: Any) -> Tensor:
+    """Call a backend."""
+    return backend.forward(*arguments)
+
+
 class SelfAttention(nn.Module):
-    """Projects to queries, keys and values, in layers named as in BERT, and lets the backend attend."""
+    """Projects to queries, keys and values, in layers named as in BERT, and lets the backend attend.
+
+    Attributes:
+        attend: calls the backend; outside of the graph where the layer is compiled.
+    """
+
+    attend: Callable[..., Tensor] = staticmethod(attend)
 
     def __init__(self, size: EncoderSize, backend: Attention, dropout: float, *, bias: bool = True) -> None:
         super().__init__()
@@ -88,12 +99,23 @@ class SelfAttention(nn.Module):
     def project(self, states: Tensor) -> Tensor:
         """Map states [P, D] to their queries, keys and values, [P, 3, N, H]."""
         states = states.to(attention_dtype(states))  # once: each layer would keep a copy of its own for the gradient
-        return torch.stack([layer(states).unflatten(-1, self.shape) for layer in (self.query, self.key, self.value)], 1)
+        layers = (self.query, self.key, self.value)
+        if not all(is_plain_linear(layer) for layer in layers):
+            return torch.stack([layer(states).unflatten(-1, self.shape) for layer in layers], 1)
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = None if self.query.bias is None else torch.cat([layer.bias for layer in layers])
+        return nn.functional.linear(states, weight, bias).unflatten(-1, (3, *self.shape))
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to the concatenated heads [P, D]."""
         dropout = self.attention_dropout if self.training else 0.0
-        return self.backend.forward(self.project(states), plan, key_bias, dropout).flatten(1)
+        return self.attend(self.backend, self.project(states), plan, key_bias, dropout).flatten(1)
+
+
+def is_plain_linear(layer: nn.Linear) -> bool:
+    """Return whether a call of the layer computes nothing but `linear` of its weight and bias."""
+    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    return type(layer) is nn.Linear and not hooks and "forward" not in vars(layer)
 
 
 class ResidualOutput(nn.Module):
@@ -120,20 +142,8 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(total) if self.norm == "post" else total
 
 
-def attend(attention: nn.Module, *arguments: Any) -> Tensor:
-    """Call attention."""
-    states: Tensor = attention(*arguments)
-    return states
-
-
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
-
-    Attributes:
-        attend: how attention is called; outside of the graph where the layer is compiled.
-    """
-
-    attend: Callable[..., Tensor] = staticmethod(attend)
+    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -157,7 +167,7 @@ class EncoderLayer(nn.Module):
         """Map states [P, D] to states [P, D]."""
         attended, output = self.sub_layers
         arguments = attended.before(states), plan, key_bias
-        states = attended(self.attend(self.attention["self"], *arguments), states)
+        states = attended(self.attention["self"](*arguments), states)
         return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 
