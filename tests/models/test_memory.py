@@ -51,8 +51,9 @@ def kept_bytes(layers, *, half, checkpointing=False):
             found[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    # Autocast's copies of weights count with the weights.
-    copies = {tuple(shape) for one in network.parameters() if one.ndim == 2 for shape in (one.shape, one.t().shape)}
+    # Autocast's copies of weights, and the joint weights of queries, keys and values, count with the weights.
+    shapes = {tuple(one.shape) for one in network.parameters() if one.ndim == 2} | {(3 * WIDTH, WIDTH)}
+    copies = shapes | {shape[::-1] for shape in shapes}
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
     with hooks, torch.autocast("cpu", torch.bfloat16, enabled=half):
         network(batch)

@@ -175,6 +175,7 @@ def test_admins_omega_is_the_root_of_the_variances_before(monkeypatch):
 @pytest.mark.parametrize("source", ["pre_map", "input"])
 def test_mu_is_the_largest_norm_however_it_is_batched(source):
     model, batch = network(replace(EXTRA, width=16, mu_source=source)).train(), tables()
+    torch.nn.init.uniform_(model.encoder.layers[-1].output.LayerNorm.weight)  # without it all norms are equal
     with evaluation_mode(model):
         states = model.encoder(model.embeddings(batch, model.plans(batch).packing), model.plans(batch))
         states = states if source == "pre_map" else model.extra.into(states)
