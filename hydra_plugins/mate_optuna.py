@@ -7,6 +7,7 @@ by a search only.
 from __future__ import annotations
 
 import math
+import platform
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,13 +19,19 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from mate_cli.cli.sweeps.jobs import KILLED
 from mate_cli.cli.sweeps.search_space import SearchSpace, parse_space
 from mate_cli.errors import ConfigError
+from mate_cli.runs.lock import is_alive, process_id
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
 
 RESULTS = "optimization_results.yaml"
+PROCESS, REPEATS = "process", "repeats"
+"""User attributes of a trial: machine and process of the search, and how often these values were repeated."""
+MAX_REPEATS = 2
 GROUP = "hydra/sweeper"
 SAMPLERS: dict[str, dict[str, Any]] = {
     "tpe": {"name": "TPESampler", "n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": False},
@@ -105,9 +112,12 @@ class OptunaSweeper(Sweeper):
         params = [f"{key!s}={value}" for key, value in (self.params or {}).items()]
         space = parse_space([*params, *arguments], self.config)
         study = self._open_study()
-        left = self.n_trials
-        while left > 0 and self._run_trials(study, space, min(left, self.n_jobs)):
-            left -= self.n_jobs
+        for trial in find_lost_trials(study):
+            repeat_trial(study, trial.number)
+        left, has_more = self.n_trials, True
+        while left > 0 and has_more:
+            repeated, has_more = self._run_trials(study, space, min(left, self.n_jobs))
+            left -= self.n_jobs - repeated
         self._save_best(study)
 
     def _check_numbers(self) -> None:
@@ -163,8 +173,11 @@ class OptunaSweeper(Sweeper):
             problem = f"cannot be built: {str(error.__cause__ or error).strip().splitlines()[0]}"
             raise ConfigError(problem, where="hydra.sweeper.sampler") from error
 
-    def _run_trials(self, study: Study, space: SearchSpace, count: int) -> bool:
-        """Run some trials side by side; return whether there is anything left to try.
+    def _run_trials(self, study: Study, space: SearchSpace, count: int) -> tuple[int, bool]:
+        """Run trials in parallel.
+
+        Returns:
+            The number of trials to repeat, and whether there is anything left to try.
 
         Raises:
             ConfigError: the study was begun with other values.
@@ -177,22 +190,28 @@ class OptunaSweeper(Sweeper):
             for _ in range(count):
                 trials.append(self._ask(study, space))
             jobs = [space.overrides(trial.params) for trial in trials]
-            values = [value_of(one) for one in self.launcher.launch(jobs, initial_job_idx=trials[0].number)]
+            returned = self.launcher.launch(jobs, initial_job_idx=trials[0].number)
         except BaseException:
             for trial in trials:
                 study.tell(trial, state=TrialState.FAIL)
             raise
-        more = True
-        for trial, value in zip(trials, values, strict=True):
+        repeated, has_more = 0, True
+        for trial, job in zip(trials, returned, strict=True):
+            value = value_of(job)
             try:
-                study.tell(trial, value, state=TrialState.FAIL if value is None else None)
+                if value is None and is_killed(job):
+                    repeated += repeat_trial(study, trial.number)
+                else:
+                    study.tell(trial, value, state=TrialState.FAIL if value is None else None)
             except RuntimeError:  # a grid stops the study with its last values, which are told before
-                more = False
-        return more
+                has_more = False
+        return repeated, has_more
 
     def _ask(self, study: Study, space: SearchSpace) -> Trial:
         try:
-            return study.ask(dict(space.distributions))
+            trial = study.ask(dict(space.distributions))
+            trial.set_user_attr(PROCESS, f"{platform.node()} {process_id()}")
+            return trial
         except ValueError as error:
             where = f"hydra.sweeper.study_name={self.study_name}"
             remedy = "Give the study another name"
@@ -208,6 +227,39 @@ class OptunaSweeper(Sweeper):
             folder = Path(str(self.config.hydra.sweep.dir))
             folder.mkdir(parents=True, exist_ok=True)
             OmegaConf.save(OmegaConf.create(best), folder / RESULTS)
+
+
+def find_lost_trials(study: Study) -> list[FrozenTrial]:
+    """Return running trials whose process on this machine was killed."""
+    from optuna.trial import TrialState
+
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    owners = [str(trial.user_attrs.get(PROCESS, "")).partition(" ") for trial in running]
+    return [
+        trial
+        for trial, (machine, _, process) in zip(running, owners, strict=True)
+        if machine == platform.node() and not is_alive(process)
+    ]
+
+
+def repeat_trial(study: Study, number: int) -> bool:
+    """Mark a trial as failed and queue its values again. Return False after `MAX_REPEATS`."""
+    from optuna.trial import TrialState
+
+    failed = study.tell(number, state=TrialState.FAIL)
+    repeats = int(failed.user_attrs.get(REPEATS, 0))
+    if repeats == MAX_REPEATS:
+        return False
+    study.enqueue_trial(failed.params, user_attrs={REPEATS: repeats + 1})
+    return True
+
+
+def is_killed(returned: Any) -> bool:  # noqa: ANN401 - Hydra's own
+    """Return whether a job ended because its process was killed."""
+    try:
+        return bool(returned.return_value == KILLED)
+    except Exception:  # whatever the job has raised
+        return False
 
 
 def value_of(returned: Any) -> float | None:  # noqa: ANN401 - Hydra's own

@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 __all__ = ["Mate", "Table", "__version__", "train"]
 
 _PLACES = {
-    "Mate": ("mate_cli.pipelines.inference.pretrained_encoder", "PretrainedEncoder"),
+    "Mate": ("mate_cli.pipelines.inference.pretrained_encoder", "Mate"),
     "Table": ("mate_cli.tables.table", "Table"),
     "train": ("mate_cli.cli.commands.train", "train_in_python"),
 }

@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from configurations import composed, sweep_jobs
 from omegaconf import OmegaConf
 from PIL import Image
@@ -123,6 +124,18 @@ def compose_stages(words):
     taken = [found[1] for word in words if (found := re.fullmatch(r"stages\.(\w+)\.run=.*", word))]
     plan = resolve([word for word in words if not re.match(r"stages\.\w+\.run=", word)])
     assert set(taken) <= {stage.name for stage in plan.stages}
+
+
+def test_the_files_of_the_cluster_page_start_mate():
+    page = (ROOT / "docs" / "how-to" / "run_on_a_cluster.md").read_text(encoding="utf-8")
+    job, sky = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    replicas = job["spec"]["pytorchReplicaSpecs"].values()
+    arguments = [one["template"]["spec"]["containers"][0]["args"] for one in replicas]
+    assert all(one == arguments[0] for one in arguments)
+    assert f"hardware.nodes={sum(one['replicas'] for one in replicas)}" in arguments[0]
+    torchrun = re.search(r"^torchrun .*?-m mate_cli (train .*?)\n```", page, re.DOTALL | re.MULTILINE)[1]
+    for words in (arguments[0], shlex.split(sky["run"])[1:], shlex.split(torchrun.replace("\\\n", " "))):
+        compose_line(["mate", *words])
 
 
 def test_the_reference_shows_every_command():

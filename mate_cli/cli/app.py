@@ -74,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
+        # CPython ends with SIGINT if the exception has passed through code that an extension module ran. It forgets
+        # this when the next code is run.
+        exec("")
         return 130
 
 

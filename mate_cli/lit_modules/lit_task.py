@@ -24,6 +24,7 @@ from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask, add_up
 from mate_cli.metrics.pruning import pruning_scores
+from mate_cli.models.base.task_model import TaskModel
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
@@ -34,8 +35,8 @@ STEPS = ("T_max", "total_iters", "total_steps")
 Made = TypeVar("Made")
 
 
-class LitTask(pl.LightningModule):
-    """A task as Lightning trains and validates it; its state has the names of the task's own weights.
+class LitTask(TaskModel, pl.LightningModule):
+    """A task as Lightning trains and validates it.
 
     Args:
         task: a network with its head.
@@ -56,18 +57,10 @@ class LitTask(pl.LightningModule):
         pretrained: Collection[str] = (),
     ) -> None:
         super().__init__()
-        self.task, self.optimizer, self.scheduler, self.total_steps = task, optimizer, scheduler, total_steps
+        self.share_modules(task)
+        self.optimizer, self.scheduler, self.total_steps = optimizer, scheduler, total_steps
         self.development, self.pretrained = development, pretrained
         self._losses: list[torch.Tensor] = []
-        self.register_load_state_dict_pre_hook(_name_below_task)
-
-    def state_dict(self, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the weights of the task."""
-        return self.task.state_dict(*args, **options)
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: ANN401 - torch's own
-        """Give the task its weights."""
-        return self.task.load_state_dict(state_dict, strict, assign)
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""
@@ -129,12 +122,6 @@ class LitTask(pl.LightningModule):
         for backend, counts in zip(self.task.encoder.backends, checkpoint[COUNTS], strict=True):
             backend.count_on(counts)
         self.task.loss_counts = {kind: torch.tensor(counts) for kind, counts in checkpoint[LOSSES].items()}
-
-
-def _name_below_task(module: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Give weights the names that torch looks for where a module around this one is loaded, as an average of it is."""
-    for name in [name for name in state if name.startswith(prefix) and not name.startswith(f"{prefix}task.")]:
-        state[f"{prefix}task.{name.removeprefix(prefix)}"] = state.pop(name)
 
 
 class CountedSteps:

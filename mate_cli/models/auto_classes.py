@@ -4,8 +4,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from hydra.utils import get_class, instantiate
@@ -26,14 +25,13 @@ from transformers.modeling_outputs import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
 from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
+from transformers.utils import can_return_tuple
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext, is_exported
-from mate_cli.tables.example import TableExample
+from mate_cli.models.base.task_model import TaskModel
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import SpanSerializer
-from mate_cli.tokenization.vocabulary import load_tokenizer
 
 CLASS_PREFIX = "MateFor"
 HEAD_ALIASES = ("classifier", "qa_outputs")
@@ -49,28 +47,7 @@ def auto_name(name: str) -> str:
     return "AutoModel" + name.removeprefix("Mate").removeprefix("Model")
 
 
-class _WordsOnDemand:
-    """The encoding of an export, which reads its vocabulary once somebody asks for words.
-
-    Args:
-        config: of the export.
-    """
-
-    def __init__(self, config: MateConfig) -> None:
-        self.config = config
-
-    @cached_property
-    def serializer(self) -> SpanSerializer:
-        return cast(
-            SpanSerializer,
-            instantiate(self.config.encoding, tokenizer=load_tokenizer(self.config.name_or_path)),
-        )
-
-    def span_text(self, example: TableExample, start: int, end: int) -> str:
-        return self.serializer.span_text(example, start, end)
-
-
-class MateForTask(MateModel):
+class MateForTask(TaskModel, MateModel):
     """A network of ours with the head of its task.
 
     Attributes:
@@ -94,23 +71,19 @@ class MateForTask(MateModel):
         Raises:
             ConfigError: `num_labels` is set, but the head has no classes.
         """
-        spec = get_class(self.config.task["_target_"]).spec if self.config.task else None
-        self.has_foreign_head = spec is None or CLASS_PREFIX + str(spec.auto_class) != type(self).__name__
+        kind: Any = get_class(self.config.task["_target_"]) if self.config.task else None
+        self.has_foreign_head = kind is None or CLASS_PREFIX + str(kind.spec.auto_class) != type(self).__name__
         if self.has_foreign_head:
             self.config.task = {"_target_": self.default_task}
             self.config.num_labels = self.config.num_labels if self.has_classes else UNUSED_NUM_LABELS
         elif not self.has_classes and self.config.num_labels != UNUSED_NUM_LABELS:
             problem = f"{type(self).__name__} has no classes"
             raise ConfigError(problem, where="num_labels", remedy="Use AutoModelForSequenceClassification")
-        task = self.build_task()
-        self._modules.update(task._modules)
-        # One dictionary for both, so that a head that is replaced or wrapped in the model is the head of the task.
-        task._modules = self._modules
-        self._task = (task,)  # A tuple hides the task from `named_modules`, which would list its modules twice.
+        self.share_modules(self.build_task())
 
     def build_task(self) -> Any:  # noqa: ANN401 - see `task`
         """Build the task that the configuration names, for the encoder."""
-        return instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder, _WordsOnDemand(self.config)))
+        return instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder))
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -135,12 +108,8 @@ class MateForTask(MateModel):
         """Set an attribute, or the head by another name."""
         super().__setattr__("head" if name in HEAD_ALIASES else name, value)
 
-    @property
-    def task(self) -> Any:  # noqa: ANN401 - a `lit_modules.base.TableTask`, which is of an upper floor
-        """The task that the head is part of."""
-        return self._task[0]
-
-    def forward(  # type: ignore[override]  # labels come where TAPAS has them
+    @can_return_tuple
+    def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -151,9 +120,8 @@ class MateForTask(MateModel):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **arrays: Tensor | None,
-    ) -> ModelOutput | tuple[Any, ...]:
+    ) -> ModelOutput:
         """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
         Labels are the class of each statement [B]; of masked pieces what they were [B, T]. Both are -100 where nothing
@@ -165,7 +133,7 @@ class MateForTask(MateModel):
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
         )
-        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states)
 
     def run_task(
         self,
@@ -173,20 +141,18 @@ class MateForTask(MateModel):
         labels: Tensor | None,
         output_attentions: bool | None,
         output_hidden_states: bool | None,
-        return_dict: bool | None,
-    ) -> ModelOutput | tuple[Any, ...]:
+    ) -> ModelOutput:
         """Score a batch, with its loss where there are labels; see `forward`."""
         if labels is not None:
             known: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
             batch = replace(batch, **known)
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        result = self.output_class(
+        return self.output_class(
             loss=None if labels is None else self.task.loss_of(output),
             **self.scores(output, batch.input_ids.shape[1]),
             hidden_states=states,
             attentions=attentions,
         )
-        return result if self.wants_object(return_dict) else result.to_tuple()
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
         """Return the scores of the head by the names that transformers has for them, those of tokens [B, length].
@@ -194,11 +160,12 @@ class MateForTask(MateModel):
         Raises:
             ConfigError: it is to be exported, and its computation depends on the data.
         """
-        if not is_exported():
-            return self.task.auto_scores(output, length)
         try:
-            return self.task.auto_scores(output, length)
+            scores: dict[str, Tensor] = self.task.auto_scores(output, length)
+            return scores
         except Exception as error:
+            if not is_exported():
+                raise
             problem = f"the head of {type(self.task).__name__} cannot be exported: its computation depends on the data"
             raise ConfigError(problem, remedy="Export AutoModel, without the head") from error
 
@@ -235,7 +202,8 @@ class MateForTableQuestionAnswering(MateForTask):
 
     output_class = TableQuestionAnsweringOutput
 
-    def forward(  # type: ignore[override]  # more is told of an answer
+    @can_return_tuple
+    def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -249,9 +217,8 @@ class MateForTableQuestionAnswering(MateForTask):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **arrays: Tensor | None,
-    ) -> ModelOutput | tuple[Any, ...]:
+    ) -> ModelOutput:
         """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
         Args:
@@ -267,7 +234,6 @@ class MateForTableQuestionAnswering(MateForTask):
             inputs_embeds: [B, T, D], in place of `input_ids`.
             output_attentions: also return attention weights.
             output_hidden_states: also return the states between layers.
-            return_dict: return an object, not a tuple.
             **arrays: those of `MateModel`, and `aggregation_labels`, the right aggregation [B], -1 where not known.
                 Transformers' Trainer waits for all labels that a signature names, and most tables have none of these.
 
@@ -291,7 +257,7 @@ class MateForTableQuestionAnswering(MateForTask):
         number = unknown[:, 0] if float_answer is None else float_answer.flatten()
         values = unknown if numeric_values is None else numeric_values
         batch = replace(batch, aggregation_ids=known, answer_numbers=number, numeric_values=values)
-        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states)
 
 
 class MateForSequenceClassification(MateForTask):
@@ -345,7 +311,8 @@ class MateForQuestionAnswering(MateForTask):
     default_task = "mate_cli.lit_modules.span_reading.SpanReading"
     output_class = SpanScores
 
-    def forward(  # type: ignore[override]  # an answer is told by its ends
+    @can_return_tuple
+    def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -357,9 +324,8 @@ class MateForQuestionAnswering(MateForTask):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **supervision: Tensor | None,
-    ) -> ModelOutput | tuple[Any, ...]:
+    ) -> ModelOutput:
         """Score a batch; the inputs are those of `MateForTask`.
 
         Args:
@@ -373,7 +339,6 @@ class MateForQuestionAnswering(MateForTask):
             inputs_embeds: [B, T, D], in place of `input_ids`.
             output_attentions: also return attention weights.
             output_hidden_states: also return the states between layers.
-            return_dict: return an object, not a tuple.
             **supervision: `labels`, instead of both positions, 1 on the tokens of each answer [B, T]. Transformers'
                 Trainer waits for all labels that a signature names, and these two exclude each other.
 
@@ -393,7 +358,7 @@ class MateForQuestionAnswering(MateForTask):
             places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
             first, last = start_positions.view(-1, 1), end_positions.view(-1, 1)
             labels = ((places >= first) & (places <= last)).long()
-        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states)
 
 
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file, can_return_tuple
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.files.renamed import rename_targets
@@ -250,6 +250,7 @@ class MateModel(PreTrainedModel):
         if isinstance(module, nn.Embedding):
             initialise(module)
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -260,9 +261,8 @@ class MateModel(PreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **arrays: Tensor | None,
-    ) -> BaseModelOutputWithPooling | tuple[Any, ...]:
+    ) -> BaseModelOutputWithPooling:
         """Encode a batch.
 
         Args:
@@ -274,7 +274,6 @@ class MateModel(PreTrainedModel):
             inputs_embeds: states of word pieces in place of `input_ids`, [B, T, D].
             output_attentions: also return attention weights of each layer, [B, N, T, T].
             output_hidden_states: also return what goes into the first layer and comes out of each, [B, T, D].
-            return_dict: return an object, not a tuple; what the configuration says when it is None.
             **arrays: others that the network reads, by their names (`TableEncoder.arrays`), with B in front.
 
         Returns:
@@ -285,13 +284,12 @@ class MateModel(PreTrainedModel):
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
         )
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        result = BaseModelOutputWithPooling(
+        return BaseModelOutputWithPooling(
             last_hidden_state=output.spread(batch.input_ids.shape[1]),
             pooler_output=output.pooled,
             hidden_states=states,
             attentions=attentions,
         )
-        return result if self.wants_object(return_dict) else result.to_tuple()
 
     def batch_of(
         self,
@@ -352,10 +350,6 @@ class MateModel(PreTrainedModel):
         )
         length = batch.input_ids.shape[1]
         return output, states and tuple(output.with_states(state).spread(length) for state in states), weights
-
-    def wants_object(self, return_dict: bool | None) -> bool:
-        """Tell whether what is returned has names."""
-        return bool(self.config.return_dict if return_dict is None else return_dict)
 
     def _positions(self, types: Mapping[str, Tensor]) -> Tensor:
         rows, columns = types["row_ids"], types["column_ids"]

@@ -30,7 +30,7 @@ from mate_cli.models.checkpoints.settings import (
 )
 from mate_cli.models.initialization.initial_weights import Initializer, LoadReport
 from mate_cli.models.layers.low_rank import add_adapters, freeze
-from mate_cli.pipelines.machine import device_of, open_cache, resolve_profile
+from mate_cli.pipelines.machine import device_of, keep_random_states, open_cache, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.checkpoints import load_module, sha256
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
@@ -234,7 +234,7 @@ class CellRanker:
 
     @cached_property
     def _parts(self) -> Parts:
-        with torch.random.fork_rng(devices=[]):  # what is drawn after does not depend on whether a ranker was needed
+        with keep_random_states():
             parts = load_best(self.config, self.folder, NoDataset())
         parts.task.eval()
         return parts

@@ -1,6 +1,7 @@
 """The machine: a profile of hardware, its device and compiler, too little memory on it, and runs moved to it."""
 
 import platform
+import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -250,6 +252,19 @@ def _at_most(examples: int, most: int) -> int:
     """Return the largest power of two that is no more than either."""
     bound = min(examples, most)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
+
+
+@contextmanager
+def keep_random_states() -> Iterator[None]:
+    """Restore the random states of Python, NumPy and torch afterwards, so that reading a model changes no result."""
+    python, numpy = random.getstate(), np.random.get_state()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

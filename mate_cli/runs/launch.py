@@ -41,6 +41,7 @@ INTERRUPTED = 130
 """Exit code of a process that was stopped."""
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables of torchrun that say which process this is."""
+START_REMEDY = "Start mate by torchrun or srun, or unset RANK, WORLD_SIZE and SLURM_STEP_NUM_TASKS for one process"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -262,14 +263,15 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
     if set(PLACE) <= set(environment):
         node = environment.get("GROUP_RANK", environment.get("NODE_RANK", "0"))
         _check_numbers(environment, "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")
+        if not environment["MASTER_ADDR"]:
+            raise ConfigError("is missing", where="MASTER_ADDR", remedy=START_REMEDY)
         return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}
     if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":  # set by srun alone, not in a batch script
-        if "RANK" not in environment or environment.get("WORLD_SIZE", "1") == "1":
+        if environment.get("WORLD_SIZE", "" if "RANK" in environment else "1") == "1":
             return {}
         # A PyTorchJob on Kubernetes starts one process in each pod and sets no LOCAL_RANK.
-        return find_place(
-            {"MASTER_ADDR": "", "MASTER_PORT": "", "NODE_RANK": environment["RANK"], **environment, "LOCAL_RANK": "0"}
-        )
+        in_pod = {"NODE_RANK": environment.get("RANK", ""), **environment, "LOCAL_RANK": "0"}
+        return find_place({**dict.fromkeys(PLACE, ""), **in_pod})
     _check_numbers(environment, *(f"SLURM_{name}" for name in ("STEP_NUM_TASKS", "PROCID", "LOCALID", "NODEID")))
     nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
     # Every step of every job gets a port of its own, which all its processes can work out.
@@ -292,8 +294,7 @@ def _first_node(nodes: str) -> str:
 def _check_numbers(environment: Mapping[str, str], *names: str) -> None:
     for name in names:
         if not (value := environment.get(name, "")).isdecimal():
-            remedy = "Start mate by torchrun or srun, or unset RANK and SLURM_STEP_NUM_TASKS for one process"
-            raise ConfigError(f"is {f'no number ({value})' if value else 'missing'}", where=name, remedy=remedy)
+            raise ConfigError(f"is {f'no number ({value})' if value else 'missing'}", where=name, remedy=START_REMEDY)
 
 
 def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
@@ -309,6 +310,9 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
             where="hardware",
             remedy="Start srun or torchrun with the same number of nodes and of processes per node",
         )
+    if place and hardware.devices > 1 and not environment.keys() & {"LOCAL_RANK", "SLURM_LOCALID"}:
+        remedy = "Set 1, and hardware.nodes to the number of pods, or start mate by torchrun in each pod"
+        raise ConfigError("a pod of a PyTorchJob is one process", where="hardware.devices", remedy=remedy)
     if hardware.nodes > 1 and not place:
         problem = f"no processes were started on {hardware.nodes} nodes"
         usual = "Start with srun (with submitit, set hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"

@@ -93,6 +93,9 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
         (["experiment=[quickstart_cells,wtq_mate]"], "Add -m to run each: experiment=quickstart_cells,wtq_mate."),
         (["seed=null"], "seed: must be an integer (got None)."),
         (["hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only. Add -m."),
+        (["-m", "hydra/launcher=slurm"], "Choices: basic, joblib, ray, submitit_local, submitit_slurm."),
+        (["-m", "hydra/launcher=ray"], "hydra/launcher=ray: is not installed. Type pip install hydra-ray-launcher."),
+        (["-m", "hydra/sweeper=ax"], "Choices: basic, optuna."),
         (["trainer.max_steps=${oc.env:NO_SUCH}"], "environment variable 'NO_SUCH' not found. Write a key as ${seed},"),
         (
             ["trainer.max_steps=${oc.decode:${oc.env:STEPS}}"],

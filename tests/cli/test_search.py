@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
+import signal
 
 import pytest
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mate_cli.cli.app import main
+from mate_cli.cli.sweeps.jobs import end_reason
 
 optuna = pytest.importorskip("optuna", reason="not installed: pip install optuna")
 
@@ -27,7 +31,7 @@ def rates(monkeypatch, tmp_path):
         found.extend(float(word.partition("=")[2]) for word in overrides if word.startswith("optimizer.lr="))
         record = folder.read_record()
         failed = bool(found) and found[-1] > 0.005
-        record.status, record.reason = ("failed", "killed") if failed else ("finished", None)
+        record.status, record.reason = ("failed", "diverged") if failed else ("finished", None)
         record.monitor, record.metrics = "dev/hits@1", {"dev/hits@1": 0.5}
         folder.write_record(record)
         return record, ""
@@ -66,6 +70,39 @@ def test_a_failed_job_is_a_failed_trial_and_the_search_goes_on(rates, tmp_path, 
     best = yaml.safe_load(file.read_text())
     assert (best["best_value"], best["best_params"]["optimizer.lr"]) == (0.5, study().best_params["optimizer.lr"])
     assert "best: optimizer.lr=" in capsys.readouterr().out
+
+
+def test_a_killed_search_is_a_failed_trial_that_is_repeated(rates, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("mate_cli.cli.sweeps.jobs.follow_job", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        killed = multiprocessing.get_context("fork").Process(target=search, args=(*KEPT, RATE))
+        killed.start()
+        killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert [trial.state.name for trial in study().trials] == ["RUNNING"]
+    search(*KEPT, RATE, "hydra.sweeper.n_trials=1")
+    first, second = study().trials
+    assert (first.state.name, second.params) == ("FAIL", first.params)
+    assert rates == [pytest.approx(first.params["optimizer.lr"])]
+
+
+def test_a_killed_job_is_repeated_at_most_twice(rates, monkeypatch):
+    def kill(folder, command, overrides, begun):
+        record = folder.read_record()
+        rates.append(0)
+        killed = len(rates) in (1, 3, 4, 5)
+        record.status, record.reason = ("failed", end_reason(-9, "")) if killed else ("finished", None)
+        record.monitor, record.metrics = "dev/hits@1", {"dev/hits@1": 0.5}
+        folder.write_record(record)
+        return record, ""
+
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", kill)
+    search(*KEPT, RATE, "hydra.sweeper.n_trials=3")
+    trials = study().trials
+    states = ["FAIL", "COMPLETE", "FAIL", "FAIL", "FAIL", "COMPLETE"]
+    assert [trial.state.name for trial in trials] == states
+    assert trials[0].params == trials[1].params
+    assert trials[2].params == trials[3].params == trials[4].params != trials[5].params
 
 
 def test_an_interrupted_search_leaves_no_trial_at_work(rates, monkeypatch):

@@ -52,6 +52,27 @@ def test_a_hang_up_that_is_ignored_stays_so():
     assert stopped == []
 
 
+DURING_IMPORT = """
+import os, sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "MODULE":
+            exec("os.kill(os.getpid(), NUMBER)")  # as code that an extension module runs
+sys.meta_path.insert(0, Finder())
+from mate_cli.__main__ import main
+sys.argv = ["mate", "list", "experiments"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("module", ["mate_cli.cli.app", "mate_cli.cli.commands.list"])
+def test_a_signal_during_imports_ends_with_130(tmp_path, module, number):
+    code = DURING_IMPORT.replace("MODULE", module).replace("NUMBER", str(int(number)))
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 @pytest.fixture
 def job(tmp_path):
     """Start a job and note its process."""

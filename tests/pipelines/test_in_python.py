@@ -1,14 +1,22 @@
 """What `mate` does, called from Python: train a run, and ask its network."""
 
+import copy
 import json
+import random
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pandas
 import pytest
 import torch
 from tiny_exports import FRAME, QUESTIONS
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 import mate_cli
-from mate_cli.errors import ConfigError, DataError, RunError
+import mate_cli.models.auto_classes
+from mate_cli.errors import ConfigError, DataError, MateError, RunError
+from mate_cli.metrics.calibration import Calibration
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +66,91 @@ def test_the_network_stays_as_it_was(exports):
     assert mate.dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["features", "answers", "statements", "feature_statements", "reader"])
+def test_half_precision_answers_nearly_the_same(exports, name, dtype):
+    half, whole = (mate_cli.Mate.from_pretrained(exports(name), dtype=kind) for kind in (dtype, None))
+    if name == "reader":
+        one, other = (mate.read("who founded it?", "Karin Rossi founded it.") for mate in (half, whole))
+        assert one.confidence == pytest.approx(other.confidence, abs=0.05)
+        return
+    for one, other in zip(half.predict(FRAME, QUESTIONS), whole.predict(FRAME, QUESTIONS), strict=True):
+        assert one.confidence == pytest.approx(other.confidence, abs=0.1)
+
+
+def test_a_saved_model_opens_again_with_its_type(exports, tmp_path):
+    model = AutoModelForQuestionAnswering.from_pretrained(exports("reader"), dtype=torch.bfloat16)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(exports("reader")).save_pretrained(tmp_path)
+    mates = [mate_cli.Mate.from_pretrained(folder) for folder in (exports("reader"), tmp_path)]
+    answers = [mate.read("who founded it?", "Karin Rossi founded it.").answer for mate in mates]
+    assert answers[0] == answers[1]
+    assert mates[1].dtype == torch.float32
+    assert mate_cli.Mate.from_pretrained(tmp_path, dtype="auto").dtype == torch.bfloat16
+
+
+def test_a_calibration_gives_the_confidence(exports, tmp_path):
+    folder = shutil.copytree(exports("answers"), tmp_path / "exported")
+    calibration = Calibration(((0.0, 0.25), (1.0, 0.75)), 100, 0.5, 0.2, 0.1)
+    (folder / "calibration.json").write_text(json.dumps(calibration.to_json()))
+    answers = mate_cli.Mate.from_pretrained(folder).predict(FRAME, QUESTIONS)
+    assert all(0.25 <= one.confidence <= 0.75 and one.calibrated for one in answers)
+
+
+def test_a_replaced_head_answers(exports):
+    mate = mate_cli.Mate.from_pretrained(exports("statements"))
+    before = mate.predict(FRAME, QUESTIONS[0])
+    mate.head = copy.deepcopy(mate.head)
+    with torch.no_grad():
+        mate.head.bias += torch.tensor([9.0, -9.0]) * (1 if before.answer == "entailed" else -1)
+    assert mate.predict(FRAME, QUESTIONS[0]).answer != before.answer
+
+
+def test_random_states_stay_as_they_were(exports):
+    states = []
+    for read in (False, True):
+        torch.manual_seed(5)
+        random.seed(5)
+        np.random.seed(5)
+        if read:
+            mate = mate_cli.Mate.from_pretrained(exports("cells"))
+            mate.predict(FRAME, QUESTIONS)
+            mate(FRAME, QUESTIONS)
+        states.append((torch.rand(1).item(), random.random(), np.random.rand()))
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize(
+    ("use", "problem"),
+    [
+        (lambda load: load(device="cuda:99"), "device"),
+        (lambda load: load(device="nowhere"), "device"),
+        (lambda load: load(dtype="int8"), "dtype"),
+        (lambda load: load().predict(FRAME, 5), "5 is not a question"),
+        (lambda load: load().predict(FRAME, [None]), "is not a question"),
+        (lambda load: load().predict(5, "who?"), "int is not a table"),
+        (lambda load: load().predict({"a": ["x"], "b": []}, "who?"), "a table"),
+        (lambda load: load()(FRAME, []), "0 questions"),
+        (lambda load: load().batches(FRAME, "who?", batch_size=0), "batch_size"),
+    ],
+)
+def test_a_mistake_is_an_error_of_mate(exports, use, problem):
+    with pytest.raises(MateError, match=problem) as caught:
+        use(lambda **options: mate_cli.Mate.from_pretrained(exports("cells"), **options))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_question_has_no_answer(mate):
+    assert mate.predict(FRAME, []) == []
+
+
+def test_a_run_trains_in_another_thread(tmp_path):
+    words = ["experiment=quickstart_cells", "debug=fast", "logger=none", "trainer.max_steps=1"]
+    with ThreadPoolExecutor(1) as pool:
+        record = pool.submit(mate_cli.train, [*words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]).result()
+    assert record.status == "finished"
+
+
 def test_training_gives_the_record_back(tmp_path):
     words = ["experiment=quickstart_cells", "debug=fast", "logger=none", f"paths.outputs={tmp_path}", "name=a"]
     record = mate_cli.train([*words, f"paths.cache={tmp_path}"])
@@ -76,10 +169,12 @@ def test_training_gives_the_record_back(tmp_path):
         (["experiment=quickstart_cells", "optimizer.lr=fast"], "optimizer.lr"),
         (["experiment=quickstart_cels"], "Did you mean|quickstart_cells"),
         ("experiment=quickstart_cells", "experiment=quickstart_cells: mate_cli.train takes a list of overrides"),
+        ([5], "mate_cli.train takes a list of overrides"),
+        (None, "mate_cli.train takes a list of overrides"),
         (["-m", "experiment=quickstart_cells"], "-m: mate_cli.train takes overrides only. Call it once for each run"),
     ],
 )
 def test_what_cannot_be_trained_is_raised(words, problem, tmp_path):
     with pytest.raises(ConfigError, match=problem):
-        mate_cli.train(words if isinstance(words, str) else [*words, f"paths.outputs={tmp_path}/o"])
+        mate_cli.train([*words, f"paths.outputs={tmp_path}/o"] if isinstance(words, list) else words)
     assert not list(tmp_path.iterdir())

@@ -31,7 +31,13 @@ def nodes(tmp_path, monkeypatch):
         port = free.getsockname()[1]
 
     def start(
-        rank: int, *words: str, base: list[str] = WORDS, answer: str = "Belora", count: int = 24, home: bool = True
+        rank: int,
+        *words: str,
+        base: list[str] = WORDS,
+        answer: str = "Belora",
+        count: int = 24,
+        home: bool = True,
+        in_pod: bool = False,
     ) -> Command:
         folder = tmp_path / f"node{rank}"
         folder.mkdir()
@@ -39,6 +45,9 @@ def nodes(tmp_path, monkeypatch):
         if home:
             (folder / "asked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        if in_pod:  # as a PyTorchJob on Kubernetes
+            del place["LOCAL_RANK"]
+            words = (*words, "hardware.devices=1", "hardware.nodes=2")
         for name, value in place.items():
             monkeypatch.setenv(name, str(value))
         monkeypatch.setenv("MATE_CACHE", str(folder / "cache"))
@@ -102,8 +111,9 @@ def test_a_signal_is_heard_by_who_waits(nodes):
 
 
 @pytest.mark.long
-def test_equal_processes_train_one_run(nodes, tmp_path):
-    commands = [nodes(0), nodes(1)]
+@pytest.mark.parametrize("in_pod", [False, True])
+def test_equal_processes_train_one_run(nodes, tmp_path, in_pod):
+    commands = [nodes(0, in_pod=in_pod), nodes(1, in_pod=in_pod)]
     assert [end(command) for command in commands] == [(0, "")] * 2
     (record,) = (tmp_path / "outputs").glob("train/*/*/record.json")
     assert json.loads(record.read_text())["status"] == "finished"

@@ -14,7 +14,7 @@ from transformers import AutoModelForTableQuestionAnswering as ForTables
 
 from mate_cli import Mate
 from mate_cli.errors import CheckpointError, ConfigError
-from mate_cli.pipelines.inference.table_answering import CellReading
+from mate_cli.pipelines.inference.pretrained_encoder import link_passages
 
 CLASSES = {
     "statements": AutoModelForSequenceClassification,
@@ -37,9 +37,8 @@ def kind(request):
 def batch(exports, given, kind):
     """Inputs of the model, and labels."""
     if kind == "reader":
-        reader = CellReading(model=ForReading.from_pretrained(exports(kind)))
-        asked = {"question": "who founded it?", "context": "It was founded by Karin Rossi in 1912.", "cell": "Castle"}
-        inputs = model_inputs(reader.batch([reader.preprocess(asked)]))
+        table = link_passages("It was founded by Karin Rossi in 1912.", "Castle")
+        inputs = model_inputs(Mate.from_pretrained(exports(kind)).batch(table, "who founded it?"))
         return inputs, {"start_positions": torch.tensor([12]), "end_positions": torch.tensor([13])}
     in_first_row = (given["token_type_ids"][..., 2] == 1).long()
     labels = torch.tensor([0, 1, 1]) if kind == "statements" else in_first_row

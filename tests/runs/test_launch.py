@@ -67,6 +67,27 @@ def test_what_slurm_does_not_say_is_named(name):
             find_place(without)
 
 
+POD = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"}
+
+
+def test_a_pod_of_a_pytorchjob_is_one_process_of_a_node():
+    place = find_place(POD)
+    assert (place["RANK"], place["LOCAL_RANK"], place["NODE_RANK"], place["WORLD_SIZE"]) == ("1", "0", "1", "2")
+    check_processes(hardware(nodes=2), POD)
+    with pytest.raises(ConfigError, match=r"hardware.nodes is 1\. .*torchrun"):
+        check_processes(hardware(), POD)
+    with pytest.raises(ConfigError, match=r"hardware.devices: .*torchrun in each pod"):
+        check_processes(hardware(devices=2), POD)
+    assert find_place({**POD, "WORLD_SIZE": "1"}) == {}
+
+
+@pytest.mark.parametrize("name", POD)
+def test_a_rank_never_trains_alone(name):
+    without = {key: value for key, value in POD.items() if key != name}
+    with pytest.raises(ConfigError, match=rf"{name}: is missing\. Start mate by torchrun"):
+        find_place(without)
+
+
 def test_torchrun_comes_before_slurm():
     place = find_place({**SLURM, **TORCHRUN})
     assert (place["RANK"], place["NODE_RANK"]) == ("3", "1")

@@ -134,10 +134,9 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.record import TrainedRun
 
-    if isinstance(words, str):
-        raise ConfigError(
-            "mate_cli.train takes a list of overrides", where=words, remedy=f"Call train({words.split()})"
-        )
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        remedy = f"Call train({words.split()})" if isinstance(words, str) else 'Call train(["key=value"])'
+        raise ConfigError("mate_cli.train takes a list of overrides", where=str(words), remedy=remedy)
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
     Syntax("train", texts=TEXTS).check(words)
@@ -195,7 +194,7 @@ def join_others(spec: RunSpec) -> Iterator[None]:
     Raises:
         RunError: they do not come, or have another configuration or other code.
     """
-    if "RANK" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
+    if not os.environ.keys() & {"RANK", "WORLD_SIZE"} and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
         yield
         return
     from mate_cli.runs import ranks

@@ -36,6 +36,17 @@ FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), in
 LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
 MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
+PLUGIN_PACKAGES = {
+    "hydra/launcher": {
+        "basic": "",
+        "joblib": "hydra-joblib-launcher",
+        "ray": "hydra-ray-launcher",
+        "submitit_local": "hydra-submitit-launcher",
+        "submitit_slurm": "hydra-submitit-launcher",
+    },
+    "hydra/sweeper": {"basic": "", "optuna": "optuna"},
+}
+"""Packages of launchers and sweepers, empty for those of Hydra."""
 FORM = "a key is names with dots between them, and one = behind it"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
@@ -223,14 +234,13 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     if outer and choices(inner):
         remedy = f"Write override /{inner}: {name}"
         return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=remedy)
-    if outer == "hydra":
-        remedy = "Install what it needs: pip install optuna hydra-joblib-launcher hydra-submitit-launcher"
-        return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
+    if outer == "hydra" and (package := PLUGIN_PACKAGES.get(group, {}).get(name)):
+        return ConfigError("is not installed", where=f"{group}={name}{inside}", remedy=f"Type pip install {package}")
     if group == "experiment" and name in choices("sweep"):
         return ConfigError("is a sweep", where=f"{group}={name}{inside}", remedy=f"Type mate train -m sweep={name}")
     if (file := (user_config_dir() or config_dir()) / group / f"{name}.yml").is_file():
         return ConfigError("is not read", where=str(file), remedy=f"Rename it to {name}.yaml")
-    known = choices(group)
+    known = [*PLUGIN_PACKAGES.get(group, ())] or choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
     if len(listed) > MAX_LIST:
         listed = f"mate list {group} shows all {len(known)}"

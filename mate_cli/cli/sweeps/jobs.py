@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FAILED = None
 """Result of a job that has none: a search counts it as a failed trial and goes on."""
+KILLED = "killed"
+"""Result of a job whose process was killed: a search tries its values again."""
 ARRIVAL = 600.0
 """Seconds that processes on other machines wait until the first of a job has made its folder."""
 
@@ -39,7 +41,7 @@ def spec_file(jobs: Path, number: int) -> Path:
     return jobs / f"{number}.yaml"
 
 
-def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | None:  # noqa: ANN401 - Hydra's
+def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | str | None:  # noqa: ANN401 - Hydra's
     """Run the job of this number, unless it is wrong, done, or being done.
 
     Args:
@@ -48,10 +50,9 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
         sweep: the process of the sweep, with which those end that run its jobs; None where they may outlive it.
 
     Returns:
-        The monitored metric, for a search; None for a job without one.
+        The monitored metric, for a search; None for a job without one, `KILLED` after its process was killed.
     """
     from mate_cli.files.safe_load import load_json
-    from mate_cli.metrics.specs import result_of
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.lock import end_with
     from mate_cli.runs.record import RunFolder
@@ -92,8 +93,16 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
         if StopHandler.current and StopHandler.current.asked:
             raise KeyboardInterrupt
-    result = result_of(record.monitor, record.metrics) if record.status == "finished" else None
-    return result.value if result else FAILED
+    return _result_of(record)
+
+
+def _result_of(record: RunRecord) -> float | str | None:
+    from mate_cli.metrics.specs import result_of
+
+    if record.status == "finished":
+        result = result_of(record.monitor, record.metrics)
+        return result.value if result else FAILED
+    return KILLED if record.status == "failed" and str(record.reason).startswith(KILLED) else FAILED
 
 
 def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
@@ -201,6 +210,6 @@ def _wait_for_folder(note: Path) -> str:
 def end_reason(code: int, stderr: str) -> str:
     """Return why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
-        return f"killed ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
+        return f"{KILLED} ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
     message = stderr.rpartition("error: ")[2].strip() if "error: " in stderr else stderr.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"

@@ -120,7 +120,7 @@ class FeatureEmbeddings(nn.Module):
         if batch.cell_features is None:
             raise ConfigError(
                 "these encodings have no lexical features of cells",
-                remedy="Set encoding=lexical or encoding.lexical_features; in pipelines, pipeline_class=TableAnswering",
+                remedy="Set encoding=lexical or encoding.lexical_features, or load it with mate_cli.Mate",
             )
         return self.embed(packing.pack(batch.cell_features))
 

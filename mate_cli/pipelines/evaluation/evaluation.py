@@ -142,14 +142,14 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """Predict all batches of a loader, by all processes; the network is on the device of the run for so long.
+    """Predict all batches of a loader on all ranks. The model returns to its device and modes afterwards.
 
     Raises:
         RunError: a GPU has too little memory for them.
     """
     device, precision = device_of(cfg.hardware), resolve_profile(cfg.hardware, moved=True).precision
     lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
-    was_training = task.training
+    origin, modes = next(task.parameters()).device, {module: module.training for module in task.modules()}
     task.to(device).eval()
     with (
         explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)),
@@ -158,7 +158,9 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     ):
         for batch in track(loader, "predicting", "batches"):
             task.keep_predictions(batch.to(device))
-    task.to("cpu").train(was_training)
+    task.to(origin)
+    for module, is_training in modes.items():
+        module.training = is_training
     return task.collect_predictions()
 
 

@@ -53,9 +53,9 @@ ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
 EXPORTED = {*TOKENIZER_FILES, WEIGHTS, SETTINGS, CALIBRATION, "config.json", "README.md"}
 """Files of an export, whatever the network; all others in its folder are somebody else's."""
 LOG_IN = "Log in with hf auth login, or set HF_TOKEN, with a token that may write"
-OWN_PIPELINE = (
+NEEDS_MATE = (
     "note: the table pipeline of transformers does not read tables as this network does; "
-    "use pipeline(..., pipeline_class=TableAnswering), as the README.md of the export shows"
+    "use mate_cli.Mate, as the README.md of the export shows"
 )
 
 
@@ -99,8 +99,8 @@ def export_run(
     about, auto_class = parts.task.spec.table_answers, parts.task.spec.auto_class
     name = tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
     card = ExportedModel(record, settings, first_init(folder, config), name, about, licence, hub)
-    if card.has_pipeline:
-        Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
+    if card.needs_mate:
+        Console(highlight=False).print(NEEDS_MATE, soft_wrap=True)
     with _write_folder(target) as partial:
         _write_network(partial, parts, settings, card.transformers_class)
         serializer = parts.serializer

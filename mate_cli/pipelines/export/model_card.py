@@ -50,7 +50,7 @@ class ExportedModel:
     hub: str | None = None
 
     @property
-    def has_pipeline(self) -> bool:
+    def needs_mate(self) -> bool:
         """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
         if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False

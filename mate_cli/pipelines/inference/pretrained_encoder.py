@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.files.outside import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_model import TaskModel
 from mate_cli.models.layer_outputs import encode_with_layers
+from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.predict_request import OpenTables, all_questions
 from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables, open_checkpoint_model, open_run_model
-from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.runs.configuration import Hardware, Paths
+from mate_cli.pipelines.machine import RuntimeOverrides, keep_random_states
+from mate_cli.runs.configuration import Hardware, ModelConfig, Paths
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.read import open_table, read_table
-from mate_cli.tables.table import Table, TableFile
+from mate_cli.tables.table import Cell, Table, TableFile
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
@@ -70,11 +73,11 @@ class EncodedTables:
         return self.last_hidden_state[example, tokens].mean(0)
 
 
-class PretrainedEncoder(nn.Module):
-    """A network with what encodes tables for it; it moves between devices and types as any module does.
+class Mate(TaskModel, nn.Module):
+    """A trained model with its tokenizer. It moves between devices and types as any module does.
 
     Args:
-        model: what was loaded; see `from_pretrained`.
+        model: a loaded run or checkpoint; see `from_pretrained`.
     """
 
     encoder: TableEncoder
@@ -82,8 +85,7 @@ class PretrainedEncoder(nn.Module):
     def __init__(self, model: LoadedModel) -> None:
         super().__init__()
         self.model, self.serializer = model, model.parts.serializer
-        for name, part in model.parts.task.named_children():  # the encoder, and the heads that answer
-            self.add_module(name, part)
+        self.share_modules(model.parts.task)
 
     @classmethod
     def from_pretrained(
@@ -93,7 +95,7 @@ class PretrainedEncoder(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | str | None = None,
         trust: str | Sequence[str] = (),
-    ) -> PretrainedEncoder:
+    ) -> Mate:
         """Load a network with its best weights, ready for evaluation.
 
         Args:
@@ -105,16 +107,17 @@ class PretrainedEncoder(nn.Module):
 
         Raises:
             CheckpointError: there is no such checkpoint, or it is damaged.
-            ConfigError: there is no such type.
+            ConfigError: there is no such type or device.
             RunError: the run is not finished, or is a system of stages.
             TrustError: it is made of what is neither ours nor trusted.
         """
         wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
         paths = Paths(outputs="outputs", cache=default_cache(), data="data")
         runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
-        with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
+        place = find_device(device)
+        with keep_random_states():  # weights are initialized randomly before they are loaded
             model = _load(str(name), runtime)
-        return cls(model).to(device=device, dtype=wanted).eval()
+        return cls(model).to(device=place, dtype=wanted).eval()
 
     @property
     def device(self) -> torch.device:
@@ -145,19 +148,57 @@ class PretrainedEncoder(nn.Module):
             for a list of questions.
 
         Raises:
-            DataError: the table cannot be read.
+            DataError: the table cannot be read, or a question is no text.
             RunError: the network does not answer about tables.
         """
-        questions = [question] if isinstance(question, str) else list(question)
+        questions = _as_questions(question)
         file = open_table(table) if isinstance(table, (str, Path)) else TableFile.from_table(_table(table))
         all_questions(questions, None)
-        accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
-        hardware = self.model.config.hardware.model_copy(update={"accelerator": accelerator})
-        model = replace(self.model, config=self.model.config.model_copy(update={"hardware": hardware}))
+        if not questions:
+            return []
+        model = replace(self.model, config=self._config)
         inputs = OpenTables({file.path: file}, {file.path: questions}, {}, {})
-        with torch.random.fork_rng(devices=[]):  # a DataLoader draws a seed for its workers
+        with keep_random_states():  # a DataLoader draws a seed for its workers
             answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
+
+    def read(self, question: str, passages: str | Sequence[str] = (), cell: str = "") -> TableAnswerResult:
+        """Read the answer to a question in a cell and the passages that it links to.
+
+        Args:
+            question: a text.
+            passages: one or more texts.
+            cell: the text of the cell.
+
+        Returns:
+            The `answer`, and its `confidence` from 0 to 1.
+
+        Raises:
+            DataError: the question is blank, or there is nothing to read.
+            RunError: the model is not a reader (`task=span_reading`).
+        """
+        if self.task.spec.auto_class != "QuestionAnswering":
+            problem = f"{type(self.task).__name__} does not read passages"
+            raise RunError(problem, where=self.model.name, remedy="Use a model of task=span_reading")
+        table = link_passages(passages, cell)
+        if not question.strip() or not (cell or any(table.passages.values())):
+            raise DataError("a question and a passage or a cell are needed", remedy="Write read(question, passages)")
+        example = TableExample("question", question, table)
+        encodings = EncodedExamples([example], self.serializer)
+        if encodings.failures:
+            raise DataError(f"cannot be encoded: {encodings.failures['question']}", where=f"question {question!r}")
+        with keep_random_states():
+            (prediction,) = predict(self.task, self.model.parts.data.loader_encoded(encodings), self._config)
+        answer = self.task.answers([prediction], {"question": example})["question"]
+        confidence = prediction.probability
+        return TableAnswerResult("cell", question, table, (1,), 1, answer=answer, confidence=confidence)
+
+    @property
+    def _config(self) -> ModelConfig:
+        """The configuration, with the device of the weights."""
+        accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
+        config = self.model.config
+        return config.model_copy(update={"hardware": config.hardware.model_copy(update={"accelerator": accelerator})})
 
     def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:
         """Encode questions about tables; one table or one question stands for as many as there are of the other.
@@ -188,7 +229,8 @@ class PretrainedEncoder(nn.Module):
         Raises:
             ConfigError: `batch_size` is no number of questions.
         """
-        check_batch_size(batch_size)
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ConfigError(f"is {batch_size!r}", where="batch_size", remedy="Use a whole number, at least 1")
         examples = _examples(tables, questions)
         parts = (examples[start : start + batch_size] for start in range(0, len(examples), batch_size))
         return (
@@ -223,14 +265,16 @@ class PretrainedEncoder(nn.Module):
         return EncodedTables(output.states, output.pooled, output.batch, states, weights)
 
 
-def check_batch_size(batch_size: int) -> None:
-    """Refuse what is no number of examples.
+def find_device(device: torch.device | str | None) -> torch.device:
+    """Return a device of this machine. The default is the CPU.
 
     Raises:
-        ConfigError: naming it.
+        ConfigError: it is missing.
     """
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ConfigError(f"is {batch_size!r}", where="batch_size", remedy="Use a whole number, at least 1")
+    try:
+        return torch.empty(0, device="cpu" if device is None else device).device
+    except (AssertionError, RuntimeError, TypeError) as error:  # torch has no class of its own for this
+        raise ConfigError(f"{device!r} is not available", where="device", remedy="Use cpu") from error
 
 
 _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
@@ -271,8 +315,27 @@ def _load(name: str, runtime: RuntimeOverrides) -> LoadedModel:
     return open_run_model(name, runtime)
 
 
+def link_passages(passages: str | Sequence[str], cell: str = "") -> Table:
+    """Build a table of one cell that links to passages, as a reader encodes it."""
+    texts = [passages] if isinstance(passages, str) else passages
+    linked = {str(index): text for index, text in enumerate(texts)}
+    return Table("cell", (Cell(""),), ((Cell(cell, tuple(linked)),),), passages=linked)
+
+
+def _as_questions(questions: str | Sequence[str]) -> list[str]:
+    """Return questions as a list.
+
+    Raises:
+        DataError: they are not texts.
+    """
+    asked = list(questions) if isinstance(questions, Iterable) and not isinstance(questions, str) else [questions]
+    if not all(isinstance(text, str) for text in asked):
+        raise DataError(f"{questions!r} is not a question", remedy="Give a text, or a list of texts")
+    return asked
+
+
 def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExample]:
-    asked = [questions] if isinstance(questions, str) else list(questions)
+    asked = _as_questions(questions)
     sources = list(tables) if isinstance(tables, (list, tuple)) else [tables]
     count = max(len(asked), len(sources))
     if not sources or {len(asked), len(sources)} - {1, count}:
@@ -287,6 +350,13 @@ def _table(source: object) -> Table:
         return source
     if isinstance(source, (str, Path)):
         return read_table(source)[0]
+    if isinstance(source, Mapping):
+        import pandas  # type: ignore[import-untyped]
+
+        try:
+            source = pandas.DataFrame(source)
+        except ValueError as error:
+            raise DataError(f"this mapping is not a table: {error}", remedy="Give a list for each column") from error
     if hasattr(source, "columns"):
         return Table.from_pandas(source)
     raise DataError(
