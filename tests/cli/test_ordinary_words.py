@@ -93,9 +93,6 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
         (["experiment=[quickstart_cells,wtq_mate]"], "Add -m to run each: experiment=quickstart_cells,wtq_mate."),
         (["seed=null"], "seed: must be an integer (got None)."),
         (["hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only. Add -m."),
-        (["-m", "hydra/launcher=slurm"], "Choices: basic, joblib, ray, submitit_local, submitit_slurm."),
-        (["-m", "hydra/launcher=ray"], "hydra/launcher=ray: is not installed. Type pip install hydra-ray-launcher."),
-        (["-m", "hydra/sweeper=ax"], "Choices: basic, optuna."),
         (["trainer.max_steps=${oc.env:NO_SUCH}"], "environment variable 'NO_SUCH' not found. Write a key as ${seed},"),
         (
             ["trainer.max_steps=${oc.decode:${oc.env:STEPS}}"],
@@ -105,6 +102,20 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
 )
 def test_one_line_says_what_to_type(words, said, capsys):
     assert said in refusal(capsys, *CELLS, *words)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hydra/launcher=slurm", "Choices: basic, joblib, ray, submitit_local, submitit_slurm."),
+        ("hydra/launcher=ray", "is not installed. Type pip install hydra-ray-launcher."),
+        ("hydra/sweeper=ax", "Choices: basic, optuna."),
+    ],
+)
+def test_unknown_plugins_lead_to_those_that_exist(word, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in refusal(capsys, "train", "-m", "experiment=quickstart_cells", word)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModel, AutoTokenizer
 from transformers import AutoModelForTableQuestionAnswering as ForTables
-from transformers import AutoTokenizer
 
 from mate_cli import Mate
 from mate_cli.errors import CheckpointError
@@ -67,15 +67,19 @@ def test_mate_opens_a_merged_network(exports, adapted, tmp_path):
     assert not torch.allclose(states, original(batch).last_hidden_state, atol=1e-3)
 
 
-def test_the_page_makes_an_adapter(exports, monkeypatch, tmp_path):
+def test_the_page_makes_an_adapter_and_a_head(exports, monkeypatch, tmp_path):
     pytest.importorskip("peft")
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "use_with_transformers.md").read_text(encoding="utf-8")
     section = page.partition("## Training with transformers")[2].partition("\n## ")[0]
-    (program,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    program, new_head = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names = {"with_head": ForTables.from_pretrained(exports("cells")), "AutoModelForTableQuestionAnswering": ForTables}
     exec(program, names)
     assert list(names["again"].peft_config) == ["default"]
+    shutil.copytree(exports("cells"), tmp_path / "exported")
+    names["AutoModel"] = AutoModel
+    exec(new_head, names)
+    assert names["judge"].head.out_features == 3
 
 
 def test_mate_adds_no_adapter_up(exports, tmp_path):
