@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -217,7 +218,9 @@ class Reproducible(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
         """Seed for this batch."""
-        torch.manual_seed((self.seed << 32) + batch_idx * ranks.world_size() + ranks.rank())
+        number = batch_idx * ranks.world_size() + ranks.rank()
+        # A CPU generator reads the lower 32 bits alone, so both numbers are mixed into all 64.
+        torch.manual_seed(int(np.random.SeedSequence((self.seed, number)).generate_state(1, np.uint64)[0]))
 
 
 class FollowTraining(pl.Callback):

@@ -1,15 +1,20 @@
 """Which questions of a split are used."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.loading.table_data_module import PORTION, LoaderOptions, TableDataModule, take_selected
 from mate_cli.errors import DataError
+from mate_cli.pipelines.training import _prepare
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
 class Blind(Sample):
@@ -75,3 +80,19 @@ def test_a_few_examples_are_read_without_the_rest(tmp_path):
     everything = TableDataModule(few, None, rest, with_answer, with_answer)
     assert len(everything.examples("train", training=True)) == 500
     assert len(everything.training_questions()) == 1000
+
+
+def test_new_weights_are_prepared_on_every_training_example(tmp_path):
+    loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=100)
+    serializer = TapasSerializer(load_tokenizer("sample"), max_tokens=32, sentences=0)
+    data, seen = TableDataModule(Sample(), serializer, loading, with_answer, with_answer), []
+
+    def prepare(encoder, batches, report, broadcast):
+        seen.extend(name for batch in batches for name in batch.example_ids)
+
+    encoder = torch.nn.Module()
+    encoder.extra = None
+    task, initializer = SimpleNamespace(encoder=encoder), SimpleNamespace(prepare=prepare)
+    _prepare(SimpleNamespace(task=task, data=data, initializer=initializer, report=None), None)
+    assert seen == [example.example_id for example in data.examples("train", training=True)]
+    assert len(seen) > 64

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.data.baselines import rank_cells
 from mate_cli.data.cell_examples import negatives
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
@@ -83,6 +84,11 @@ def test_cells_without_the_answer_are_learnt_from_where_that_can_be_said(seriali
     assert len(without) == 2 * len(known)
     assert len(found) > len(without)
     assert negatives(questions, 2) == negatives(questions, 2)
+    rankings = rank_cells(known)
+    for example in known:
+        best = next(cell for cell in rankings[example.example_id] if cell not in example.answer.coordinates)
+        first, _ = (one for one in without if one.example_id.startswith(f"{example.example_id}/without/"))
+        assert first.table.table_id.endswith("/".join(map(str, best))), "the first is the wrong cell nearest by TF-IDF"
     by_name = {example.example_id: example for example in questions}
     for example in without:
         name = example.example_id.partition("/without/")[0]

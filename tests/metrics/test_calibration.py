@@ -81,3 +81,8 @@ def test_a_few_answers_tell_right_ones_from_wrong_ones_wherever_their_confidence
     assert found(0.13) > 0.9
     assert found(0.112) < 0.5
     assert 0 < found(0.0) <= found(1.0) < 1, "nothing is certain after a few answers"
+
+
+def test_the_calibration_error_has_ten_bins():
+    assert expected_calibration_error([0.91, 0.99], [True, False]) == pytest.approx(0.45)
+    assert expected_calibration_error([0.89, 0.91], [True, False]) == pytest.approx((0.11 + 0.91) / 2)

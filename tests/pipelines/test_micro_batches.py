@@ -1,6 +1,8 @@
 """The loss of an optimizer step and its gradient do not depend on micro-batches and ranks, for any task."""
 
+import copy
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -11,10 +13,18 @@ from small_releases import SAMPLES
 from mate_cli.lit_modules import lit_task
 from mate_cli.lit_modules.base import add_up
 from mate_cli.lit_modules.lit_task import CountedSteps
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.pipelines.assembly import assemble
+from mate_cli.runs import ranks as processes
+from mate_cli.runs.callbacks import Reproducible
 
 SMALL = ["init=random", "model.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=128", "hardware=cpu"]
-CORPUS = ["data.sources=[sample]", "data.exclude=[sample/dev,sample/test]", "hardware.workers=0"]
+CORPUS = [
+    "trainer.limit_train=null",
+    "data.sources=[sample]",
+    "data.exclude=[sample/dev,sample/test]",
+    "hardware.workers=0",
+]
 TASKS = {
     "quickstart_cells": [],
     "quickstart_reader": [],
@@ -28,20 +38,42 @@ TASKS = {
     "tabfact_xh": ["tabfact"],
     "hybridqa_xh": ["sample"],
     "logiqa_deeper": ["reclor"],
+    "hybridqa_table_only": ["sample"],
+    "hybridqa_ranking": ["sample"],
+    "hybridqa_hopping": ["sample"],
+    "hybridqa_page_reader": ["sample"],
     "pretrain_mate": CORPUS,
 }
-LONG, SLOW = pytest.mark.long, ("quickstart_cells", "quickstart_reader", "logiqa_deeper", "wikisql_supervised_mate")
-"""Tasks whose loss is a mean over examples alone, as that of others that stay in `make test`."""
 SIZE = 8
+DROPOUTS = [
+    ("wtq_mate", "encoder.embeddings.dropout", 0.1),
+    ("wtq_mate", "encoder.encoder.layer.1.attention.output.dropout", 0.1),
+    ("wtq_mate", "encoder.encoder.layer.1.output.dropout", 0.1),
+    ("wtq_mate", "dropout", 0.1),
+    ("hybridqa_table_only", "dropout", 0.1),
+    ("squad_reader", "dropout", 0.1),
+    ("hybridqa_page_reader", "dropout", 0.1),
+    ("quickstart_dot", "encoder.scores.dropout", 0.1),
+    *((name, "head.dropout", 0.1) for name in ("hotpotqa_xh", "tabfact_xh", "hybridqa_xh", "logiqa_deeper")),
+    ("logiqa_deeper", "encoder.extra.dropout", 0.4),
+    ("logiqa_deeper", "encoder.extra.encoder.layer.3.output.dropout", 0.1),
+    ("spider_sql", "encoder.node_dropout", 0.6),
+    ("spider_sql", "head.decoder.dropout", 0.6),
+]
 
 
-def build(name, tmp_path):
-    """Return a task in eval mode, thus without dropout, and its encodings and loader options."""
-    words = [f"experiment={name}", f"paths.cache={tmp_path}", *SMALL]
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    return cache(lambda name: assemble_task(name, tmp_path_factory.mktemp(name)))
+
+
+def assemble_task(name, folder):
+    """Return the parts of a small task, and the examples of one step."""
+    words = [f"experiment={name}", f"paths.cache={folder}", "trainer.limit_train=8", *SMALL]
     more = TASKS[name]
     if more and more[0] in SAMPLES:
         sample = SAMPLES[more[0]]
-        words += [f"data.root={sample.write(tmp_path / 'data')}", *(f"data.{k}={v}" for k, v in sample.options.items())]
+        words += [f"data.root={sample.write(folder / 'data')}", *(f"data.{k}={v}" for k, v in sample.options.items())]
     else:
         words += ["data=sample"] if more == ["sample"] else more
     config = run_config(words)
@@ -83,9 +115,9 @@ def step_of(parts, found, micro_batch, ranks, monkeypatch):
     return sum(losses).item(), torch.cat(gradients)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in SLOW else []) for name in TASKS])
-def test_a_step_is_the_same_for_any_micro_batch_and_any_number_of_ranks(name, tmp_path, monkeypatch):
-    parts, found = build(name, tmp_path)
+@pytest.mark.parametrize("name", TASKS)
+def test_a_step_is_the_same_for_any_micro_batch_and_any_number_of_ranks(build, name, monkeypatch):
+    parts, found = build(name)
     parts.task.eval()
     whole = parts.task.loss(parts.data.loading.batch(found)).item()
     expected, gradients = step_of(parts, found, SIZE, 1, monkeypatch)
@@ -97,10 +129,43 @@ def test_a_step_is_the_same_for_any_micro_batch_and_any_number_of_ranks(name, tm
         assert (found_gradients - gradients).norm() < 1e-4 * gradients.norm()
 
 
-def test_a_filler_has_no_loss_and_does_not_count(tmp_path, monkeypatch):
-    parts, found = build("tabfact_mate", tmp_path)
+def test_a_filler_has_no_loss_and_does_not_count(build):
+    parts, found = build("tabfact_mate")
     parts.task.eval()
     batch = parts.data.loading.batch(found[:4])
     steps = CountedSteps([batch, replace(batch, is_filler=True)], parts.task, 2)
     losses = [parts.task.loss(one).item() / 2 for one in steps]
     assert losses == [pytest.approx(parts.task.loss(batch).item()), 0]
+
+
+@pytest.mark.parametrize(("name", "place", "share"), DROPOUTS)
+def test_each_dropout_of_a_task_drops_its_share(build, name, place, share):
+    parts, found = build(name)
+    task = copy.deepcopy(parts.task).train()
+    assert task.get_submodule(place).p == share
+    for module in task.modules():
+        if isinstance(module, FastDropout):
+            module.p = 0.5 if module is task.get_submodule(place) else 0.0
+        elif hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.0
+    for parameter in task.head.parameters():  # some begin as zeros
+        parameter.data += 0.0 if parameter.any() else 0.01
+    batch, losses = parts.data.loading.batch(found[:4]), []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        losses.append(task.loss(batch).item())
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_each_micro_batch_has_its_own_random_numbers_on_any_rank(monkeypatch):
+    def draw(seed, world):
+        numbers = []
+        for index in range(8):
+            monkeypatch.setattr(processes, "world_size", lambda: world)
+            monkeypatch.setattr(processes, "rank", lambda index=index: index % world)
+            Reproducible(seed).on_train_batch_start(None, None, None, index // world)
+            numbers.append(torch.rand(()).item())
+        return numbers
+
+    assert draw(1, world=1) == draw(1, world=2) == draw(1, world=4)
+    assert len({*draw(1, world=1), *draw(2, world=1)}) == 16

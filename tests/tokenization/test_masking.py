@@ -185,6 +185,14 @@ def test_static_masks_depend_on_the_name_and_dynamic_ones_on_the_draws():
     assert first[0].input_ids.tolist() != first[1].input_ids.tolist()
 
 
+def test_words_of_the_same_window_are_masked_anew_by_other_draws():
+    own = serializer(min_text=30)
+    known = own.in_pieces(Table("t", (), ()), [" ".join(texts_of("t1")[0].split()[:6])])
+    found = [own.mask(known, GeneratorDraws(np.random.default_rng((7, epoch)))) for epoch in range(9)]
+    assert len({tuple(original(one)) for one in found}) == 1
+    assert len({tuple(one.label_ids) for one in found}) > 2
+
+
 def test_ranks_are_those_of_the_whole_table():
     own = serializer(64)
     known = own.in_pieces(table_of("t2"), texts_of("t2"))

@@ -99,6 +99,10 @@ def test_a_linked_cell_is_known_by_the_title_of_its_page():
     }
     assert pairs_of(PEOPLE, BORN, rewriting=replace(ALL, min_context=7)) == pairs_of(PEOPLE, BORN)
     assert not pairs_of(PEOPLE, BORN, rewriting=replace(ALL, min_context=8))
+    ages = make_table(("Name", "Age"), ("Bob", "17"), ("Julia", "15"))
+    assert pairs_of(ages, "Bob is now 17.")
+    assert pairs_of(ages, "Bob is 17.", rewriting=replace(ALL, min_context=3))
+    assert not pairs_of(ages, "Bob is 17."), "three words and marks are too few by default"
 
 
 def test_ordinals_cardinals_and_dates_do_not_stand_for_each_other():

@@ -132,6 +132,8 @@ def test_reading_losses_by_hand():
     expected = torch.nn.functional.binary_cross_entropy_with_logits(scores, wanted)
     torch.testing.assert_close(sentence_losses(logits, targets)[0], expected)
     assert torch.isfinite(task.loss(batch_of(READER, QUESTIONS[2:3])))
+    unknown = targets.supporting & torch.tensor([True, False, True, True])[:, None, None]
+    assert (sentence_losses(logits, replace(targets, supporting=unknown)) > 0).tolist() == [True, False, True, True]
 
 
 def test_spans_stay_in_the_text_of_their_node_and_are_short():
@@ -204,7 +206,11 @@ def test_a_mixture_by_hand_and_the_loss_of_known_evidence():
     plain = task.loss(batch)
     labelled = replace(batch, label_ids=(batch.row_ids == 1).long())
     right = torch.tensor([[True, False, False]]).expand(4, 3)
-    torch.testing.assert_close(task.loss(labelled), plain + binary(found.node_logits, found.mask, right).mean())
+    of_nodes = binary(found.node_logits, found.mask, right)
+    torch.testing.assert_close(task.loss(labelled), plain + of_nodes.mean())
+    some = torch.tensor([[1], [0], [0], [1]])  # of the others the evidence is unknown
+    partly = replace(batch, label_ids=labelled.label_ids * some)
+    torch.testing.assert_close(task.loss(partly), plain + of_nodes[[0, 3]].mean())
     released = EvidenceEntailment(TaskContext(network()), double_softmax=True, dropout=0.0).eval()
     chances = found.log_probabilities.exp()
     torch.testing.assert_close(released.loss(batch), torch.nn.functional.cross_entropy(chances, batch.class_ids))
