@@ -91,10 +91,19 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
     Returns:
         Why each job cannot be trained; None where it can.
     """
+    from rich.text import Text
+
+    from mate_cli.reports.terminal import frame
+    from mate_cli.terminal.console import report_console
+
     costs = stage_costs([stage for _, stages in jobs for stage in stages])
-    width = max((len(told) for told, _ in jobs), default=0)
+    table = frame("")
+    table.add_column("Job", justify="right", no_wrap=True)
+    table.add_column("Overrides", overflow="fold", min_width=10)
+    table.add_column("Time", no_wrap=True)
     for number, (told, stages) in enumerate(jobs):
-        print(f"  {number:>3}  {told:<{width}}  {_duration([costs[_key(stage)] for stage in stages])}")
+        table.add_row(str(number), Text(told), _duration([costs[_key(stage)] for stage in stages]))
+    report_console().print(table)
     shared, separate = {}, []
     for _, stages in jobs:
         for stage in stages:

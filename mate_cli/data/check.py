@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
-from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, TableExample
+from mate_cli.tables.example import NOT_GIVEN, UNANSWERABLE, UNUSABLE, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import split_sentences
 
@@ -271,8 +271,8 @@ def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[s
     }
 
 
-KINDS = ("entailed", "refuted", "option", "query", "cells", "number", "cells or number")
-"""Order of what can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
+KINDS = ("entailed", "refuted", "option", "query", "cells", "number", "cells or number", UNANSWERABLE)
+"""Order of what can be learned from an answer. A model decides on "cells or number" (weak supervision)."""
 LEFT_OUT = "left out: "
 """What stands before the reason why a question is not used at all."""
 

@@ -50,12 +50,14 @@ class Selection:
         aggregation: what is done with them, one of `AGGREGATIONS`.
         confidence: in the answer as a whole, from 0 to 1; to be calibrated, as what nothing was learnt about, such as
             the column of a computed number, makes it small.
+        is_null: the prediction says that nothing in the table answers the question.
     """
 
     cells: Coordinates
     probabilities: tuple[float, ...]
     confidence: float
     aggregation: str = "none"
+    is_null: bool = False
 
     def share_right(self, calibration: Callable[[float], float] | None) -> float:
         """Return the calibrated confidence; without a calibration the network's own probability of the cells."""
@@ -170,6 +172,9 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
             value = metric.compute(self.answers(predictions, examples), examples)
             scores[metric.spec.name] = Score(value, len(examples))
         return scores
+
+    def fit_threshold(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> None:
+        """Fit what decides between an answer and none to the predictions of the dev split; nothing by default."""
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:

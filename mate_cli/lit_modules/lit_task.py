@@ -107,6 +107,7 @@ class LitTask(TaskModel, pl.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
         predictions = self.task.collect_predictions()
+        self.task.fit_threshold(predictions, self.development)
         metrics = self.task.all_scores(predictions, self.development)
         metrics |= pruning_scores(self.task.find_prunings(predictions).values())
         named = {f"dev/{name}": value for name, value in metrics.items()}

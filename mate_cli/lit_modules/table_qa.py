@@ -1,8 +1,8 @@
 """Answer questions by cells of the table and what is done with them: SQA, WikiTableQuestions, WikiSQL."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
@@ -42,6 +42,9 @@ class TableAnswer:
         aggregation: one of `AGGREGATIONS`.
         aggregation_probability: of it, among all four; 1 where none are learnt.
         column_probability: of the chosen column, among all; 1 where cells are chosen freely.
+        null_score: the score of no column less that of the chosen one; None if the network must choose a column.
+        null_probability: of no column.
+        is_null: the network says that nothing in the table answers the question.
     """
 
     example_id: str
@@ -50,10 +53,15 @@ class TableAnswer:
     aggregation: str = "none"
     aggregation_probability: float = 1.0
     column_probability: float = 1.0
+    null_score: float | None = None
+    null_probability: float = 0.0
+    is_null: bool = False
 
     @property
     def confidence(self) -> float:
         """In the answer as a whole: the mean of its cells, in this column, with this aggregation; 0 without cells."""
+        if self.is_null:
+            return self.null_probability
         cells = sum(self.probabilities) / len(self.probabilities) if self.probabilities else 0.0
         return cells * self.column_probability * self.aggregation_probability
 
@@ -173,6 +181,50 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             return True
         return self.options.allow_empty_column_selection and (computed or not answer.texts)
 
+    def skip_reason(self, example: TableExample) -> str:
+        """Return what is not known of an example, or that nothing answers it if only answers are learned."""
+        is_null = example.answer is not None and example.answer.is_null
+        if is_null and not self.options.allow_empty_column_selection:
+            return "that nothing in the table answers, learned by task.allow_empty_column_selection=true"
+        return super().skip_reason(example)
+
+    def fit_threshold(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> None:
+        """Set the null score from which questions are unanswerable to the value with the best accuracy.
+
+        The threshold stays as it is without unanswerable questions.
+
+        Args:
+            predictions: of the dev split.
+            examples: of the dev split, by id.
+
+        Source: Rajpurkar et al. 2018, "Know What You Don't Know", `find_best_thresh` of their evaluation script.
+        """
+        gains = []
+        for prediction in predictions:
+            example = examples[prediction.example_id]
+            if example.answer and prediction.null_score is not None:
+                is_right = [denotation_is_right(choice, example) for choice in (prediction, _without_cells(prediction))]
+                gains.append((prediction.null_score, is_right[0] - is_right[1]))
+        if not gains or not any(example.answer and example.answer.is_null for example in examples.values()):
+            return
+        scores, changes = map(np.array, zip(*sorted(gains), strict=True))
+        # Entry k: the questions with the k lowest null scores are answered.
+        rights = np.append(0, changes.cumsum())
+        bounds = np.concatenate([scores[:1] - 2, scores, scores[-1:] + 2])
+        best = ((bounds[:-1] + bounds[1:]) / 2)[rights == rights.max()]
+        self.null_threshold.fill_(float(best[np.abs(best).argmin()]))
+
+    @property
+    def null_threshold(self) -> Tensor:
+        """The null score above which a question is unanswerable, a scalar in the head."""
+        return cast(TableAnswerHead, self.head).null_threshold
+
+    def decide(self, prediction: TableAnswer) -> TableAnswer:
+        """Return the prediction, without cells if its null score exceeds the fitted threshold."""
+        if prediction.null_score is None or prediction.null_score <= float(self.null_threshold):
+            return prediction
+        return _without_cells(prediction)
+
     def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
         """Average the losses of all examples, a scalar."""
         logits = head(output.with_states(self.dropout(output.states)))
@@ -185,12 +237,17 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[TableAnswer]:
         """Return the cells and the aggregation of each example."""
         logits: AnswerLogits = self.head(output)
-        cells = likely_cells(logits.probabilities(), output.batch, self.threshold)
-        columns, aggregations = (_best(scores, len(cells)) for scores in (logits.columns, logits.aggregation))
+        answered = logits.without_null()
+        cells = likely_cells(answered.probabilities(), output.batch, self.threshold)
+        columns, aggregations = (_best(scores, len(cells)) for scores in (answered.columns, logits.aggregation))
+        nulls: list[tuple[float | None, float]] = [(None, 0.0)] * len(cells)
+        if logits.columns is not None and self.options.allow_empty_column_selection:
+            shares = logits.columns.softmax(-1)[:, 0].tolist()
+            nulls = list(zip(logits.null_scores().tolist(), shares, strict=True))
         return [
-            TableAnswer(name, *chosen, AGGREGATIONS[aggregation], share, column_share)
-            for name, chosen, (aggregation, share), (_, column_share) in zip(
-                output.batch.example_ids, cells, aggregations, columns, strict=True
+            TableAnswer(name, *chosen, AGGREGATIONS[aggregation], share, column_share * (1 - null[1]), *null)
+            for name, chosen, (aggregation, share), (_, column_share), null in zip(
+                output.batch.example_ids, cells, aggregations, columns, nulls, strict=True
             )
         ]
 
@@ -213,7 +270,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the denotation accuracy of all questions with an answer, of subsets, and of conversations."""
-        chosen = {prediction.example_id: prediction for prediction in predictions}
+        chosen = {prediction.example_id: self.decide(prediction) for prediction in predictions}
         right = right_denotations(chosen, examples)
         scores = average_by_part(right, examples, "denotation_accuracy")
         scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
@@ -226,16 +283,17 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         """Return the text of the cells, or the computed number, by example."""
         return {
             p.example_id: ", ".join(answer_texts(p.aggregation, p.cells, examples[p.example_id].table))
-            for p in predictions
+            for p in map(self.decide, predictions)
         }
 
     def is_correct(self, prediction: TableAnswer, example: TableExample) -> bool:
         """Tell whether the denotation is the true one."""
-        return denotation_is_right(prediction, example)
+        return denotation_is_right(self.decide(prediction), example)
 
     def selection(self, prediction: TableAnswer) -> Selection | None:
         """Return all chosen cells; none may be."""
-        return Selection(prediction.cells, prediction.probabilities, prediction.confidence, prediction.aggregation)
+        chosen = self.decide(prediction)
+        return Selection(chosen.cells, chosen.probabilities, chosen.confidence, chosen.aggregation, chosen.is_null)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Score the column that most often is the answer, and the cell nearest to the question by TF-IDF."""
@@ -245,6 +303,11 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             for baseline, cells in guesses.items()
             for name, value in self.score([_guessed(*item) for item in cells.items()], examples).items()
         }
+
+
+def _without_cells(prediction: TableAnswer) -> TableAnswer:
+    """Choose no cells, which is no answer unless cells are counted."""
+    return replace(prediction, cells=(), probabilities=(), is_null=prediction.aggregation != "count")
 
 
 def _guessed(name: str, guess: Guess) -> TableAnswer:

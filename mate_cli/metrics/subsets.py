@@ -29,6 +29,8 @@ BY_TABLE = (
 """Subsets of SQA's dev and of the seen split of WikiTableQuestions."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
+UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, many=False)
 
 
 def average_by_group(
@@ -76,6 +78,9 @@ def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]
     for name, example in examples.items():
         for subset in example.subsets:
             groups.setdefault(subset, []).append(name)
+    null = {name for name, example in examples.items() if example.answer and example.answer.is_null}
+    if null and len(null) < len(examples):
+        groups |= {ANSWERED.name: [name for name in examples if name not in null], UNANSWERED.name: sorted(null)}
     return dict(sorted(groups.items()))
 
 

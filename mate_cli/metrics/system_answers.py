@@ -15,8 +15,7 @@ from mate_cli.metrics.denotation_accuracy import true_denotation
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer, score_answers
 from mate_cli.metrics.hits_at_k import score_rankings
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
-from mate_cli.metrics.specs import SubsetSpec
-from mate_cli.metrics.subsets import average_by_group, average_by_part, group_by_subset
+from mate_cli.metrics.subsets import ANSWERED, UNANSWERED, average_by_group, average_by_part, group_by_subset
 from mate_cli.metrics.wtq_official import is_right
 from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form
 from mate_cli.tables.example import LABELS, VERDICTS, SystemAnswer, TableExample
@@ -186,10 +185,6 @@ class HybridAnswers(AnswerMetric[TableExample]):
 def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[str, str]:
     """Return the texts of the answers to some questions, each as one."""
     return {name: " ".join(answers[name].texts) for name in names if name in answers}
-
-
-ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
-UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, many=False)
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:

@@ -208,7 +208,7 @@ def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> Non
         MateError: they are neither here nor to be fetched.
     """
     try:
-        cost.examples |= {split: len(dataset.examples(split)) for split in dataset.splits if split in SPLITS}
+        cost.examples |= {split: len(list(dataset.examples(split))) for split in dataset.splits if split in SPLITS}
     except MateError as error:
         if not _is_fetched(config, dataset):
             raise

@@ -34,7 +34,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.metrics_file import Row, seconds_so_far
 from mate_cli.runs.record import NOT_LEARNT, STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, now
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Answer, TableExample
 from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import copy_streams
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe_cuts
@@ -150,8 +150,9 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     )
     if len(training.cuts):
         tokens = f"{parts.serializer.max_tokens:,} tokens"
-        whole = f"all {len(training.cuts):,} tables fit into {tokens}, none is cut"
-        console.print(f"to fit {tokens}: {describe_cuts(training.cuts)}" if training.cuts.any() else whole)
+        unit = getattr(parts.data.dataset, "unit", "tables")
+        whole = f"all {len(training.cuts):,} {unit} fit into {tokens}, none is cut"
+        console.print(f"to fit {tokens}: {describe_cuts(training.cuts, unit)}" if training.cuts.any() else whole)
     for name in ("left out, train", "not trained on", "not encoded, train"):
         if name in run.record.facts:
             console.print(f"{name}: {run.record.facts[name]}")
@@ -165,18 +166,26 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
 def print_results(console: Console, folder: RunFolder, record: RunRecord, title: str = "") -> None:
     """Print the metrics by split, with the baselines below, what must be known of them, and where everything lies."""
     title = title or f"{record.experiment}: {record.model}, seed {record.seed}"
-    console.print(results_table(record.metrics, title))
+    console.print(results_table(record.metrics, title, record.counts))
     for name, fact in record.facts.items():
         console.print(f"{name}: {fact}", soft_wrap=True)
     console.print(f"run folder: {folder.path}", soft_wrap=True)
 
 
-def results_table(metrics: Mapping[str, float], title: str) -> Table:
-    """Build a table like the MATE paper's: a row per split and subset of the questions, a column per metric."""
+def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str, int] | None = None) -> Table:
+    """Build a table like the MATE paper's: a row per split and subset of the questions, a column per metric.
+
+    Args:
+        metrics: fractions by name.
+        title: above the table.
+        counts: the number of questions behind each metric that is known, shown next to the subset.
+    """
+    counts = counts or {}
     known = [name for name in map(MetricName.parse, metrics) if not (name.baseline and name.part)]
     specs = sorted({name.spec for name in known}, key=lambda spec: (spec.order, spec.name))
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    table.add_column("split")
+    # Never folded: baselines of several splits differ at the end of this column.
+    table.add_column("split", no_wrap=True, min_width=max(map(len, map(_owner, known)), default=0))
     table.add_column("questions")
     for spec in specs:
         table.add_column(spec.title, justify="right")
@@ -186,9 +195,11 @@ def results_table(metrics: Mapping[str, float], title: str) -> Table:
             texts = {name.spec: name.spec.text(metrics[name.full]) for name in same}
             cells = [texts.get(spec, "-") for spec in specs]
             style = "dim" if same[0].baseline else None
-            table.add_row(
-                "" if place else owner, same[0].part_title, *cells, style=style, end_section=place == len(rows) - 1
+            sizes = sorted({counts[name.full] for name in same if name.full in counts})
+            part = same[0].part_title + (
+                f" ({'-'.join(f'{size:,}' for size in sizes[:1] + sizes[1:][-1:])})" if sizes else ""
             )
+            table.add_row("" if place else owner, part, *cells, style=style, end_section=place == len(rows) - 1)
     return table
 
 
@@ -219,7 +230,7 @@ IN_WORDS = {
 """Reasons of datasets why a question teaches nothing, in words for people."""
 
 
-def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> None:
+def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, unit: str = "tables") -> None:
     """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
 
     Its `data` gets `<split>/not_encoded`, and of the tables that were counted, for each of `TRUNCATION_COUNTS`, the
@@ -233,7 +244,17 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> 
         counts = (encodings.cuts > 0).sum(0).tolist()
         record.data |= {f"{split}/{name}": count for name, count in zip(TRUNCATION_COUNTS, counts, strict=True)}
         if any(counts):
-            record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
+            record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts, unit)
+
+
+def record_unscored(record: RunRecord, split: str, answers: Sequence[Answer | None]) -> None:
+    """Add to the facts of a record how many questions of a split are not scored, and how many have no answer."""
+    scored = [answer for answer in answers if answer is not None]
+    if len(scored) < len(answers):
+        unknown = f"{len(answers) - len(scored):,} of {len(answers):,} questions, whose answers are not known"
+        record.facts[f"not scored, {split}"] = unknown
+    if null := sum(answer.is_null for answer in scored):
+        record.facts[f"unanswerable, {split}"] = f"{null:,} of {len(scored):,} scored questions"
 
 
 def record_digest(record: RunRecord, split: str, encodings: object) -> None:
@@ -289,29 +310,40 @@ def _faults(monitor: str, rows: Sequence[Row], loss_counts: Mapping[str, Sequenc
         yield f"{monitor} is 0 in every validation"
 
 
+TRAINED = "training examples of this kind"
+
+
 def record_never_selected(
-    record: RunRecord, task: TableTask[Any, Any], training: Sequence[TableExample], predictions: Sequence[Any]
+    record: RunRecord,
+    task: TableTask[Any, Any],
+    training: Sequence[TableExample],
+    predictions: Sequence[Any],
+    examples: Mapping[str, TableExample],
 ) -> None:
-    """Add to the facts of a record the aggregations that were trained on but selected for no dev question.
+    """Add to the facts of a record the aggregations that were trained on but never selected, or never right, on dev.
 
     Args:
         record: of the run.
         task: with the best weights.
         training: the examples of the training split.
         predictions: for the dev split.
+        examples: of the dev split, by id.
     """
     selections = [task.selection(prediction) for prediction in predictions]
     selected = {selection.aggregation for selection in selections if selection is not None}
     answers = [example.answer for example in training if example.answer is not None]
     counts = Counter(answer.aggregation for answer in answers if answer.aggregation not in (None, "none"))
     faults = [
-        f"no {kind} was ever selected; training examples of this kind: {count}"
-        for kind, count in counts.items()
-        if kind not in selected
+        f"no {kind} was ever selected; {TRAINED}: {count}" for kind, count in counts.items() if kind not in selected
     ]
+    pairs = [(examples[prediction.example_id], prediction) for prediction in predictions if examples]
+    for kind in counts.keys() & selected:
+        asked = [pair for pair in pairs if pair[0].answer and pair[0].answer.aggregation == kind]
+        if asked and not any(task.is_correct(prediction, example) for example, prediction in asked):
+            faults.append(f"no {kind} was ever right on {len(asked)} dev questions; {TRAINED}: {counts[kind]}")
     computed = [answer for answer in answers if answer.aggregation is None and not answer.coordinates]
     numbers = sum(answer.number is not None for answer in computed)
     if COMPUTED in task.loss_counts and numbers and selected <= {"none"}:
-        faults.append(f"no number was ever computed; training examples of this kind: {numbers}")
+        faults.append(f"no number was ever computed; {TRAINED}: {numbers}")
     if selected and faults:
         record.facts[NOT_LEARNT] = "; ".join([*filter(None, [record.facts.get(NOT_LEARNT)]), *faults])

@@ -4,7 +4,7 @@ A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from the
 """
 
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -234,7 +234,7 @@ def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConf
 
 
 def resolve_finished_run(
-    run: str, stage: str, task: str, outputs: Path, experiments: Collection[str] = ()
+    run: str, stage: str, task: str, outputs: Path, train_command: Callable[[str], str] = lambda _: ""
 ) -> tuple[RunFolder, RunRecord]:
     """Find the folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
 
@@ -243,7 +243,7 @@ def resolve_finished_run(
         stage: the name of the stage.
         task: of the stage.
         outputs: the folder of all runs.
-        experiments: names that are known to be of experiments.
+        train_command: returns the command that trains an experiment; empty for another name.
 
     Raises:
         MissingRunError: there is none.
@@ -253,9 +253,9 @@ def resolve_finished_run(
         folder = finished_run(run, outputs, f"stages.{stage}.run", stage)
     except RunError as error:
         where, problem, remedy = error.where, f"stages.{stage}.run: {error.problem}", error.remedy
-        if run in experiments:
+        if command := train_command(run):
             where, problem = f"stages.{stage}.run", f"there is no finished run of {run}"
-            remedy = f"Train it first: mate train experiment={run}"
+            remedy = f"Train it first: {command}"
         raise MissingRunError(problem, where=where, remedy=remedy, stage=stage) from error
     record = folder.read_record()
     if record.status != "finished" or record.task != task:

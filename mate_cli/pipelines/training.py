@@ -42,6 +42,7 @@ from mate_cli.pipelines.run import (
     record_never_selected,
     record_skipped,
     record_truncation,
+    record_unscored,
 )
 from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
@@ -95,7 +96,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
     failures = len(training.failures) + len(development.failures)
     record.data = {"train": len(training), "dev": len(development), "failures": failures}
     record_skipped(record, data.training_questions(), task.skip_reason)
-    record_truncation(record, "train", training)
+    record_truncation(record, "train", training, getattr(data.dataset, "unit", "tables"))
     record_digest(record, "train", training)
     record_digest(record, "dev", development)
     record.facts |= data.facts
@@ -216,18 +217,15 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         result = evaluate(parts, cfg, split)
         run.record.data[split] = len(result.examples)
         run.record.questions |= describe_questions(split, result.examples.values())
-        scored, questions = sum(bool(e.answer) for e in result.examples.values()), len(result.examples)
-        if scored < questions and result.metrics:
-            unscored = f"{questions - scored:,} of {questions:,} questions, which have no answer"
-            run.record.facts[f"not scored, {split}"] = unscored
-        record_truncation(run.record, split, parts.data.encodings(split))
+        if result.metrics:
+            record_unscored(run.record, split, [example.answer for example in result.examples.values()])
+        record_truncation(run.record, split, parts.data.encodings(split), getattr(parts.data.dataset, "unit", "tables"))
         if split == "test":  # that of dev is compared before the training
             record_digest(run.record, split, parts.data.encodings(split))
         run.record.add_scores(f"{split}/", result.metrics)
         if split == "dev":
-            record_never_selected(
-                run.record, parts.task, parts.data.examples("train", training=True), result.predictions
-            )
+            training = parts.data.examples("train", training=True)
+            record_never_selected(run.record, parts.task, training, result.predictions, result.examples)
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)

@@ -11,7 +11,7 @@ from rich.text import Text
 from mate_cli.data.check import ALL, LEFT_OUT, LEVELS, MEAN, CheckReport
 from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets
 from mate_cli.reports.format import NOTHING
-from mate_cli.tables.example import UNUSABLE
+from mate_cli.tables.example import UNANSWERABLE, UNUSABLE
 from mate_cli.terminal.console import Console
 
 SHOWN_PROBLEMS = 20
@@ -25,6 +25,7 @@ NAMES = {
     "cells or number": "- cells or a number",
     "entailed": "- entailed",
     "refuted": "- refuted",
+    UNANSWERABLE: f"- {UNANSWERABLE}",
 }
 """Titles of counts."""
 WRAPPED = 20

@@ -107,7 +107,7 @@ def compact_row(row: Row) -> list[Any]:
         while parts and not parts[-1]:
             parts.pop()
         cells.append(parts)
-    return [row.short or row.label, row.style, cells]
+    return [row.label, row.style, cells]
 
 
 def along_track(value: float, top: float) -> str:

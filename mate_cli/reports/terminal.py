@@ -64,15 +64,20 @@ def print_warnings(warnings: Sequence[str], console: Console) -> None:
 
 
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
-    """Return of the results the table of the main metric of each block, of other sections all."""
+    """Return of the results the table of the main metric of each block, of other sections all.
+
+    Configurations that this table lacks, such as systems that were scored on test only, have the first one of theirs.
+    """
     if section.name != "results":
         return section.tables
-    chosen: dict[str, View] = {}
-    for table, view in zip(report.tables, section.views, strict=True):
-        is_main = report.metric in [column.full for column in table.columns]
-        if is_main or table.block not in chosen:
-            chosen[table.block] = view
-    return list(chosen.values())
+    chosen: dict[int, View] = {}
+    shown: set[str] = set()
+    tables = [*zip(report.tables, section.views, strict=True)]
+    for table, view in sorted(tables, key=lambda pair: report.metric not in [c.full for c in pair[0].columns]):
+        if labels := {row.label for row in table.rows} - shown:
+            chosen[report.tables.index(table)] = view
+            shown |= labels
+    return [chosen[place] for place in sorted(chosen)]
 
 
 def brief_view(view: View, report: Report) -> View:

@@ -93,14 +93,12 @@ class Row:
         label: its name.
         cells: one per column.
         kind: what it is if no configuration.
-        short: a shorter label, for this table alone.
         place: of the configuration among all, which is that of its colour.
     """
 
     label: str
     cells: tuple[ViewCell, ...]
     kind: Kind = ""
-    short: str = ""
     place: int = 0
 
     @property

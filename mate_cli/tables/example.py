@@ -54,6 +54,12 @@ class Answer:
     canonical: tuple[str, ...] = ()
     span: tuple[int, int] | None = None
 
+    @property
+    def is_null(self) -> bool:
+        """True if the dataset says that nothing answers the question."""
+        known = self.texts or self.coordinates or self.source
+        return not known and self.number is None and self.label is None
+
 
 @dataclass(frozen=True, slots=True)
 class SystemAnswer:
@@ -92,6 +98,8 @@ class DocumentLink(NamedTuple):
 
 NOT_GIVEN, UNUSABLE = "not given", "unusable: "
 """What is known of an answer that teaches nothing: it is missing, or of no use, and why stands behind."""
+UNANSWERABLE = "no answer in this table"
+"""Kind of label of a question that nothing in its table answers, and what is shown if a model says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,8 @@ class TableExample:
             return NOT_GIVEN
         if answer.label is not None:
             return "option" if self.options else VERDICTS[answer.label]
+        if answer.is_null:
+            return UNANSWERABLE
         number = answer.number is not None and not math.isnan(answer.number)
         known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
         return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"

@@ -80,6 +80,11 @@ REFUSED = {
         ["experiment=wtq_tapas_cs", "scale=small", "stages.masked_lm.run=pretrain_tapas", "stages.cs=null"],
         "there is no finished run of pretrain_tapas. Train it first: mate train experiment=pretrain_tapas.",
     ),
+    "no finished run of an experiment with stages": (
+        ["experiment=wtq_tapas_cs", "scale=small", "stages.masked_lm=null", "stages.cs.run=pretrain_both_tapas"],
+        "mate train experiment=pretrain_both_tapas stages.masked_lm.run=pretrain_tapas.",
+    ),
+    "another optimizer": ([*CELLS, "optimizer._target_=torch.optim.SGD"], "to conf/optimizer/sgd.yaml"),
     "no GPU": ([*CELLS, "hardware=gpu"], "hardware.accelerator: torch sees no GPU here."),
     "no processes": ([*CELLS, "hardware.devices=2", "hardware.nodes=2"], "no processes were started on 2 nodes."),
 }

@@ -101,7 +101,7 @@ def test_parts_that_do_not_fit_are_refused(capsys):
 
 def test_jobs_of_a_sweep_are_listed_and_summed(capsys):
     out = dry(capsys, "-m", "experiment=quickstart_cells", "debug=fast", "model=mate,tapas", "seed=1,2")
-    assert re.findall(r"^ +\d  (model=\w+ seed=\d) +about [^,\n]+$", out, re.MULTILINE) == [
+    assert re.findall(r"^ +\d +(model=\w+ seed=\d) +about [^,\n]+$", out, re.MULTILINE) == [
         f"model={model} seed={seed}" for model in ("mate", "tapas") for seed in (1, 2)
     ]
     assert re.search(r"^4 jobs, one after the other: about ", out, re.MULTILINE)

@@ -49,11 +49,18 @@ def test_runs_are_listed_by_experiment_and_status_with_score_and_note(capsys):
     assert "#" not in listed(capsys, "other")[1]
 
 
+def test_lines_are_folded_to_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = listed(capsys)
+    assert max(map(len, lines)) <= 50
+    assert sum(line.startswith("    ") for line in lines) >= 4
+
+
 def test_answers_of_another_system_are_sorted_and_listed(capsys):
     assert main(["data", "export", "data=sample", "split=dev", "to=asked.jsonl"]) == 0
     question = json.loads(Path("asked.jsonl").read_text().partition("\n")[0])
     Path("answers.jsonl").write_text(json.dumps({"id": question["id"], "answer": "nobody"}))
-    assert main(["evaluate", "answers=answers.jsonl", "data=sample", "split=dev", "name=model X"]) == 0
+    assert main(["evaluate", "answers=answers.jsonl", "data=sample", "split=dev", "name=model X", "partial=true"]) == 0
     assert " wrong answers of " in capsys.readouterr().out
     heading, line = listed(capsys, "model_X")
     assert heading == "model_X, evaluated"

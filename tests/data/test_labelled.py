@@ -60,6 +60,22 @@ def test_equal_tables_are_one(tmp_path):
     assert (other.table.title, first.table.table_id != other.table.table_id) == ("2024", True)
 
 
+@pytest.mark.parametrize("answer", [None, []])
+def test_a_question_may_be_unanswerable(tmp_path, answer):
+    known, null = read(tmp_path, {**ASKED, "answer": "north"}, {**ASKED, "answer": answer})
+    assert (known.answer.is_null, null.answer.is_null) == (False, True)
+    assert (null.outcome, null.answer.aggregation) == ("no answer in this table", "none")
+    assert read(tmp_path, {**ASKED, "answer": answer})[0].answer is None, "no row of the file has an answer"
+    assert read(tmp_path, {**ASKED, "answer": "north"}, ASKED)[1].answer is None
+
+
+def test_the_check_takes_unanswerable_questions_for_no_problem(tmp_path):
+    rows = [{**ASKED, "answer": "north"}, {**ASKED, "answer": []}]
+    report = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows), dev_share=0.0).check()
+    assert (report.problems, report.counts["train"]["no answer in this table"]) == ((), 1)
+    assert not report.notes
+
+
 KNOWN = {
     "texts": ({"answers": ["north", "south"]}, ("north", "south"), ((0, 0), (1, 0)), None),
     "a number in a cell": ({"answer": 1204}, ("1204",), ((0, 1),), 1204.0),

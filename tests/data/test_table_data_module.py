@@ -70,6 +70,15 @@ def test_choosing_a_few_first_is_choosing_among_all(limit):
     assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]
 
 
+def test_the_examples_of_a_dataset_may_be_a_generator(tmp_path):
+    (tmp_path / "train.txt").touch()
+    loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=3)
+    known = Counted(tmp_path).examples("train")
+    lazy = SimpleNamespace(splits=("train",), examples=lambda split: (example for example in known))
+    data = TableDataModule(lazy, None, loading, with_answer, with_answer)
+    assert [one.example_id for one in data.examples("train", training=True)] == ["q1", "q3", "q5"]
+
+
 def test_a_few_examples_are_read_without_the_rest(tmp_path):
     (tmp_path / "train.txt").touch()
     loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=3)

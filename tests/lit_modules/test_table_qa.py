@@ -94,6 +94,58 @@ def test_supervised_aggregation_learns_cells_and_what_is_done_with_them():
     assert scores["denotation_accuracy"] == scores["joint_accuracy"] == 1.0
 
 
+def null_task():
+    return TableQA(TaskContext(network()), allow_empty_column_selection=True, dropout=0.0)
+
+
+@pytest.mark.parametrize(
+    ("null_scores", "threshold", "right"),
+    [((-1.0, 1.0, 3.0), 2.0, 3), ((-1.0, -3.0, -0.5), -0.75, 3), ((1.0, -1.0, 0.0), -0.5, 2)],
+)
+def test_the_threshold_of_no_answer_is_fitted_on_dev(null_scores, threshold, right):
+    examples, task = by_name([FIRST, ROME, NOTHING]), null_task()
+    cells = (((0, 0),), ((1, 1),), ((2, 0),))
+    choices = zip(examples, cells, null_scores, strict=True)
+    predictions = [TableAnswer(n, where, (0.9,), null_score=score, null_probability=0.6) for n, where, score in choices]
+    task.fit_threshold(predictions, examples)
+    assert float(task.head.null_threshold) == pytest.approx(threshold)
+    found = task.score(predictions, examples)
+    names = ("denotation_accuracy", "denotation_accuracy/has_answer", "denotation_accuracy/no_answer")
+    assert [found[name].questions for name in names] == [3, 2, 1]
+    assert [found[name] for name in names] == pytest.approx([right / 3, (right - 1) / 2, 1])
+    assert (task.selection(predictions[2]).is_null, task.selection(predictions[2]).confidence) == (True, 0.6)
+
+
+def test_the_threshold_goes_with_the_weights_and_older_weights_have_none():
+    task, other = null_task(), null_task()
+    task.head.null_threshold.fill_(1.5)
+    other.load_state_dict(task.state_dict())
+    assert float(other.head.null_threshold) == 1.5
+    other.load_state_dict({name: value for name, value in task.state_dict().items() if "threshold" not in name})
+    assert float(other.head.null_threshold) == 0.0
+
+
+def test_without_unanswerable_questions_nothing_is_fitted():
+    task = null_task()
+    task.fit_threshold([TableAnswer("first", ((0, 0),), (0.9,), null_score=5.0)], by_name([FIRST]))
+    assert float(task.head.null_threshold) == 0.0
+
+
+def test_unanswerable_questions_are_learned_where_no_column_may_be_chosen():
+    task = null_task()
+    examples = [FIRST, ROME, NOTHING]
+    assert task.training_examples(examples) == examples
+    assert [task.skip_reason(example) for example in examples] == ["", "", ""]
+    plain = TableQA(TaskContext(network()))
+    assert plain.training_examples(examples) == [FIRST, ROME]
+    assert "allow_empty_column_selection=true" in plain.skip_reason(NOTHING)
+    batch, _ = learnt(task, examples, 60)
+    predictions = task.predict(batch)
+    task.fit_threshold(predictions, by_name(examples))
+    assert task.score(predictions, by_name(examples))["denotation_accuracy"] == 1.0
+    assert task.answers(predictions, by_name(examples)) == {"first": "oslo", "rome": "4", "nothing": ""}
+
+
 def test_cells_are_chosen_freely():
     both = question("both", "how many ?", Answer(("oslo", "4"), ((0, 0), (1, 1))))
     task = TableQA(TaskContext(network()), select_one_column=False, label_weighting="intended", dropout=0.0)

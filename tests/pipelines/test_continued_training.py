@@ -11,6 +11,7 @@ from mate_cli.cli.config.continued import expand_continued
 from mate_cli.errors import CheckpointError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.export.export import export_run
+from mate_cli.runs.record import RunFolder
 
 FAST = ["debug=fast", "logger=none", "hardware.threads=1"]
 MODEL = "mate_cli.models.mate.MateEncoder"
@@ -34,6 +35,30 @@ def test_the_command_of_an_export_continues_with_the_score_of_its_run(tmp_path, 
         }
     with pytest.raises(CheckpointError, match=r"embeddings\.lexical"):
         train([*typed, "model.lexical_features=false", *FAST])
+
+
+LORA = ["init=minilm", "init.tokenizer=minilm", "model.size=minilm:2", "model.lora.rank=2"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "stage"),
+    [
+        (["experiment=quickstart_dot"], ""),
+        (["experiment=quickstart_cells", *LORA], ""),
+        (["experiment=quickstart"], "cell_selection"),
+        (["experiment=quickstart"], "span_reading"),
+    ],
+)
+def test_runs_of_all_kinds_continue_with_their_scores(words, stage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
+    folder = train([*words, *FAST]).folder / stage
+    before = RunFolder(folder).read_record()
+    after = train([f"init=run:{folder}", "optimizer.lr=1e-10", *FAST])
+    assert (after.task, after.parameters) == (before.task, before.parameters)
+    scores = [{n: value for n, value in run.metrics.items() if n.startswith("dev/")} for run in (before, after)]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-6)
 
 
 def write_export(folder: Path) -> None:

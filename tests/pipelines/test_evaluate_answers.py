@@ -62,7 +62,7 @@ def test_right_answers_are_right_by_the_metric_of_each_dataset_and_missing_ones_
         few = dict(list(right.items())[1:])
         record = evaluate_answers(tmp_path / "f", few, "Y", data, ["train"], tmp_path / "out").read_record()
         assert record.metrics[f"train/{MAIN[name]}"] == pytest.approx(1 - 1 / len(right))
-        assert f"1 of {len(right)} questions without an answer" in record.facts["not trained here"]
+        assert f"1 of {len(right)} questions not answered" in record.facts["not trained here"]
 
 
 def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path, capsys):
@@ -74,7 +74,7 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     ]
     assert evaluate(tmp_path, lines, *wtq(tmp_path), "name=model X, v2 (70%)") == 0
     told = capsys.readouterr().out
-    assert "1 of 4 questions without an answer, which counts as wrong; 1 with an id that no question has" in told
+    assert "1 of 4 questions not answered, which counts as wrong; 1 with an id that no question has" in told
     record, predictions = read_run(tmp_path)
     assert record["metrics"]["train/denotation_accuracy"] == 0.75
     assert record["throughput"] == {"cost_per_question": 0.375}
@@ -107,7 +107,7 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     "lines", ['[{"question_id": "nt-0", "pred": "Ann"}]', '{"nt-0": ["Ann"]}', '{\n"nt-0": "Ann"\n}']
 )
 def test_lists_and_objects_by_id_are_read_too(lines, tmp_path):
-    assert evaluate(tmp_path, lines, *wtq(tmp_path), name="answers.json") == 0
+    assert evaluate(tmp_path, lines, *wtq(tmp_path), "partial=true", name="answers.json") == 0
     record, _ = read_run(tmp_path)
     assert (record["model"], record["metrics"]["train/denotation_accuracy"]) == ("answers", 0.25)
 
@@ -202,8 +202,26 @@ def test_texts_need_not_say_that_a_cell_is_empty():
     assert TableAnswers({"q": SystemAnswer(cells=((0, 0),))}).score({"q": example})["denotation_accuracy"] == 0
 
 
+@pytest.mark.parametrize(
+    ("ids", "words", "told"),
+    [
+        (["nt-0"], [], "partial=true"),
+        (["nt-0"], ["partial=true"], None),
+        (["nt-0", "nt-1"], [], None),
+        (["nt-9"], [], "split=dev"),
+        (["nt-9"], ["partial=true"], "split=dev"),
+    ],
+)
+def test_few_answers_and_those_to_another_split_are_rejected(ids, words, told, tmp_path, capsys):
+    lines = [{"id": name, "answer": 1} for name in ids]
+    assert evaluate(tmp_path, lines, *wtq(tmp_path), *words) == (2 if told else 0)
+    error = capsys.readouterr().err
+    assert told is None or (told in error and len(error.splitlines()) == 1)
+    assert (tmp_path / "out").exists() == (told is None)
+
+
 def test_a_long_name_is_that_of_a_system_and_begins_that_of_a_folder(tmp_path):
-    assert evaluate(tmp_path, [{"id": "nt-0", "answer": 1}], *wtq(tmp_path), f"name={'x' * 300}") == 0
+    assert evaluate(tmp_path, [{"id": "nt-0", "answer": 1}], *wtq(tmp_path), "partial=true", f"name={'x' * 300}") == 0
     assert read_run(tmp_path)[0]["model"] == "x" * 300
 
 

@@ -47,8 +47,21 @@ def selection(aggregation: str) -> Selection:
 )
 def test_aggregations_that_are_never_selected_are_reported(answers, loss_counts, selected, told):
     record, task = RunRecord(**NAMES), SimpleNamespace(selection=selection, loss_counts=loss_counts)
-    record_never_selected(record, task, [SimpleNamespace(answer=answer) for answer in answers], selected)
+    record_never_selected(record, task, [SimpleNamespace(answer=answer) for answer in answers], selected, {})
     assert (told in record.facts[NOT_LEARNT]) if told else NOT_LEARNT not in record.facts
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_aggregations_that_are_never_right_are_reported(is_right):
+    record = RunRecord(**NAMES)
+    examples = {str(n): SimpleNamespace(answer=Answer((), aggregation="sum")) for n in range(3)}
+    task = SimpleNamespace(
+        selection=lambda _: selection("sum"), loss_counts={}, is_correct=lambda prediction, example: is_right
+    )
+    predictions = [SimpleNamespace(example_id=name) for name in examples]
+    record_never_selected(record, task, list(examples.values()), predictions, examples)
+    assert (NOT_LEARNT in record.facts) != is_right
+    assert is_right or "no sum was ever right on 3 dev questions" in record.facts[NOT_LEARNT]
 
 
 def test_a_count_over_no_cells_is_zero_and_says_why():

@@ -1,10 +1,14 @@
 """The table of figures that a run prints at its end."""
 
+import io
+
+from rich.console import Console
+
 from mate_cli.pipelines.run import results_table
 
 
-def rows(metrics):
-    table = results_table(metrics, "title")
+def rows(metrics, counts=None):
+    table = results_table(metrics, "title", counts)
     return [list(cells) for cells in zip(*(column._cells for column in table.columns), strict=True)]
 
 
@@ -34,3 +38,16 @@ def test_known_scores_come_in_their_order_and_others_behind_them():
 def test_baselines_stand_below_without_their_parts():
     metrics = {"baseline/tfidf/dev/em": 0.1, "baseline/tfidf/dev/em/table": 0.2, "dev/em": 0.3}
     assert rows(metrics) == [["dev", "Total", "30.0"], ["tfidf/dev", "Total", "10.0"]]
+
+
+def test_the_number_of_questions_stands_behind_each_subset():
+    metrics = {"dev/em": 0.3, "dev/hits@1": 0.2, "dev/em/table": 0.5}
+    counts = {"dev/em": 1200, "dev/hits@1": 1100, "dev/em/table": 700}
+    assert [row[1] for row in rows(metrics, counts)] == ["Total (1,100-1,200)", "In-Table (700)"]
+
+
+def test_the_split_of_a_baseline_is_never_cut():
+    metrics = {f"baseline/frequent_column/{split}/em": 0.1 for split in ("dev", "test")} | {"dev/em": 0.2}
+    console = Console(file=io.StringIO(), width=40)
+    console.print(results_table(metrics, "title"))
+    assert all(f"frequent_column/{split}" in console.file.getvalue() for split in ("dev", "test"))

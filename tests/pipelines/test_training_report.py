@@ -58,6 +58,13 @@ def test_the_record_counts_what_was_cut(tmp_path):
     }
 
 
+def test_passages_are_called_so(tmp_path):
+    own = record()
+    encodings = encode_split(EXAMPLES, TapasSerializer(SAMPLE, sentences=0, max_tokens=24), tmp_path, "dev")
+    record_truncation(own, "dev", encodings, "passages")
+    assert "passages shortened" in own.facts["cut, dev"]
+
+
 def test_nothing_is_said_of_what_nobody_counts_or_nothing_cuts(tmp_path):
     own = record()
     record_truncation(own, "dev", encode_split(EXAMPLES[:1], TapasSerializer(SAMPLE, sentences=0), tmp_path, "dev"))

@@ -48,7 +48,7 @@ def run_record(model: str, seed: int, task: str, status: str, reason: str | None
     return {
         "schema": 1,
         "command": "train",
-        "experiment": f"hybridqa_{model}",
+        "experiment": model,
         "status": status,
         "reason": reason,
         "argv": ["mate", "train", f"experiment=hybridqa_{model}", f"seed={seed}"],

@@ -42,4 +42,4 @@ def test_marks_and_published_rows(tmp_path):
 def test_names_cannot_break_the_table(tmp_path):
     build_run(tmp_path / "a", model="a|b*c_d")
     grid = grids(report_markdown(build_report([tmp_path], published=False)))[0]
-    assert grid[2][0] == r"a\|b\*c d"
+    assert grid[2][0] == r"a\|b\*c\_d"

@@ -88,7 +88,7 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder(tmp_path):
     assert find_base_folder(f"{tmp_path}/lr=[1]/r*") == tmp_path / "lr=[1]"
 
 
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b""])
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b"", b'{"hello":[1,2]}'])
 def test_a_broken_record_is_one_warning_and_the_rest_works(tmp_path, content):
     build_run(tmp_path / "good")
     (tmp_path / "bad").mkdir()

@@ -100,8 +100,11 @@ def test_names_are_broken_between_words(tmp_path, width, status):
     throughput = {"examples_per_second": 9.3, "training_flops_per_example": 5.2e9}
     for number in (12000, 22935):
         config = {"trainer": {"limit_train": number}, "encoding": {"lexical_features": True, "top": number}}
-        build_run(tmp_path / f"{number}", config=config, throughput=throughput)
-        build_run(tmp_path / f"{number}{status}", seed=2, config=config, throughput=throughput, status=status)
+        words = [f"trainer.limit_train={number}", f"encoding.top={number}"]
+        build_run(tmp_path / f"{number}", config=config, throughput=throughput, settings=words)
+        build_run(
+            tmp_path / f"{number}{status}", seed=2, config=config, throughput=throughput, status=status, settings=words
+        )
     text = printed(build_report([tmp_path]), width, brief=True)
     assert max(map(len, text.splitlines())) <= width
     costs = text.partition("\nCost")[2]

@@ -141,7 +141,7 @@ def score_answers(cfg: Evaluate) -> None:
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 
     outputs = Path(cfg.paths.outputs)
-    folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs)
+    folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs, partial=cfg.partial)
     print_wrong(folder, cfg.split)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -56,7 +59,16 @@ def run_plain(words: Sequence[str]) -> int:
     if unknown := next((flag for flag in flags if flag != "--config-dir"), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate list --help")
     if names[:1] in (["runs"], ["run"]):
-        print("\n".join(list_runs(names[1:])))
+        lines = list_runs(names[1:])
+        if sys.stdout.isatty() or "COLUMNS" in os.environ:  # a line of a file or pipe stays whole
+            wrapper = textwrap.TextWrapper(
+                shutil.get_terminal_size().columns,
+                subsequent_indent=" " * 4,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            lines = map(wrapper.fill, lines)
+        print("\n".join(lines))
         return 0
     with typed_config_dir(flags.get("--config-dir")):
         print("\n".join(_listing(names[0], names[1:]) if names else _overview()))

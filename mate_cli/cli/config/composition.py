@@ -26,7 +26,6 @@ from mate_cli.cli.config.schema import StageOptions
 from mate_cli.cli.config.user_config import WHOLE, read_words, with_user_experiment, without_debug
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
 from mate_cli.cli.config_dir import (
-    choices,
     extended_choice,
     extended_files,
     find_config,
@@ -39,6 +38,7 @@ from mate_cli.cli.config_dir import (
 from mate_cli.cli.words import Override, last_value, texts
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
+from mate_cli.quoting import format_command
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import (
     CONF,
@@ -177,11 +177,22 @@ class Composition:
             conf = hash_own_files(self.choices)
             return Stage(self.name, config, self.names, self.overrides, None, after, self.options.shared, conf=conf)
         folder, record = resolve_finished_run(
-            self.options.run, self.name, self.names.task, Path(config.paths.outputs), choices("experiment")
+            self.options.run, self.name, self.names.task, Path(config.paths.outputs), train_command
         )
         config = load_config(folder.path, trust).model_copy(update={key: getattr(config, key) for key in MACHINE})
         names = Names.read(vars(record))
         return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
+
+
+def train_command(experiment: str) -> str:
+    """Return the command that trains an experiment once its first stages are trained; empty without such a file."""
+    content = read_config(file) if (file := find_config(f"experiment/{experiment}")) else None
+    if content is None:
+        return ""
+    stages = [*(content.get("stages") or {}).items()][:-1]
+    first = {name: options.get("experiment") for name, options in stages if isinstance(options, dict)}
+    runs = [f"stages.{name}.run={run}" for name, run in first.items() if run]
+    return format_command("mate", "train", f"experiment={experiment}", *runs)
 
 
 _composed: list[tuple[Sequence[str], dict[tuple[str, ...], Composition]]] = []

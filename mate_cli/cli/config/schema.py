@@ -67,6 +67,7 @@ class Evaluate(OfRuns):
     checkpoint: Texts
     answers: str | None
     name: str | None
+    partial: bool
     split: SomeTexts
     whole: bool
     data: Node
@@ -119,6 +120,7 @@ class Compare(Section):
     by: Texts
     status: Texts
     ignore: Texts
+    debug: bool
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None

@@ -137,6 +137,14 @@ def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str
     except ConfigError as error:
         yield str(ConfigError(error.problem, where=f"{path}._target_"))
         return
+    unknown = [key for key in node if key not in RESERVED and key not in parameters.names]
+    if len(unknown) > 1 and not parameters.takes_any and not name.startswith("mate_cli."):
+        # Options of the class that the user replaced.
+        problem = f"{name} has no {', '.join(unknown)}, which the class before it has"
+        typed, kind = path.partition(".")[0], name.rpartition(".")[2].lower()
+        remedy = f"Write `_target_: {name}` and its options to conf/{typed}/{kind}.yaml, then type {typed}={kind}"
+        yield str(ConfigError(problem, where=f"{path}._target_", remedy=remedy))
+        return
     for key, value in node.items():
         if key in RESERVED or (parameters.takes_any and key not in parameters.names):
             continue

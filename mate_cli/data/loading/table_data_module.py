@@ -177,7 +177,7 @@ class TableDataModule:
         """Return the first questions of a split as the dataset has them; None for all."""
         if count is not None and (read := getattr(self.dataset, "first_examples", None)):
             return list(read(split, count))
-        return self.dataset.examples(split)[:count]
+        return list(self.dataset.examples(split))[:count]
 
     def questions(self, split: str) -> list[TableExample]:
         """Return the questions of a split as the dataset has them, of which `examples` makes what a task predicts.

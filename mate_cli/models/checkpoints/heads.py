@@ -70,14 +70,14 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     """
     names = head_names(task)
     if wanted == "auto":
-        names |= {n: n for n, _ in task.named_parameters() if n in tensors and not n.startswith(INSIDE)}
+        names |= {n: n for n in task.state_dict() if n in tensors and not n.startswith(INSIDE)}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint can provide", where="init.heads", remedy="Use auto")
     others = _names_of_classes(task, "run_names")  # of earlier runs of other tasks
     sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
     first = {name: next((alias for alias in known if alias in tensors), None) for name, known in sources.items()}
     choices = {} if wanted is False else first
-    parameters = dict(task.named_parameters())
+    parameters = task.state_dict(keep_vars=True)  # and buffers, such as a fitted threshold
     fitting = {name: source for name, source in choices.items() if source and fits(parameters[name], tensors[source])}
     missing = [name for name in names if name not in fitting]
     if wanted is True and missing:

@@ -4,9 +4,10 @@ Source: google-research/tapas, `models/tapas_classifier_model_utils.py` and `mod
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from mate_cli.models.base.table_encoder import EncoderOutput
@@ -52,13 +53,35 @@ class AnswerLogits:
         best[..., 0] = False
         return self.grid.spread(self.grid.means(self.tokens) + NO_LOGIT * ~best)
 
+    def null_scores(self) -> Tensor:
+        """Return the score of choosing no column less that of the best column [B]."""
+        assert self.columns is not None
+        return self.columns[:, 0] - self.columns[:, 1:].amax(-1)
+
+    def without_null(self) -> "AnswerLogits":
+        """Return the scores if some column must be chosen."""
+        if self.columns is None:
+            return self
+        is_null = torch.arange(self.columns.shape[-1], device=self.columns.device) == 0
+        return replace(self, columns=self.columns + NO_LOGIT * is_null)
+
     def probabilities(self) -> Tensor:
         """Return the probability that each token belongs to the answer, [B, T]; 0 on padding."""
         return self.final().sigmoid() * self.grid.real
 
 
+def _add_null_threshold(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
+    """Give weights that were released or trained without a fitted threshold that of the TAPAS code, 0."""
+    state.setdefault(f"{prefix}null_threshold", torch.zeros(()))
+
+
 class TableAnswerHead(nn.Module):
-    """Scores every token, every column and every aggregation."""
+    """Scores every token, every column and every aggregation.
+
+    With `allow_empty_column_selection`, nothing answers a question if its null score exceeds `null_threshold`.
+    """
+
+    null_threshold: Tensor
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "cells.weight": "output_weights",
@@ -79,6 +102,9 @@ class TableAnswerHead(nn.Module):
         self.cells = Score(hidden_size, 1, zero=options.zero_cell_head)
         self.columns = Score(hidden_size, 1, zero=options.zero_cell_head) if options.select_one_column else None
         self.aggregation = Score(hidden_size, options.aggregations) if options.aggregations else None
+        if options.select_one_column and options.allow_empty_column_selection:
+            self.register_buffer("null_threshold", torch.zeros(()))
+            self.register_load_state_dict_pre_hook(_add_null_threshold)
 
     def forward(self, output: EncoderOutput) -> AnswerLogits:
         """Return what a network makes of a batch, to scores in 32 bits."""

@@ -6,18 +6,20 @@ Weights are what others released, or what `mate export` wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hydra.utils import get_class, instantiate
 
 from mate_cli.data.datasets.release import Release
-from mate_cli.errors import DataError
+from mate_cli.errors import DataError, MateError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
+from mate_cli.metrics.specs import SPLITS
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
@@ -119,6 +121,8 @@ def evaluate_answers(
     data: Mapping[str, Any],
     splits: Sequence[str],
     outputs: Path,
+    *,
+    partial: bool = False,
 ) -> RunFolder:
     """Score answers by the metric of a dataset, and leave a record as a run does.
 
@@ -129,14 +133,21 @@ def evaluate_answers(
         data: the dataset, as `conf/data` names it.
         splits: of the dataset.
         outputs: where runs have their folders.
+        partial: score files that answer less than half of the questions of a split.
 
     Raises:
-        DataError: a split is missing or has no known answers, or none of its questions is answered.
+        DataError: a split is missing or has no known answers, or too few of its questions are answered.
     """
     dataset = instantiate(data)
     title = str(data.get("name") or type(dataset).__name__)
     examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
-    check_questions(file, answers, title, examples)
+
+    def ids(split: str) -> Collection[str]:
+        with suppress(MateError):
+            return {example.example_id for example in dataset.examples(split)}
+        return ()
+
+    check_questions(file, answers, title, examples, ids, partial=partial)
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     record = RunRecord(
         command="evaluate",
@@ -171,32 +182,58 @@ def evaluate_answers(
 
 
 def check_questions(
-    file: Path, answers: Mapping[str, SystemAnswer], title: str, examples: Mapping[str, Mapping[str, TableExample]]
+    file: Path,
+    answers: Mapping[str, SystemAnswer],
+    title: str,
+    examples: Mapping[str, Mapping[str, TableExample]],
+    others: Callable[[str], Collection[str]] = lambda _: (),
+    *,
+    partial: bool = False,
 ) -> None:
-    """Refuse a split whose answers nobody knows, and answers to other questions.
+    """Reject a split without known answers, and a file that answers few of its questions.
+
+    Args:
+        file: where the answers were read.
+        answers: by question.
+        title: of the dataset.
+        examples: of each split that is scored, by question.
+        others: returns the ids of another split; none if the dataset does not have it.
+        partial: accept a file that answers less than half of the questions, but at least one.
 
     Raises:
-        DataError: naming it.
+        DataError: naming the split, and the split that the ids belong to if that is another one.
     """
     for split, asked in examples.items():
+        where = f"{title} {split}"
         if not any(example.answer for example in asked.values()):
-            raise DataError(
-                "this split has no answers to score", where=f"{title} {split}", remedy="Choose another split"
-            )
-        if not asked.keys() & answers.keys():
-            ids = f"ids are like {next(iter(answers))!r} here and like {next(iter(asked))!r} there"
-            problem = f"answers no question of {title} {split}: {ids}"
-            raise DataError(problem, where=str(file), remedy="Check data, split and the ids")
+            raise DataError("this split has no answers to score", where=where, remedy="Choose another split")
+        answered = len(asked.keys() & answers.keys())
+        if answered and (partial or 2 * answered >= len(asked)):
+            continue
+        problem = f"answers {answered:,} of {len(asked):,} questions of {where}"
+        elsewhere = {other: len(answers.keys() & {*others(other)}) for other in ("train", *SPLITS) if other != split}
+        best = max(elsewhere, key=lambda other: elsewhere[other])
+        if elsewhere[best] > answered:
+            problem, remedy = f"{problem} and {elsewhere[best]:,} of {best}", f"Use split={best}"
+        elif answered:
+            remedy = "Answer the others too, or add partial=true, which counts them as wrong"
+        else:
+            problem += f": ids are like {next(iter(answers))!r} here and like {next(iter(asked))!r} there"
+            remedy = "Check data, split and the ids"
+        raise DataError(problem, where=str(file), remedy=remedy)
 
 
 def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
     """Say where answers are from, and how many are missing, unreadable, or to questions that are not asked."""
-    asked = {key: example for some in examples.values() for key, example in some.items()}
+    every = {key: example for some in examples.values() for key, example in some.items()}
+    asked = {key: example for key, example in every.items() if example.answer}
     missing = len(asked.keys() - metric.answers.keys())
     unreadable = sum(not metric.is_readable(example) for key, example in asked.items() if key in metric.answers)
-    unknown = len(metric.answers.keys() - asked.keys())
+    unknown = len(metric.answers.keys() - every.keys())
     told = [f"answers read from {file.name}"]
-    told += [f"{missing:,} of {len(asked):,} questions without an answer, which counts as wrong"] * bool(missing)
+    told += [f"{missing:,} of {len(asked):,} questions not answered, which counts as wrong"] * bool(missing)
     told += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
     told += [f"{unknown:,} with an id that no question has"] * bool(unknown)
+    unscored = len(every) - len(asked)
+    told += [f"not scored: {unscored:,} of {len(every):,} questions, whose answers are not known"] * bool(unscored)
     return "; ".join(told)

@@ -129,7 +129,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         data_words=[word for word in record.overrides if word.startswith("data")],
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
-        results=_results(record.metrics),
+        results=_results(record.metrics, record.counts),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
         typed=command_line(record.command, record.overrides),
         facts=facts,
@@ -156,8 +156,11 @@ def front_matter(model: ExportedModel) -> dict[str, Any]:
     return {name: value for name, value in matter.items() if value is not None}
 
 
-def _results(metrics: Mapping[str, float]) -> str:
-    """Write a table of all metrics, shares in percent: a row each, a column per split and per baseline."""
+def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
+    """Write a table of all metrics, shares in percent: a row each, a column per split and per baseline.
+
+    The head of a column has the largest number of questions behind a metric, which leaves out unknown answers.
+    """
     if not metrics:
         return "The run recorded no metrics."
     names = [MetricName.parse(name) for name in metrics]
@@ -165,9 +168,12 @@ def _results(metrics: Mapping[str, float]) -> str:
     rows = dict.fromkeys(
         map(_row, sorted(names, key=lambda name: (bool(name.part), subset_rank(name.part), name.spec.order)))
     )
-    columns = dict.fromkeys(map(_column, names))
+    columns = {_column(name): 0 for name in names}
+    for name in names:
+        columns[_column(name)] = max(columns[_column(name)], counts.get(name.full, 0))
+    heads = [f"{column} ({count:,} questions)" if count else column for column, count in columns.items()]
     cells = [[row, *(texts.get((row, column), "-") for column in columns)] for row in rows]
-    table = [["shares in percent", *columns], ["---", *(["---:"] * len(columns))], *cells]
+    table = [["shares in percent", *heads], ["---", *(["---:"] * len(columns))], *cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 

@@ -26,7 +26,7 @@ from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.denotation import compute, find_summands, find_units, needs_all_rows, number_text
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import UNANSWERABLE, TableExample
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table, TableFile
@@ -212,7 +212,8 @@ def _answer(
                 share = selection.share_right(model.calibration)
                 answered = replace(answered, confidence=share, calibrated=model.calibration is not None)
             if not (answered.cells or answered.answer):
-                answered = replace(answered, failure="no cell is likely enough")
+                is_null = selection is not None and selection.is_null
+                answered = replace(answered, failure=UNANSWERABLE if is_null else "no cell is likely enough")
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
         answers.append(answered)

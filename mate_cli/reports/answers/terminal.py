@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.format import plural, rate_text
+from mate_cli.tables.example import UNANSWERABLE
 from mate_cli.tables.formats.cell_text import list_names
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import find_table_formats
@@ -257,7 +258,7 @@ def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
 def answer_text(answered: TableAnswerResult) -> str:
     """Return the answer in words."""
     if answered.failure:
-        return f"no answer: {answered.failure}"
+        return answered.failure if answered.failure == UNANSWERABLE else f"no answer: {answered.failure}"
     if answered.abstained:
         return f"abstained: {answered.confidence or 0:.2f} < {answered.threshold:g}"
     if answered.verdict:

@@ -143,6 +143,7 @@ class Options:
             apart.
         status: keep only runs with one of these statuses and count all; empty keeps all and counts the finished.
         ignore: further configuration keys that do not keep runs apart.
+        debug: show runs with `debug=` too.
         statistic: how repeats are summed up, see `Summary`.
         published: show published results on the same datasets.
         against: label, or a part of it, of the configuration that the others are tested against.
@@ -154,6 +155,7 @@ class Options:
     by: Sequence[str] = ()
     status: Sequence[str] = ()
     ignore: Sequence[str] = ()
+    debug: bool = False
     statistic: Statistic = "median"
     published: bool = True
     against: str | None = None
@@ -173,7 +175,7 @@ class Configuration:
         differences: configuration keys that set it apart from its neighbours with equal fields.
         runs: all of its runs, whatever became of them.
         counted: the runs whose metrics count: one per seed.
-        label: a short name, unlike any other configuration's in the same comparison.
+        label: its name everywhere, see `name_configurations`.
         options: of the comparison.
         questions: what its scores are of.
         block: the data set, with the number of questions where runs were asked different ones; configurations are

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mate_cli.reports.compare.configuration import (
@@ -17,9 +17,9 @@ from mate_cli.reports.compare.configuration import (
     repeats,
     split_by_settings,
 )
-from mate_cli.reports.compare.names import with_labels
+from mate_cli.reports.compare.names import name_configurations
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.runs.identity import REPEATED, differing_keys
+from mate_cli.runs.identity import REPEATED
 
 
 def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
@@ -40,7 +40,7 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
             for same in split_by_questions(part):
                 counted = repeats(same, bool(options.status), by_seed=not options.by)
                 groups.append(Configuration(fields, tuple(same), counted, apart, options=options))
-    return with_labels(with_blocks(drop_unfinished_differences(groups)))
+    return name_configurations(with_blocks(groups))
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
@@ -69,17 +69,3 @@ def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
         for group, joint, block in zip(same, sets, name_question_sets(dataset, sets), strict=True):
             blocks[id(group)] = replace(group, questions=joint, block=block)
     return [blocks[id(group)] for group in groups]
-
-
-def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Keep of what sets finished configurations apart that in which they differ from finished ones."""
-    families: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
-    for group in groups:
-        if group.counted:
-            families.setdefault(tuple(group.fields.values()), []).append(group.differences)
-    telling = {fields: {*differing_keys(several)} for fields, several in families.items()}
-    changed = []
-    for group in groups:
-        keys = telling[tuple(group.fields.values())] if group.counted else group.differences
-        changed.append(replace(group, differences={k: v for k, v in group.differences.items() if k in keys}))
-    return changed

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import count
 from pathlib import PurePath
 
-from mate_cli.reports.compare.configuration import FIELDS, Configuration, settings
-from mate_cli.runs.identity import ABSENT, differing_keys, of_stage, telling_settings
+from mate_cli.reports.compare.configuration import Configuration, settings
+from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.runs.identity import ABSENT, configuration_name, differing_keys, of_stage
 
 TELLING = (
     *("init", "trainer.max_epochs", "trainer.max_steps", "trainer.batch_size", "optimizer.lr"),
@@ -39,7 +39,7 @@ class Difference:
     @property
     def text(self) -> str:
         """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
-        return "; ".join(f"{value}: {list_labels(names)}" for value, names in shorten_labels(self.values).items())
+        return "; ".join(f"{value}: {list_labels(names)}" for value, names in self.values.items())
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Comparison:
         title: the dataset and the task.
         common: what all of their runs share, in words.
         differences: the settings in which they differ, the most telling first.
-        labels: the names of the configurations, no longer than it takes to tell these apart.
+        labels: the names of the configurations.
     """
 
     title: str
@@ -64,8 +64,10 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
-    named = ((title, with_labels(members)) for title, members in families.items())
-    return tuple(Comparison(t, common(same), differences(same), tuple(g.label for g in same)) for t, same in named)
+    return tuple(
+        Comparison(title, common(same), differences(same), tuple(group.label for group in same))
+        for title, same in families.items()
+    )
 
 
 def family_title(group: Configuration) -> str:
@@ -105,7 +107,7 @@ def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
                 values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(group.label)
         name = of_stage(key)[1]
         is_named = name in NAMED_KEYS or name.startswith("init.")  # or it only proposes values for others
-        if len(values) > 1 and not is_named and not is_in_labels(key, values):
+        if len(values) > 1 and not is_named:
             entries.append(Difference(key.removesuffix(TARGET), {v: tuple(names) for v, names in values.items()}))
     return tuple(sorted(entries, key=lambda entry: [*TELLING, entry.key].index(entry.key)))
 
@@ -120,28 +122,6 @@ def values_of(group: Configuration) -> dict[str, str]:
 def class_name(key: str, value: str) -> str:
     """Return a value; of a class the name alone."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
-
-
-def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
-    """Say whether every name has the value of this setting in it; of a stage the name does not say of which."""
-    parts = [(setting_text(key, value), label.split(BETWEEN)) for value, labels in values.items() for label in labels]
-    return not of_stage(key)[0] and all(text in label for text, label in parts)
-
-
-def shorten_labels(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """Name configurations by one part of their names, the model say, where that tells apart who has which value."""
-    parts = {label: label_parts(label) for labels in values.values() for label in labels}
-    for place in next(iter(parts.values())):
-        names = {value: [*{parts[label].get(place, ""): 0 for label in labels}] for value, labels in values.items()}
-        every = [*chain(*names.values())]
-        if all(every) and len({*every}) == len(every):
-            return names
-    return values
-
-
-def label_parts(label: str) -> dict[str | int, str]:
-    """Take a name apart: settings by their key, the choices before them by their place."""
-    return {part.partition("=")[0] if "=" in part else place: part for place, part in enumerate(label.split(BETWEEN))}
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
@@ -164,16 +144,8 @@ def list_labels(labels: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
-NAMED = {*FIELDS, "data", "experiment"}
-"""Choices that the fields of a configuration name, or its experiment's stages."""
-
-
 SHOWN_DIFFERENCES = 2
-"""Settings in a name; more where it takes more to tell configurations apart."""
-
-
-TITLES = {"etc": "TableETC"}
-"""Names of networks that papers call otherwise than the command line."""
+"""Settings that are added to a name that is taken."""
 
 
 UNTRAINED_MARK = "‡"
@@ -191,101 +163,50 @@ RUN = ".run"
 """Ends the configuration keys of finished runs that stand in for stages."""
 
 
-def with_labels(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Name each configuration by its fields that tell it apart, its differences, and a number if need be.
+def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
+    """Name each configuration by its own runs, as W&B does; no other configuration changes its name.
 
-    Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
+    A name that is taken is followed by the settings in which the later configuration differs from the first one.
+    Runs without a result take no name from runs that have one.
     """
-    finished = [group for group in groups if group.counted] or groups
-    names: dict[int, str] = {}
-    for part in (groups, finished):
-        names |= zip(map(id, part), find_distinct_names(part), strict=True)
-    numbers: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
-    for group in sorted(groups, key=lambda group: not group.counted):
-        number = next(numbers[names[id(group)]])
-        names[id(group)] += f" ({number})" * (number > 1) + f" {UNTRAINED_MARK}" * group.is_untrained
-    return [replace(group, label=names[id(group)]) for group in groups]
+    owners: dict[str, Configuration] = {}
+    labels: dict[int, str] = {}
+    for group in sorted(groups, key=lambda group: (not group.counted, first_run(group).text("started"))):
+        name = name_of(group)
+        if name in owners:
+            name = BETWEEN.join([name, *describe_changes(owners[name], group)])
+        number = next(number for number in count(1) if number_name(name, number) not in owners)
+        labels[id(group)] = number_name(name, number)
+        owners[labels[id(group)]] = group
+    return [replace(group, label=f"{labels[id(group)]}{f' {UNTRAINED_MARK}' * group.is_untrained}") for group in groups]
 
 
-def find_distinct_names(groups: Sequence[Configuration]) -> list[str]:
-    """Name configurations by as few fields and settings as tell them apart, if these do.
-
-    The settings are those that their users chose; where names would be the same, all in which they differ.
-    """
-    keys = tuple(groups[0].fields) if groups else ()
-    varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
-    shown = drop_implied_fields(groups, varying) if keys == FIELDS else varying or keys[:1]
-    names: list[str] = []
-    for differences in (chosen_settings(groups), [group.differences for group in groups]):
-        texts = [short_differences(difference) for difference in differences]
-        fields = [[group.fields[key] for key in shown] for group in groups]
-        telling = telling_names([*zip(fields, texts, strict=True)])
-        names = [name_of(group, shown, words, telling) for group, words in zip(groups, texts, strict=True)]
-        if len(set(names)) == len(names):
-            break
-    return names
+def number_name(name: str, number: int) -> str:
+    """Append a number above 1 to a name."""
+    return f"{name} ({number})" if number > 1 else name
 
 
-def telling_names(rows: Sequence[tuple[Sequence[str], Sequence[str]]]) -> set[str]:
-    """Return the names of as few settings as tell configurations apart that equal fields do not.
-
-    Args:
-        rows: fields of each, and its settings as they are written.
-    """
-
-    def number(names: Collection[str]) -> int:
-        return len({(*fields, *(text for text in texts if setting_name(text) in names)) for fields, texts in rows})
-
-    names = dict.fromkeys(setting_name(text) for _, texts in rows for text in texts)
-    telling: set[str] = set()
-    known, most = number(telling), number(names)
-    for name in names:
-        if known < most and (more := number({*telling, name})) > known:
-            telling.add(name)
-            known = more
-    return telling
+def first_run(group: Configuration) -> LoadedRun:
+    """Return the run that was started first, of those that count if there are any."""
+    return min(group.counted or group.runs, key=lambda run: run.text("started"))
 
 
-def setting_name(text: str) -> str:
-    """Return the name in a setting as it is written."""
-    return text.partition("=")[0]
+def name_of(group: Configuration) -> str:
+    """Name a configuration by its group in W&B, by the values of `by`, or as another system is called."""
+    run = first_run(group)
+    if group.options.by:
+        return BETWEEN.join(group.fields[key].replace("_", " ") or f"no {key}" for key in group.options.by)
+    if group.is_untrained:
+        return run.setting("model")
+    settings = [*run.words("settings" if "settings" in run.record else "overrides")]
+    return configuration_name(run.text("experiment") or run.setting("model"), settings)
 
 
-def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
-    """Return what was chosen for all runs of each configuration and not for every configuration."""
-    chosen = [shared_pairs([telling_settings(run.words("settings")) for run in group.runs]) for group in groups]
-    common = shared_pairs(chosen)
-    return [{key: value for key, value in pairs if (key, value) not in common and key not in NAMED} for pairs in chosen]
-
-
-def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], None]:
-    """Return the pairs that all have, in their order in the first; none where there are none to compare."""
-    first, *others = [dict.fromkeys(pairs) for pairs in several] or [{}]
-    return dict.fromkeys(pair for pair in first if all(pair in other for other in others))
-
-
-def name_of(group: Configuration, shown: Sequence[str], texts: Sequence[str], telling: Collection[str]) -> str:
-    """Name a configuration by some of its fields, each value said once, the settings that tell, and few others."""
-    told = [key for key in shown if key != "task" or not group.is_untrained]
-    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in told)
-    others = [text for text in texts if setting_name(text) not in telling]
-    room = max(0, SHOWN_DIFFERENCES - len(texts) + len(others))
-    return BETWEEN.join([*names, *(text for text in texts if text not in others[room:])])
-
-
-def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
-    """Drop the fields that follow from the others (an attention that goes with its model); the model always stays."""
-    shown = ["model", *(key for key in varying if key != "model")]
-    for key in ("command", "attention", "dataset", "init", "task"):
-        rest = [field for field in shown if field != key]
-        if key in shown and count_distinct(groups, rest) == count_distinct(groups, shown):
-            shown = rest
-    return shown
-
-
-def count_distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
-    """Count the different values that the configurations have in some fields."""
-    return len({tuple(group.fields[key] for key in keys) for group in groups})
+def describe_changes(first: Configuration, later: Configuration) -> list[str]:
+    """Return the fields and settings, a few at most, in which a configuration differs from one of the same name."""
+    fields = [value.replace("_", " ") for key, value in later.fields.items() if value and value != first.fields[key]]
+    changed = {key: value for key, value in later.differences.items() if first.differences.get(key) != value}
+    return [*fields, *short_differences(changed)][:SHOWN_DIFFERENCES]
 
 
 def short_differences(differences: Mapping[str, str]) -> list[str]:

@@ -109,6 +109,11 @@ def _parse(file: Path) -> Questions:
     return {_question(row): _prediction(row) for row in rows if row.get("question_id") is not None}
 
 
+def keep_scored(questions: Questions) -> Questions:
+    """Return the questions whose answers are known: those with scores, or all of a file without any scores."""
+    return {question: answer for question, answer in questions.items() if answer.scores} or questions
+
+
 def _question(row: Mapping[str, Any]) -> ScoredQuestion:
     answers, subsets = row.get("answer"), row.get("subsets")
     return ScoredQuestion(

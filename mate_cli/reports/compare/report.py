@@ -89,7 +89,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     if wrong := [word for word in asked.status if word not in STATUSES]:
         raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
     loaded = load_runs(folders)
-    runs = select_runs(loaded.runs, asked.status)
+    runs, hidden = select_runs(loaded.runs, asked)
     known_keys = {*FIELDS, *(key for run in runs for key in (*run.config, *run.record))}
     if unknown := [key for key in asked.by if key not in known_keys]:
         whole = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
@@ -111,7 +111,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
         ranked_by=ranked_by,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=(*notes(groups, asked), *published_notes(tables, papers, asked.statistic)),
+        notes=(*hidden, *notes(groups, asked), *published_notes(tables, papers, asked.statistic)),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         options=asked,
@@ -119,20 +119,31 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     )
 
 
-def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
-    """Keep the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
+def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[LoadedRun, ...], list[str]]:
+    """Keep the runs that are compared, and say how many are hidden.
+
+    Benchmarks are left out, and so are runs of another status than those asked for, and runs with `debug=` unless
+    they are asked for or there are no others.
 
     Raises:
-        RunError: none is left.
+        RunError: no run is left.
     """
     trained = [run for run in runs if run.text("command") != "benchmark"]  # whose figures are no run's
     if not trained:
         raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
-    selected = tuple(run for run in trained if not status or run.status in status)
+    selected = tuple(run for run in trained if not options.status or run.status in options.status)
     if not selected:
-        problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}"
+        problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(options.status)}"
         raise RunError(problem, remedy="Leave `status` out")
-    return selected
+    shown = selected if options.debug else tuple(run for run in selected if not is_debug(run)) or selected
+    hidden = len(selected) - len(shown)
+    return shown, [f"{plural(hidden, 'run')} with debug= hidden, shown by debug=true"] * (hidden > 0)
+
+
+def is_debug(run: LoadedRun) -> bool:
+    """Return whether a run, or the chain that it is a stage of, was started with `debug=`."""
+    chosen = [word.partition("=")[2] for word in run.words("overrides") if word.lstrip("+").startswith("debug=")]
+    return bool(chosen and chosen[-1] not in ("null", "none")) or (run.parent is not None and is_debug(run.parent))
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:

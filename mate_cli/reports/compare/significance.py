@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mate_cli.errors import ConfigError
-from mate_cli.metrics.specs import MetricName
+from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.reports.compare.configuration import Configuration, settings
 from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs
 from mate_cli.reports.format import plural
@@ -53,6 +53,7 @@ class Difference(Bootstrap):
 
     Args:
         label: of the configuration.
+        split: the split of the questions: that of the metric, or the other one if only that has answers of both.
         score: its mean.
         runs_p: two-sided, of the runs; None where they cannot say, see `welch_p` and `paired_p`.
         questions: how many both have.
@@ -60,6 +61,7 @@ class Difference(Bootstrap):
     """
 
     label: str
+    split: str
     score: float
     runs_p: float | None
     questions: int
@@ -93,7 +95,8 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
     Args:
         groups: the configurations.
-        metric: what is compared, see `scored_runs`.
+        metric: what is compared, see `scored_runs`. Two configurations that do not share its split are compared by
+            the same score on dev or test if they share that.
         against: label of the configuration of reference, or words of it that no other label has.
 
     Raises:
@@ -107,13 +110,16 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     lines: list[str] = []
     others = 0
     for reference in references:
-        scores = question_scores(reference, metric)
-        if scores:
+        name = MetricName.parse(metric)
+        metrics = dict.fromkeys([metric, *(f"{split}{metric.removeprefix(name.split)}" for split in SPLITS)])
+        known = {m: scores for m in metrics if (scores := question_scores(reference, m))}
+        if known:
             near = [group for group in groups if len(references) == 1 or group.dataset == reference.dataset]
-            pairs = [compare_pair(group, reference, scores, metric) for group in near if group is not reference]
+            near.remove(reference)
+            every = [[compare_pair(group, reference, known[m], m) for m in known] for group in near]
+            pairs = [next(filter(None, possible), None) for possible in every]
             tests, others = tests + [pair for pair in pairs if pair], others + len(pairs)
         else:
-            name = MetricName.parse(metric)
             remedy = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
             lines.append(f"{reference.label} has no {name.score} for single questions of {name.split}: {remedy}")
     return Significance(metric, label, tuple(tests), (*lines, *notes(tests, others)))
@@ -137,7 +143,7 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
-    """Find the configuration with a label, the only one whose label has all the words asked for, or of an experiment.
+    """Find the configuration with a label, or the only one whose label has all the words asked for.
 
     Where a chain and its stages have them, those are meant that have the metric, and then the chain. Where several
     datasets have one such configuration each, all of these are.
@@ -146,11 +152,10 @@ def find_groups(
         ConfigError: naming the choices.
     """
     wanted = sorted(label_words(asked))
-    matches = [group for group in groups if sorted(label_words(group.label)) == wanted]
-    matches = matches or [g for g in groups if wanted and all(word in g.label.casefold() for word in wanted)]
-    matches = matches or [group for group in groups if asked == group.runs[0].text("experiment")]
+    matches = [g for g in groups if wanted and all(word in g.label.casefold() for word in wanted)]
+    matches = [group for group in matches if metric in group.metric_names] or matches
+    matches = [group for group in matches if sorted(label_words(group.label)) == wanted] or matches
     if len(matches) > 1:
-        matches = [group for group in matches if metric in group.metric_names] or matches
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches
     if matches and len({group.dataset for group in matches}) == len(matches):
         return matches
@@ -179,7 +184,13 @@ def compare_pair(
     p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
     score = float(values.mean())
     return Difference(
-        **vars(estimate), label=group.label, score=score, runs_p=p, questions=len(common), runs=len(runs[0])
+        **vars(estimate),
+        label=group.label,
+        split=MetricName.parse(metric).split,
+        score=score,
+        runs_p=p,
+        questions=len(common),
+        runs=len(runs[0]),
     )
 
 

@@ -22,7 +22,6 @@ from mate_cli.reports.compare.configuration import (
     known_metrics,
     mean_over_folds,
 )
-from mate_cli.reports.compare.names import with_labels
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
 from mate_cli.reports.runs.load import LoadedRun
@@ -40,13 +39,11 @@ class ResultRow:
         label: its name, the same in every table.
         repeats: how many runs the line sums up, None for what is no configuration.
         cells: the summaries.
-        short: a shorter name, unlike the other configurations' in this table only.
     """
 
     label: str
     repeats: int | None
     cells: tuple[Summary | None, ...]
-    short: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,10 +223,7 @@ def build(
     """Fill one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
     members = drop_copies({group: row for group, row in cells.items() if any(row)})
-    rows = [
-        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short.label)
-        for group, short in zip(members, with_labels(members), strict=True)
-    ]
+    rows = [ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group]) for group in members]
     splits = list(dict.fromkeys(column.split for column in columns))
     asked = count_questions(groups[0].questions, splits)
     if f"· {splits[0]}" in title:

@@ -145,7 +145,7 @@ def view_markdown(view: View) -> str:
     """Write one table under its title, words to the left and numbers to the right, and what its marks say."""
     heads = [view.head, *(column.title.replace("\n", " ") for column in view.columns)]
     sides = ["---", *("---:" if column.is_number else "---" for column in view.columns)]
-    names = (escape(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
+    names = (escape(row.label) + " (published)" * (row.kind == "published") for row in view.rows)
     lines = [[name, *map(cell_text, row.cells)] for name, row in zip(names, view.rows, strict=True)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *lines))
     legend = " ".join(dict.fromkeys(note for mark, note in MARK_NOTES.items() if mark in view.marks))

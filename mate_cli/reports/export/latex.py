@@ -103,7 +103,7 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
 
 def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
     """Write one row."""
-    first, space, rest = (row.short or row.label).partition(" ")
+    first, space, rest = row.label.partition(" ")
     name = first if row.kind else PAPER_NAMES.get(first, first)
     head = names.get(row.label) or escape(f"{name}{space}{rest}")
     return " & ".join([head, *(cell_latex(row.cells[place]) for place in places)]) + r" \\"

@@ -235,6 +235,8 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
         RunError: the file is missing, damaged, too large, or holds something else.
     """
     content = read_entries(folder, "cannot be read", "")
+    if content and not {"command", "experiment", "status", "metrics"} & content.keys():
+        raise RunError("it is no record of a run")
     record: dict[str, Any] = {}
     odd: list[str] = []
     most = MAX_FIGURES if content.get("command") == "benchmark" else MAX_PARTS

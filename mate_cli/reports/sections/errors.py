@@ -19,7 +19,14 @@ from mate_cli.metrics.answer_errors import (
 )
 from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.compare.configuration import Configuration
-from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions, read_predictions
+from mate_cli.reports.compare.questions import (
+    Prediction,
+    Questions,
+    ScoredQuestion,
+    keep_scored,
+    load_questions,
+    read_predictions,
+)
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import LoadedRun
@@ -150,7 +157,10 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
             wrong = list(wrong_answers(runs[0], split))
             title = f"Wrong answers on {split}"
             view = View(title, WRONG_COLUMNS, tuple(map(answer_row, wrong[:MAX_WRONG])), "Question")
-            told = f"{len(wrong):,} of {len(questions):,} questions are not answered right"
+            scored = keep_scored(questions)
+            told = f"{len(wrong):,} of {len(scored):,} questions are not answered right"
+            if len(scored) < len(questions):
+                told += f"; {len(questions) - len(scored):,} whose answers are not known are not scored"
             sure = any(answer.prediction.confidence is not None for answer in wrong)
             order = "those the run was surest of come first" if sure else "the run states no confidence"
             notes = (
@@ -163,7 +173,7 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
     """Yield the questions that a run does not answer wholly right, those it was surest of first."""
-    questions = load_questions(run, split)
+    questions = keep_scored(load_questions(run, split))
     score = common_score(list(questions.values()), split)
     wrong = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
     for question, prediction in sorted(wrong, key=lambda pair: -(pair[1].confidence or 0.0)):

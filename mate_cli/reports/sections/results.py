@@ -57,7 +57,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
         ("published", table.published),
     )
     rows = [
-        Row(row.label, (*row_cells(row, table, kind), ViewCell(str(row.repeats or ""), row.repeats)), kind, row.short)
+        Row(row.label, (*row_cells(row, table, kind), ViewCell(str(row.repeats or ""), row.repeats)), kind)
         for kind, members in kinds
         for row in members
     ]
@@ -142,7 +142,7 @@ def difference_row(test: Difference, tests: Significance) -> Row:
     difference, ends = scale * test.difference, (scale * test.low, scale * test.high)
     between = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
     return Row(
-        test.label,
+        test.label + f", on {test.split}" * (test.split != metric.split),
         (
             ViewCell(spec.text(test.score), scale * test.score),
             ViewCell(spec.difference_text(test.difference), difference, mark=mark),

@@ -13,7 +13,7 @@ from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
 from mate_cli.quoting import format_command
 from mate_cli.reports.compare.configuration import FIELDS, settings
 from mate_cli.reports.compare.names import TARGET, Comparison, Difference
-from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
+from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, keep_scored, load_questions
 from mate_cli.reports.compare.report import Report, preference, reason_text
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
@@ -289,7 +289,7 @@ def data_view(runs: Pair) -> View:
 def question_views(runs: Pair, most: int) -> Iterator[View]:
     """Yield the questions of a split whose answer changed: of dev where both have it, else of test."""
     for split in SPLITS:
-        first, second = (load_questions(run, split) for run in runs)
+        first, second = (keep_scored(load_questions(run, split)) for run in runs)
         if first and second:
             yield questions_view(split, first, second, most)
             return

@@ -97,11 +97,16 @@ def lost_cells(coordinates: Coordinates, kept_cells: np.ndarray, width: int) -> 
     return tuple((row, column) for row, column in coordinates if (row + 1) * width + column not in left)
 
 
-def describe_cuts(cuts: np.ndarray) -> str:
-    """Say what was cut from N tables, [N, 4], or that nothing was."""
+def describe_cuts(cuts: np.ndarray, unit: str = "tables") -> str:
+    """Say what was cut from N tables, [N, 4], or that nothing was.
+
+    Args:
+        cuts: counts of `TRUNCATION_COUNTS`.
+        unit: what the data have in place of tables, such as `passages`, which are shortened as cells are.
+    """
     counts = (cuts > 0).sum(0).tolist()
     parts = [
-        f"{name} in {count:,} ({count / len(cuts):.1%})"
+        f"{name if unit == 'tables' else name.replace('cells', unit)} in {count:,} ({count / len(cuts):.1%})"
         for name, count in zip(TRUNCATION_NAMES, counts, strict=True)
         if count
     ]

@@ -54,11 +54,13 @@ class LabelledRow:
     """A row with its values by our names; what is empty is left out.
 
     A row of a spreadsheet is plain: all values are texts. Tables that it names may lie in its folder.
+    `is_unanswerable` says that its answer is null or an empty list of JSON.
     """
 
     values: Mapping[str, Any]
     plain: bool
     folder: Path
+    is_unanswerable: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> LabelledRow:
@@ -69,7 +71,10 @@ class LabelledRow:
         there = {str(name).strip().lower(): value for name, value in values.items()}
         names = {ours: (columns[ours].lower(),) if ours in columns else also for ours, also in NAMES.items()}
         fields = {ours: next((there[name] for name in also if name in there), None) for ours, also in names.items()}
-        return cls({name: value for name, value in fields.items() if value not in (None, "", [])}, plain, folder)
+        known = {name: value for name, value in fields.items() if value not in (None, "", [])}
+        is_stated = any(name in there for name in names["answer"]) and fields["answer"] in (None, [])
+        is_null = is_stated and not plain and known.keys().isdisjoint(("coordinates", "number", "label", "sql"))
+        return cls(known, plain, folder, is_null)
 
     def text(self, name: str) -> str:
         """Return a value as text; "" without it."""
@@ -284,7 +289,7 @@ def _answer(row: LabelledRow, table: Table) -> Answer | None:
     if not texts and cells:
         texts = tuple(table.rows[r][c].text for r, c in cells)
     if not texts:
-        return None
+        return Answer((), aggregation="none") if row.is_unanswerable else None
     return Answer(texts, cells, aggregation=aggregation, number=number)
 
 

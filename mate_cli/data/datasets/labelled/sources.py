@@ -189,7 +189,11 @@ class LabelledRows(Release):
                         raise RowError(f"the id {example.example_id!r} occurs twice")
                 except RowError as error:
                     problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
-            self._parsed[place] = [*examples.values()], problems
+            known = [*examples.values()]
+            # A file without a single answer is one whose answers are not known.
+            if all(example.answer is None or example.answer.is_null for example in known):
+                known = [replace(example, answer=None) for example in known]
+            self._parsed[place] = known, problems
             self.metric = self._choose_metric(self._parsed[place][0])
         return self._parsed[place]
 
@@ -229,6 +233,8 @@ class LabelledRows(Release):
         """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
+            return example
+        if answer.is_null:
             return example
         table = example.table
         if self.find == "holding" or (self.find == "auto" and table.passages):

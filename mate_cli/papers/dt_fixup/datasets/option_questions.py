@@ -41,6 +41,7 @@ class OptionQuestions(Release):
     """Lists of {context, question, answers, label, id_string} in JSON; without a label the answer is not known."""
 
     metric = "mate_cli.metrics.system_answers.Options"
+    unit = "passages"
 
     @property
     def split_files(self) -> Mapping[str, str]:
