@@ -173,18 +173,21 @@ def code_setting(code: Mapping[str, Any]) -> list[str]:
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
-    Choices of a group come first, and what may differ between repeats is left out. A long name has every setting by
-    the last part of its key, as far as there is room, and a mark of its own.
+    Choices of a group come first, and what may differ between repeats is left out. A long name has settings by the
+    last part of their keys, as far as there is room, those of the data last, and a mark of its own.
     """
     telling = [word for word in settings if any(telling_settings([word]))]
     words = sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
     name = " · ".join([experiment, *words])
     if len(name) <= MAX_NAME:
         return name
-    room, mark = max(8, MAX_NAME // max(1, len(words)) - 5), hashlib.sha256(name.encode()).hexdigest()[:6]
-    short = [f"{key.rpartition('.')[2]}={value}" for key, value in telling_settings(words)]
-    short = [text if len(text) <= room else f"{text[: room - 1]}…" for text in short]
-    return f"{' · '.join([experiment, *short])[: MAX_NAME - len(mark) - 3]} … {mark}"
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]
+    name, room = experiment[: MAX_NAME // 2], MAX_NAME - len(mark) - 3
+    # Names of data files are the longest and tell least.
+    for key, value in sorted(telling_settings(words), key=lambda setting: setting[0].startswith("data.")):
+        text = f" · {key.rpartition('.')[2]}={value}"
+        name += text if len(name) + len(text) <= room else ""
+    return f"{name} … {mark}"
 
 
 CONF = "conf"

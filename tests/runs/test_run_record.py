@@ -145,6 +145,12 @@ def test_a_value_that_does_not_fit_in_a_name_is_seen_to_be_cut():
     assert all(setting in whole or "…" in setting for setting in shown)
 
 
+def test_a_long_name_has_the_settings_of_the_network_before_files_of_data():
+    files = [f"data.{split}=folder/of/files/{split}.jsonl" for split in ("train", "dev", "test")]
+    name = configuration_name("wtq_mate", [*files, "optimizer.lr=1e-5", "task.allow_empty_column_selection=true"])
+    assert name.startswith("wtq_mate · lr=1e-5 · allow_empty_column_selection=true")
+
+
 @pytest.mark.parametrize("name", ["predictions/dev.json", "evaluation/other/dev.json", "checkpoints/best.safetensors"])
 def test_nothing_is_written_through_a_link_out_of_the_run(tmp_path, name):
     run, outside, top = RunFolder(tmp_path / "run"), tmp_path / "outside", name.split("/")[0]
