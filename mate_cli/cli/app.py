@@ -20,6 +20,7 @@ from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
 from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import wrap_machine_errors
+from mate_cli.files.safe_path import protect_subprocesses
 from mate_cli.terminal.progress import Progress
 from mate_cli.terminal.streams import clean_streams
 
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with clean_streams(), plain_warnings(), handle_signals(ENDING, interrupt):
             try:
                 check_words(words)
+                protect_subprocesses()
                 with wrap_machine_errors():
                     code = dispatch(words)
             except MateError as error:

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
+from mate_cli.files.safe_path import protect_subprocesses
 
 TRIAL, MIN_SECONDS = 1.0, 8.0
 """Seconds of work after which the rest is estimated, and the least of it for which processes are started."""
@@ -133,6 +134,7 @@ class Worker:
 @contextmanager
 def _starting() -> Iterator[None]:
     """Let processes begin that neither hear Ctrl-C, which this one does for them, nor run the main module again."""
+    protect_subprocesses()
     main, before = sys.modules["__main__"], None
     if threading.current_thread() is threading.main_thread():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
