@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -37,6 +38,10 @@ KINDS = {
     from joblib import Parallel, delayed
     result = Parallel(n_jobs=2)(delayed(operator.add)(1, item) for item in range(3))
     """,
+    "loader worker": """
+    from torch.utils.data import DataLoader
+    result = [int(item) for item in DataLoader([1, 2, 3], num_workers=2)]
+    """,
     "python -m": """
     result = [1, 2, 3] if not subprocess.call([sys.executable, "-m", "json.tool", "--help"]) else []
     """,
@@ -50,12 +55,15 @@ KINDS = {
 FAST = ("encoding worker", "python -m")
 
 
+find_packages = cache(packages_distributions)
+
+
 @pytest.fixture
 def shadowed(tmp_path):
     """A folder with a module for each name that could be imported, which tells when it is executed."""
     folder = tmp_path / "shadowed"
     folder.mkdir()
-    for name in {*sys.stdlib_module_names, *packages_distributions(), "mate_cli"}:
+    for name in {*sys.stdlib_module_names, *find_packages(), "mate_cli"}:
         (folder / f"{name}.py").write_text(SHADOW)
     return folder
 
