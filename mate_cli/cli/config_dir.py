@@ -76,7 +76,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8") if path else ""
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, ValueError, yaml.YAMLError):
+    except Exception:  # Hydra names the error when it composes the file
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -111,14 +111,27 @@ def replace_file(target: Path) -> Iterator[Path]:
     try:
         new = draft / target.name
         yield new
+        _sync(*(path for path in (new, *new.rglob("*")) if path.is_file()))
         if new.is_dir() and target.is_dir():
             for file in new.iterdir():
                 file.replace(target / file.name)
         else:
             new.replace(target)
+        with suppress(OSError):  # some file systems sync no folders
+            _sync(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         os.close(lock)
+
+
+def _sync(*paths: Path) -> None:
+    """Write files or a folder to the disk: after a power failure, a file may else be renamed but empty."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _make_draft(target: Path) -> tuple[Path, int]:

@@ -20,12 +20,14 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf._utils import get_omega_conf_dumper, get_yaml_loader
 
 from mate_cli.errors import MateError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
 
 MAX_SIZE, MAX_YAML = 1 << 26, 1 << 18
 """Bytes of a file that is read whole, and of one of YAML, which takes a second for a million of them."""
 MAX_VALUES = 4_000_000
 """Values in a file of JSON, which need more memory than their letters."""
+MAX_HEADER = 1 << 20
+"""Bytes of the list of tensors of a safetensors file, which has about 100 for each of them."""
 MAX_DEPTH = 60
 """Mappings and lists in one another."""
 MAX_DIGITS = 300
@@ -42,6 +44,15 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
         yaml.cyaml.CParser.__init__(self, text)
         yaml.constructor.SafeConstructor.__init__(self)
         yaml.resolver.Resolver.__init__(self)
+
+
+@contextmanager
+def _parsing() -> Iterator[None]:
+    """Raise `ValueError` for every error of a parser, so that no caller needs a list of their types."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(shorten_reason(error)) from error
 
 
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
@@ -83,6 +94,13 @@ def open_file(path: Path, *, largest: int | None = None, links: bool = False) ->
         yield file
 
 
+def check_header(path: Path) -> None:
+    """Raise `ValueError` if a safetensors file lists more tensors than any network has."""
+    with open_file(path, links=True) as file:
+        if int.from_bytes(file.read(8), "little") > MAX_HEADER:
+            raise ValueError(f"its list of tensors has more than {MAX_HEADER >> 20} MB")
+
+
 def read_bytes(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> bytes:
     """Read a whole file.
 
@@ -105,12 +123,12 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
         return _mapping(parse_yaml(text), kind, path, remedy)
 
 
-def parse_yaml(text: str) -> Any:  # noqa: ANN401 - whatever it holds
-    """Return what a text of YAML holds; see `read_yaml`.
+@_parsing()
+def parse_yaml(text: str) -> Any:  # noqa: ANN401 - any value
+    """Return the values of a YAML text; see `read_yaml`.
 
     Raises:
-        RecursionError: it is nested too deep.
-        yaml.YAMLError: it is damaged, or has an alias.
+        ValueError: if it is damaged, has an alias or is nested too deep.
     """
     _check_events(text)
     return yaml.load(text, Loader=_Loader)
@@ -125,7 +143,8 @@ def load_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> An
     """
     content = read_bytes(path, largest=largest, links=links)
     _check_values(content)
-    return json.loads(content.decode("utf-8"), parse_constant=lambda word: None)
+    with _parsing():
+        return json.loads(content.decode("utf-8"), parse_constant=lambda word: None)
 
 
 def _check_values(content: bytes) -> None:

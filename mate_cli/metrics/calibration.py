@@ -59,7 +59,7 @@ class Calibration:
             if not knots:
                 raise ValueError("it has no points")
             return cls(knots, *(values[name] for name in ("answers", "accuracy", "error_before", "error_after")))
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # the values may be those of any file
             raise DataError(
                 f"a calibration cannot be read: {error}", remedy="Evaluate the run again to write a new one"
             ) from error

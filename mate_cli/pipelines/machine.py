@@ -1,15 +1,15 @@
 """The machine: a profile of hardware, its device and compiler, too little memory on it, and runs moved to it."""
 
+import os
 import platform
 import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,13 @@ import torch
 from torch import nn
 
 from mate_cli.errors import ConfigError, MateError, RunError
-from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.targets import find_targets
 from mate_cli.models.base.costs import TrainingMemory, training_memory
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config
 from mate_cli.runs.identity import hash_modules, warn_changed
-from mate_cli.runs.ranks import find_accelerator, missing_gpu_remedy
+from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import RunFolder
 
 GPU_WORKERS = 2
@@ -33,24 +32,17 @@ GPU_WORKERS = 2
 
 @cache
 def open_cache(folder: str) -> Path:
-    """Return the folder of encodings; where it cannot be written, one that vanishes with this process."""
+    """Return the folder of encodings; a temporary one if it cannot be written."""
     try:
         path = Path(folder).expanduser()
         with TemporaryFile(dir=next(place for place in (path, *path.absolute().parents) if place.exists())):
             return path  # made once something is kept in it
     except (OSError, RuntimeError) as error:  # the latter where nobody knows the home of the user
-        _temporary.append(TemporaryDirectory(prefix="mate_cache_"))
-        print(
-            f"warning: {folder}: the cache cannot be written ({shorten_reason(error)}), so nothing is kept in it. "
-            "Choose another with paths.cache= or MATE_CACHE",
-            file=sys.stderr,
-            flush=True,
-        )
-        return Path(_temporary[-1].name)
+        from mate_cli.data.loading.cache import open_temporary_cache  # loads Arrow
+
+        return open_temporary_cache(Path(folder), error)
 
 
-_temporary: list[TemporaryDirectory[str]] = []
-"""Caches of this process."""
 COMPILE = "trainer.compile"
 
 
@@ -64,6 +56,11 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
     Raises:
         ConfigError: the machine has no such device, or it cannot compute in this precision.
     """
+    limit = PER_CORE * (os.cpu_count() or 1)
+    for key in ("workers", "prepare_workers", "threads"):
+        if (count := getattr(hardware, key) or 0) > limit:
+            problem = f"{count:,} are too many for the cores of this machine"
+            raise ConfigError(problem, where=f"hardware.{key}", remedy=f"Use {limit} at most")
     accelerator = find_accelerator(hardware)
     if accelerator == "gpu" and not torch.cuda.is_available():
         remedy = missing_gpu_remedy(hardware, "Use hardware=cpu")

@@ -100,15 +100,17 @@ def record_outcome(run: Run) -> Iterator[None]:
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
-        if refused:
-            run.folder.undo()
-        else:
-            run.folder.write_record(record)
-        run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
-        if run.close_loggers:
-            code = 0 if record.status == "finished" else 1
-            run.close_loggers(run.loggers, record.summary(), record.total_steps, code)
-        release_lock(run.folder.path)
+        try:
+            if refused:
+                run.folder.undo()
+            else:
+                run.folder.write_record(record)
+        finally:
+            run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
+            if run.close_loggers:
+                code = 0 if record.status == "finished" else 1
+                run.close_loggers(run.loggers, record.summary(), record.total_steps, code)
+            release_lock(run.folder.path)
 
 
 def peak_memory_mb() -> float:

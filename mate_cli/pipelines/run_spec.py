@@ -4,7 +4,8 @@ A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from the
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,8 @@ SHAPE = ("size", "activation", "pruner", "select")
 """Keys of a network that its weights decide, as far as it has them."""
 MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
 """Parts that a system has of its own, whatever runs stand in for its stages."""
+PATIENCE_SECONDS = 60.0
+"""Seconds that `resume=missing` waits while another process looks for a run of the same experiment."""
 FROM_STAGE = "stages."
 """Before the name of the stage that a configuration begins with or ranks rows by, in place of a file or folder."""
 
@@ -273,21 +276,37 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
     Raises:
         RunError: the run cannot be resumed, or another process trains it.
     """
-    folder = choose_folder(spec, job)
-    try:
-        record = open_record(spec, folder)
-        if record.status != "finished":
-            record.argv = ["mate", "train", *spec.overrides]
-            folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
-            try:
-                folder.write_record(record)
-            except KeyboardInterrupt:
-                folder.complete_records("interrupted", STOPPED)
-                raise
-    except MateError:
-        folder.undo()
-        raise
+    with _lock_experiment(spec.parent) if spec.resume == "missing" else nullcontext():
+        folder = choose_folder(spec, job)
+        try:
+            record = open_record(spec, folder)
+            if record.status != "finished":
+                record.argv = ["mate", "train", *spec.overrides]
+                folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
+                try:
+                    folder.write_record(record)
+                except KeyboardInterrupt:
+                    folder.complete_records("interrupted", STOPPED)
+                    raise
+        except MateError:
+            folder.undo()
+            raise
     return folder, record
+
+
+@contextmanager
+def _lock_experiment(parent: Path) -> Iterator[None]:
+    """Let one process at a time look for a run of an experiment and begin it if it is missing.
+
+    Raises:
+        RunError: the folder cannot be locked.
+    """
+    made = RunFolder(parent)
+    try:
+        acquire_lock(parent, PATIENCE_SECONDS)
+        yield
+    finally:
+        made.undo()
 
 
 def choose_folder(spec: RunSpec, job: int) -> RunFolder:

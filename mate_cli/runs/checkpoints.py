@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from mate_cli.errors import CheckpointError, MateError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.io_errors import find_machine_error, shorten_reason, wrap_read_errors
-from mate_cli.files.safe_load import open_file
+from mate_cli.files.safe_load import check_header, open_file
 from mate_cli.runs import ranks
 
 FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
@@ -77,14 +77,12 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
     Raises:
         CheckpointError: the file is missing or damaged, has NaN in it, or belongs to another network.
     """
-    try:
-        with open_file(path, links=True):  # or else it could wait for a pipe
-            pass
+    with wrap_read_errors(path, CheckpointError, "weights cannot be read", "Train again"):
+        check_header(path)
         weights = load_file(path)
-        check_finite(weights, path)
+    check_finite(weights, path)
+    try:
         module.load_state_dict(weights)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
     except RuntimeError as error:
         first = shorten(str(error).split("\n", 1)[-1], 160, placeholder=" ...")
         raise CheckpointError(

@@ -181,14 +181,14 @@ class Base:
         if not isinstance(value, str) or not (os.sep in value or key in ROOTS) or value.startswith("~"):
             return value
         place, absolute = self._find(value), Path(value).is_absolute()
-        is_here = Path(value).exists() if absolute else self.folder == Path.cwd()
-        return str(place) if not is_here and (place.exists() or (key in ROOTS and not absolute)) else value
+        is_here = _exists(value) if absolute else self.folder == Path.cwd()
+        return str(place) if not is_here and (_exists(place) or (key in ROOTS and not absolute)) else value
 
     def count(self, data: Mapping[str, Any]) -> int:
         """Count the files and folders of data that are there."""
         texts = {key: value for key, value in data.items() if isinstance(value, str)}
         roots = [self._find(texts[key]) for key in ROOTS if key in texts]
-        return sum(place.exists() for place in (*roots, *(root / text for root in roots for text in texts.values())))
+        return sum(map(_exists, (*roots, *(root / text for root in roots for text in texts.values()))))
 
     def _find(self, value: str) -> Path:
         return _join(self.folder, os.path.relpath(value, self.before) if Path(value).is_absolute() else value)
@@ -311,7 +311,8 @@ def find_base(values: Mapping[str, Any], folder: Path) -> Base:
     stages = values.get("stages")
     parts = [values, *(stages.values() if isinstance(stages, dict) else ())]
     data = [part["data"] for part in parts if isinstance(part, dict) and isinstance(part.get("data"), dict)]
-    return max((base for base in tried if base.folder.is_dir()), key=lambda base: sum(map(base.count, data)))
+    tried = [base for base in tried if _exists(base.folder) and base.folder.is_dir()]
+    return max(tried, key=lambda base: sum(map(base.count, data)))
 
 
 def read_base(folder: Path) -> Base:
@@ -337,6 +338,11 @@ def explain_places(run: str | Path) -> Iterator[None]:
             raise
         told = f"Paths of this run begin at {read_base(Path(run)).folder}, and data.root=FOLDER is another place."
         raise DataError(error.problem, where=error.where, remedy=f"{told} {error.remedy or ''}".strip()) from error
+
+
+def _exists(path: str | Path) -> bool:
+    """Return whether a path exists, also if it is too long or below a closed folder: then `Path.exists` fails."""
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def _join(folder: Path, value: str) -> Path:

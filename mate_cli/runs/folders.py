@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -19,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import check_inside, find_files, write_text
+from mate_cli.files.atomic import check_inside, find_files, remove_drafts, write_text
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import MAX_YAML, parse_yaml, read_bytes, read_lines, to_json
 from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.configuration import read_settings
@@ -37,6 +38,7 @@ from mate_cli.runs.identity import (
     flat_keys,
     telling_texts,
 )
+from mate_cli.runs.lock import NAME as LOCK
 from mate_cli.runs.lock import acquire_lock, is_dead, is_locked
 from mate_cli.runs.record import RunFolder, read_entries
 from mate_cli.terminal.progress import track
@@ -46,6 +48,9 @@ OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
 FOLDER = ".runs"
 BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 """Where a key at the top of a file of YAML begins."""
+CHECKSUM = "checksum"
+ABANDONED_SECONDS = 60
+"""Age of a folder that holds a lock alone: a run that begins writes its configuration sooner."""
 FILES = ("config.yaml", "record.json")
 RECORDED = ("status", "started", "seed", "settings")
 """Entries of the record that the index has."""
@@ -95,7 +100,7 @@ def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) 
     """Find the same run of an experiment that has come furthest: finished, running, with a checkpoint, newest."""
     mark = digest_run(config, code)
     alike = [parent / run.name for run in read_index(parent) if run.digest == mark]
-    same = [RunFolder(path) for path in alike if not first_difference(path, config)]
+    same = [RunFolder(path) for path in alike if _has_config(path, config)]
     return max(same, key=_progress, default=None)
 
 
@@ -135,7 +140,7 @@ def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunF
             raise RunError(
                 f"no run of {parent.name} to resume", where=str(parent), remedy="Start one without resume=last"
             )
-        path = next((folder for folder in folders if not first_difference(folder, config)), folders[0])
+        path = next((folder for folder in folders if _has_config(folder, config)), folders[0])
     else:
         path = open_run(resume, "resume").path
     changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
@@ -215,6 +220,13 @@ def first_difference(
     return next(((key, there, here) for key, there, here in pair if there != here), None)
 
 
+def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Return whether a run has this configuration; an unreadable run has another one."""
+    with suppress(RunError):
+        return first_difference(folder, config) is None
+    return False
+
+
 @dataclass(frozen=True)
 class IndexedRun:
     """A line of the index.
@@ -256,13 +268,17 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
     known = {line.name: line for line in _read_lines(index_file(parent))}
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     stamps = {folder.name: stamp for folder in folders if FILES[0] in (stamp := _stamp(folder))}
+    for folder in folders if write else ():
+        if folder.name not in stamps:
+            _remove_abandoned(folder)
     stale = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
     for name in track(stale, "indexing runs", "runs") if stale else ():
         known[name] = index_run(parent / name)
     is_stale = bool(stale) or len(known) > len(stamps)
     known = {name: known[name] for name in stamps}
     if write and is_stale:
-        text = "".join(to_json(asdict(line)) for line in known.values())
+        rows = map(asdict, known.values())
+        text = "".join(to_json({**row, CHECKSUM: digest(row)}) for row in rows)
         with suppress(RunError, OSError):  # others' folders may be read-only
             check_inside(index_file(parent).parents[2], index_file(parent))
             write_text(index_file(parent), text) if text else index_file(parent).unlink()
@@ -272,8 +288,20 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
 def _read_lines(file: Path) -> Iterator[IndexedRun]:
     with suppress(OSError, ValueError):
         for row in read_lines(file):
-            with suppress(ValidationError):
-                yield _lines.validate_python(row)
+            with suppress(Exception):  # whatever the line holds, its run is read again
+                if row.pop(CHECKSUM, None) == digest(row):
+                    yield _lines.validate_python(row)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the folder of a run that was killed before it wrote anything except its lock."""
+    with suppress(OSError):
+        age = time.time() - folder.lstat().st_mtime
+        if not folder.is_symlink() and is_locked(folder) is False and age > ABANDONED_SECONDS:
+            remove_drafts(folder)
+            if [path.name for path in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink()
+                folder.rmdir()
 
 
 def _stamp(folder: Path) -> list[int | str]:
@@ -292,7 +320,7 @@ def index_run(folder: Path) -> IndexedRun:
     stamp, mark = _stamp(folder), ""
     with suppress(RunError):
         record = read_entries(folder)
-    with suppress(OSError, ValueError, RecursionError, YAMLError):
+    with suppress(RunError), wrap_read_errors(folder, RunError, "its config.yaml is damaged", "Leave it out"):
         blocks = BLOCK.split(read_bytes(folder / "config.yaml", largest=MAX_YAML).decode("utf-8"))
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(code if isinstance(code := record.get("code"), dict) else {})})

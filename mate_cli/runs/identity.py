@@ -220,7 +220,7 @@ def hash_file(file: Path) -> str:
     """Return a hash of a file; of one of YAML, of what it says, whatever its comments."""
     content = file.read_bytes()
     if file.suffix == ".yaml":
-        with suppress(yaml.YAMLError):  # a damaged one is what it is
+        with suppress(Exception):  # a file that cannot be parsed is hashed as it is
             content = repr(yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))).encode()
     return hashlib.sha256(content).hexdigest()[:12]
 

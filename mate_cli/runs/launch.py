@@ -25,7 +25,7 @@ from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.lock import LAUNCHER, entrust_lock
-from mate_cli.runs.ranks import find_accelerator, missing_gpu_remedy
+from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import STOPPED, RunFolder
 
 ARRIVAL = timedelta(minutes=5)
@@ -35,8 +35,6 @@ TIMEOUT = timedelta(hours=2)
 PATIENCE, ENDING, STOPPING = 15.0, 10, 120
 """Seconds that processes get to end by themselves after one has failed, then to end when they are told to, and to save
 their states when the user or the scheduler stops the run."""
-PER_CORE = 4
-"""Processes that one core may be asked to do the work of."""
 INTERRUPTED = 130
 """Exit code of a process that was stopped."""
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -38,27 +38,32 @@ class LockedError(RunError):
     """A run that another process trains."""
 
 
-_held: dict[Path, FileLock] = {}
+_held: dict[Path, tuple[FileLock, int]] = {}
+"""The lock of each folder that this process has locked, and a descriptor of the folder, wherever it is moved."""
 
 
-def acquire_lock(folder: Path) -> None:
-    """Take the lock of a run's folder, unless this process has it, or that which has started it for this purpose.
+def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
+    """Lock the folder of a run, unless this process or the one that has started it for this purpose has locked it.
+
+    Args:
+        folder: of the run, or of the runs of an experiment.
+        patience: seconds to wait for another process.
 
     Raises:
-        LockedError: another process is at work there.
+        LockedError: another process has locked it.
         RunError: the lock cannot be written.
     """
     place = folder.resolve()
     if place in _held:
         return
-    lock = FileLock(place / NAME, timeout=PATIENCE, thread_local=False)
-    if os.environ.get(ENTRUSTED) == str(place):
-        _held[place] = lock
-        # It takes over should the other process be killed.
-        threading.Thread(target=lock.acquire, kwargs={"timeout": -1, "poll_interval": 0.2}, daemon=True).start()
-        return
+    lock = FileLock(place / NAME, timeout=patience, thread_local=False)
     try:
-        lock.acquire()
+        if os.environ.get(ENTRUSTED) == str(place):
+            # This process takes over if the other one is killed.
+            threading.Thread(target=_take_over, args=(lock,), daemon=True).start()
+        else:
+            lock.acquire()
+        _held[place] = lock, os.open(place, os.O_RDONLY)
     except Timeout as error:
         remedy = "Wait for it, or stop it"
         raise LockedError("another process is training this run", where=str(folder), remedy=remedy) from error
@@ -66,7 +71,11 @@ def acquire_lock(folder: Path) -> None:
         remedy = "Free space, or make the folder writable" if error.errno in REFUSALS else "Remove the .lock there"
         problem = f"the run cannot be locked: {(error.strerror or str(error)).lower()}"
         raise RunError(problem, where=str(folder), remedy=remedy) from error
-    _held[place] = lock
+
+
+def _take_over(lock: FileLock) -> None:
+    with suppress(OSError):  # the folder is gone
+        lock.acquire(timeout=-1, poll_interval=0.2)
 
 
 def entrust_lock(folder: Path) -> dict[str, str]:
@@ -75,11 +84,25 @@ def entrust_lock(folder: Path) -> dict[str, str]:
 
 
 def release_lock(folder: Path) -> None:
-    """Give the lock of a run's folder free, where this process has it."""
-    lock = _held.pop(folder.resolve(), None)
-    if lock and lock.is_locked:
-        (folder / NAME).unlink(missing_ok=True)  # first: who waits for it finds that it is gone, and makes a new one
+    """Release the lock of a folder if this process holds it; another run may have taken the folder's path."""
+    if (place := folder.resolve()) not in _held:
+        return
+    lock, descriptor = _held.pop(place)
+    if lock.is_locked:
+        with suppress(OSError):  # removed before the release: a waiting process sees that, and makes a new file
+            os.unlink(NAME, dir_fd=descriptor)
         lock.release()
+    os.close(descriptor)
+
+
+def check_in_place(folder: Path) -> None:
+    """Raise `RunError` if a folder was moved or deleted since this process locked it."""
+    with suppress(OSError):
+        _, descriptor = _held.get(folder.resolve(), (None, None))
+        if descriptor is None or os.path.samestat(os.fstat(descriptor), folder.stat()):
+            return
+    problem = "this folder was moved or deleted while its run trained"
+    raise RunError(problem, where=str(folder), remedy="Continue the run where it is now: mate run FOLDER")
 
 
 def is_locked(folder: Path) -> bool | None:

@@ -1,8 +1,11 @@
 """The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
 
+import inspect
+import logging
 import os
 import secrets
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -92,7 +95,7 @@ class MetricsFile(Logger):
             row.pop("epoch", None)
         self._write_kept()
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.folder.place("metrics.jsonl").open("a", encoding="utf-8") as file:
                 file.write(to_json({"step": step, **row}))
         except OSError as error:
             raise RunError(
@@ -114,6 +117,7 @@ def open_loggers(
     defaults = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that has gone holds a run for minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    _mute_libraries()
     warnings.filterwarnings("ignore", "MLFlow only allows")  # a line for every metric with an @ in its name
     chosen = [(key, node) for key, node in nodes.items() if node is not None]
     chosen.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")  # writes files when it is built
@@ -128,6 +132,18 @@ def open_loggers(
     return loggers
 
 
+def _mute_libraries() -> None:
+    """Print no traceback for a log that cannot be written, or for a writer thread: its next call raises the error."""
+    logging.raiseExceptions = False
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _print_thread_error
+
+
+def _print_thread_error(arguments: threading.ExceptHookArgs) -> None:
+    if not isinstance(arguments.exc_value, OSError):
+        threading.__excepthook__(arguments)
+
+
 def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
     """Return what a run is called in a dashboard: its settings, its seed, and its fold where there are folds."""
     configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
@@ -138,9 +154,9 @@ def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
 def guard_run(logger: Logger, text: str, place: str = "") -> "Attempts":
     """Let a logger that is built lose its figures rather than the run, see `Attempts`."""
     attempt = Attempts(text, place)
-    for method in ("log_metrics", "log_hyperparams", "log_table", "write_logs", "save", "finalize", "close"):
-        if hasattr(logger, method):
-            setattr(logger, method, partial(attempt, getattr(logger, method)))
+    for name, _ in inspect.getmembers(type(logger), inspect.isfunction):
+        if not name.startswith("_"):
+            setattr(logger, name, partial(attempt, getattr(logger, name)))
     return attempt
 
 
@@ -205,20 +221,23 @@ class Attempts:
         self.text, self.place = text, place
         self.lost = False
 
-    def __call__(self, act: Callable[..., object], *arguments: Any, **named: Any) -> None:
-        """Do something, unless that has failed before."""
+    def __call__(self, act: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Call a method of the logger, unless one has failed before; None then."""
         if self.lost:
-            return
+            return None
         try:
-            act(*arguments, **named)
+            return act(*arguments, **named)
         except MateError:
             raise
         except Exception as error:  # whatever a logger raises
             self.fail(error)
+            return None
 
-    def fail(self, error: Exception) -> None:
-        """Say so; nothing more is done."""
+    def fail(self, error: BaseException) -> None:
+        """Report the first cause of a failure; nothing more is logged."""
         self.lost = True
+        while error.__cause__:
+            error = error.__cause__
         print(f"warning: {self.text} ({self.place}{shorten_reason(error)})", file=sys.stderr, flush=True)
 
 

@@ -18,6 +18,8 @@ from mate_cli.files.io_errors import find_machine_error
 from mate_cli.runs.configuration import Hardware
 
 T = TypeVar("T")
+PER_CORE = 4
+"""Processes or threads that one core may be asked to run."""
 POLL = 0.02
 """Seconds between two looks at whether the others are here."""
 

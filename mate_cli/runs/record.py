@@ -22,7 +22,7 @@ from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.metrics.specs import Score
 from mate_cli.runs.configuration import ORIGIN
 from mate_cli.runs.identity import hash_package
-from mate_cli.runs.lock import process_id, release_lock
+from mate_cli.runs.lock import check_in_place, process_id, release_lock
 
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
@@ -169,8 +169,9 @@ class RunFolder:
         """Return where a file of the run is written.
 
         Raises:
-            RunError: its folder is a link that leads out of the run's.
+            RunError: its folder is a link that leads out of the run's, or the run's was moved or deleted.
         """
+        check_in_place(self.path)
         target = self.path / name
         check_inside(self.path, target)
         return target
@@ -223,7 +224,12 @@ class RunFolder:
 
         A folder goes where this command made it and nothing else lies in it.
         """
-        release_lock(self.path)
+        try:
+            check_in_place(self.path)
+        except RunError:  # another run may have taken its path
+            return
+        finally:
+            release_lock(self.path)
         for target, content in self._before.items():
             with suppress(OSError):
                 if content is None:
@@ -285,16 +291,14 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
 def _rebuild_record(folder: Path) -> RunRecord | None:
     """Make a record from config.yaml; None where that does not say all."""
-    values: Any = {}
-    with suppress(RunError):
-        values = read_yaml(folder / "config.yaml", RunError, REMEDY)
-    try:
+    file = folder / "config.yaml"
+    with suppress(RunError), wrap_read_errors(file, RunError, UNREADABLE, REMEDY):
+        values = read_yaml(file, RunError, REMEDY)
         names = {name: values[ORIGIN][name] for name in (*NAMES, "overrides", "settings")}
         stages = {name: str(folder / name) for name in (values.get("stages") or {}) if values.get("system")}
         state = {"status": "interrupted", "reason": DAMAGED, "process": "", "stages": stages}
         return _record({"command": "train", "seed": values["seed"], **names, **state})
-    except (KeyError, TypeError, AttributeError, ValueError):
-        return None
+    return None
 
 
 @cache

@@ -51,14 +51,6 @@ def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path)
     assert split.cuts.tolist() == [encoding.cut.tolist() for encoding in fresh]
 
 
-def test_encodings_that_are_damaged_are_named(examples, serializer, tmp_path):
-    encode_split(examples, serializer, tmp_path, "dev")
-    (file,) = tmp_path.glob("*.arrow")
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(DataError, match=rf"{file.name}: these encodings are damaged.*Remove this file"):
-        encode_split(examples, serializer, tmp_path, "dev")
-
-
 def test_questions_of_a_table_are_encoded_together_and_come_back_in_their_own_order(
     examples, serializer, tmp_path, monkeypatch
 ):

@@ -128,7 +128,7 @@ def test_a_full_disk_is_named(examples, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cache, "replace_file", refuse)
-    with pytest.raises(DataError, match="No space left on device"):
+    with pytest.raises(DataError, match="no space left on device"):
         encode_split(examples, make(), tmp_path, "dev")
     assert_nothing_is_half_done(tmp_path)
 

@@ -22,6 +22,7 @@ from weakref import finalize
 import numpy as np
 
 from mate_cli.errors import DataError
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import format_text
 
@@ -110,12 +111,11 @@ class Shard:
 
 def is_corpus(path: Path) -> bool:
     """Tell whether a Parquet file holds a table in each row; else it is a table itself."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         return set(pq.read_schema(path).names) >= NEEDED
-    except (OSError, pa.ArrowInvalid):
+    except Exception:  # a damaged file can make the library fail in any way
         return False
 
 
@@ -138,16 +138,13 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
     Raises:
         DataError: there are none, or one is no Parquet file or lacks a column.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     shards = []
     for path in paths:
-        try:
+        with wrap_read_errors(path, DataError, "cannot be read as Parquet", "Write the file again"):
             metadata = pq.read_metadata(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise DataError("cannot be read as Parquet", where=str(path), remedy="Write the file again") from error
-        names = set(metadata.schema.to_arrow_schema().names)
+            names = set(metadata.schema.to_arrow_schema().names)
         if not names >= NEEDED:
             remedy = "A corpus has the columns header (texts) and rows (lists of texts)"
             raise DataError(f"has only the columns {', '.join(sorted(names))}", where=str(path), remedy=remedy)

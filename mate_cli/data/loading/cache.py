@@ -14,12 +14,13 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ import mate_cli
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import find_files_in_writing, remove_drafts, replace_file
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
 from mate_cli.files.papers import find_room
 from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.tables.table import Table
@@ -65,6 +66,7 @@ class EncodedSplit:
         order: the place among the examples of each row of all files [N].
         columns: the arrays of an encoding.
         digest: of the examples, see `digest_examples`.
+        rewrite: encodes the examples of a part again and returns its file, for a part that is missing or damaged.
 
     Attributes:
         rows: of the examples that could be encoded, in their order.
@@ -72,15 +74,22 @@ class EncodedSplit:
     """
 
     def __init__(
-        self, parts: Sequence[Path], size: int, order: Sequence[int], columns: Mapping[str, Array], digest: str = ""
+        self,
+        parts: Sequence[Path],
+        size: int,
+        order: Sequence[int],
+        columns: Mapping[str, Array],
+        digest: str,
+        rewrite: Callable[[int], Path],
     ) -> None:
-        self._parts, self._size, self._columns, self.digest = parts, size, columns, digest
+        self._parts, self._size, self._columns, self.digest = [*parts], size, columns, digest
+        self._rewrite: Callable[[int], Path] | None = rewrite
         self._open: dict[int, Mapping[str, _Column]] = {}
         self._names: list[str] = []
         failures: list[str] = []
         numbers: list[tuple[np.ndarray, ...]] = [(np.zeros(0, int),) * 2 + (np.zeros(0, bool), np.zeros(0, np.int32))]
-        for part in parts:  # one by one: what is mapped of a file counts as memory of this process
-            table = _read_part(part)
+        for part in range(len(parts)):  # one by one: what is mapped of a file counts as memory of this process
+            table = self._read(part)
             self._names += table["example_id"].to_pylist()
             failures += table["failure"].to_pylist()
             numbers.append(_read_counts(_view_columns(table)))
@@ -97,8 +106,18 @@ class EncodedSplit:
         return len(self.rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, which opens files by itself."""
-        return {**self.__dict__, "_open": {}}
+        """Return the state for another process, which opens files by itself and encodes none."""
+        return {**self.__dict__, "_open": {}, "_rewrite": None}
+
+    def _read(self, part: int) -> pa.Table:
+        """Map a part into memory; one that was removed or damaged meanwhile is encoded again."""
+        try:
+            return _read_part(self._parts[part])
+        except DataError:
+            if self._rewrite is None:
+                raise
+            self._parts[part] = self._rewrite(part)
+            return _read_part(self._parts[part])
 
     @property
     def uncut_tokens(self) -> dict[str, int]:
@@ -109,7 +128,7 @@ class EncodedSplit:
         """Return the encoding at `index`, counting only examples that could be encoded."""
         part, row = divmod(int(self.rows[index]), self._size)
         if part not in self._open:
-            self._open[part] = _view_columns(_read_part(self._parts[part]))
+            self._open[part] = _view_columns(self._read(part))
         columns = self._open[part]
         found = {name: _read_array(columns, name, one, row) for name, one in self._columns.items()}
         known = {name: value for name, value in found.items() if _is_known(self._columns[name], value)}
@@ -119,6 +138,8 @@ class EncodedSplit:
         return TableEncoding(example_id=self._names[self.rows[index]], **known, more=more)
 
 
+_Part = tuple[str, Sequence[TableExample]]
+"""The name of a file, and the examples in it."""
 _Column = tuple[np.ndarray | None, np.ndarray]
 """Where the values of each row begin, None for one value a row; and all values."""
 
@@ -192,23 +213,40 @@ def encode_split(
 ) -> EncodedSplit:
     """Encode examples, or read those back that were encoded before.
 
-    The line that shows progress calls them `name`. The files are the same for any number of processes.
+    The line that shows progress calls them `name`. The files are the same for any number of processes. If the folder
+    cannot be written, they are in a temporary one.
 
     Raises:
-        DataError: the folder cannot be written, or a process was killed.
+        DataError: no folder can be written, or a process was killed.
     """
     columns, folder, size = columns_of(serializer), folder.expanduser(), PART
     maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
     digest, marks = _digest_each(examples)
     order = [*chain.from_iterable(group_by_table(examples))]  # what is worked out for a table serves all of them
-    parts = [order[start : start + size] for start in range(0, len(order), size)]
-    names = (_name(hashlib.sha256(b"".join(marks[place] for place in part)).hexdigest(), maker) for part in parts)
-    paths = [folder / f"{name}{ENDING}" for name in names]
-    missing = [number for number, path in enumerate(paths) if not path.exists()]
-    random.Random().shuffle(missing)  # others who encode the same begin elsewhere
-    work = [(paths[number], [examples[place] for place in parts[number]]) for number in missing]
+    places = [order[start : start + size] for start in range(0, len(order), size)]
+    names = (_name(hashlib.sha256(b"".join(marks[place] for place in part)).hexdigest(), maker) for part in places)
+    parts = [(f"{mark}{ENDING}", [examples[place] for place in part]) for mark, part in zip(names, places, strict=True)]
     if not _can_be_shared(serializer, examples):
         processes = 1
+    paths = _write_parts(serializer, folder, parts, name, processes)
+
+    def rewrite(part: int) -> Path:
+        to = paths[part].parent
+        try:
+            paths[part].unlink(missing_ok=True)
+        except OSError as error:
+            to = open_temporary_cache(to, error)
+        return _write_parts(serializer, to, [parts[part]], name)[0]
+
+    return EncodedSplit(paths, size, order, columns, digest, rewrite)
+
+
+def _write_parts(
+    serializer: Serializer, folder: Path, parts: Sequence[_Part], name: str, processes: int = 1
+) -> list[Path]:
+    """Write the parts that are missing in a folder; return the files of all."""
+    work = [(folder / file, examples) for file, examples in parts if not (folder / file).exists()]
+    random.Random().shuffle(work)  # others who encode the same begin elsewhere
     try:
         with (
             Progress(f"encoding {name}", sum(len(own) for _, own in work), "examples") as progress,
@@ -220,12 +258,29 @@ def encode_split(
         remove_drafts(folder)  # of the other processes, which are killed
         if not isinstance(error, OSError):
             raise
-        raise DataError(
-            f"encodings cannot be written: {error.strerror}",
-            where=str(folder),
-            remedy="Free space or choose another folder with paths.cache=...",
-        ) from error
-    return EncodedSplit(paths, size, order, columns, digest)
+        return _write_parts(serializer, open_temporary_cache(folder, error), parts, name, processes)
+    return [folder / file for file, _ in parts]
+
+
+_temporary_caches: dict[Path, TemporaryDirectory[str]] = {}
+"""By the folder that each replaces; they are removed with this process."""
+
+
+def open_temporary_cache(folder: Path, error: Exception) -> Path:
+    """Return a cache that this process alone uses, since `folder` cannot be written.
+
+    Raises:
+        DataError: if `folder` is that cache already.
+    """
+    reason = shorten_reason(error)
+    remedy = "Free space, or choose another folder with paths.cache= or MATE_CACHE"
+    if any(Path(temporary.name) in (folder, *folder.parents) for temporary in _temporary_caches.values()):
+        raise DataError(f"encodings cannot be written: {reason}", where=str(folder), remedy=remedy) from error
+    if folder not in _temporary_caches:
+        _temporary_caches[folder] = TemporaryDirectory(prefix="mate_cache_")
+        problem = f"the cache cannot be written ({reason}), so a temporary one is used"
+        print(f"warning: {folder}: {problem}. {remedy}", file=sys.stderr, flush=True)
+    return Path(_temporary_caches[folder].name)
 
 
 def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]]) -> int:

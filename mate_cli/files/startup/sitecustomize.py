@@ -21,7 +21,7 @@ class _DropFirstEntry:
         """Return None, after the entry was dropped."""
         if sys.path[1:] == self.expected:
             del sys.path[0]
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
         return None
 
 
@@ -29,4 +29,4 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pat
 sys.path[:] = [entry for entry in sys.path if entry != _HERE]
 if (_other := PathFinder.find_spec("sitecustomize")) and _other.loader:
     _other.loader.exec_module(ModuleType("sitecustomize"))  # of the system or the environment, which this one hides
-sys.meta_path.insert(0, _DropFirstEntry([*sys.path]))  # type: ignore[arg-type]
+sys.meta_path.insert(0, _DropFirstEntry([*sys.path]))

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file, missing_model
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.run_weights import suggest_run_weights
-from mate_cli.files.safe_load import read_object, read_yaml
+from mate_cli.files.safe_load import check_header, read_object, read_yaml
 from mate_cli.models.checkpoints import tensorflow
 from mate_cli.models.checkpoints.settings import run_config
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
@@ -117,14 +118,11 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: it is damaged, or no file of weights.
     """
-    try:
+    with wrap_read_errors(file, CheckpointError, "the file cannot be read", "Fetch or write it again"):
         if file.suffix == ".safetensors":
+            check_header(file)
             return load_file(file)
         return torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise CheckpointError(
-            f"the file cannot be read ({type(error).__name__})", where=str(file), remedy="Fetch or write it again"
-        ) from error
 
 
 def _config_beside(weights: Path, name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Source: TensorFlow, `core/util/tensor_bundle`, `core/protobuf/tensor_bundle.prot
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
+from mate_cli.files.io_errors import wrap_read_errors
 
 Value = TypeVar("Value", int, bytes)
 
@@ -113,14 +114,14 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor
         CheckpointError: a file is missing or damaged, or has what is not supported.
         MissingDependencyError: the package that computes checksums is not installed.
     """
-    place = _index_of(prefix)
-    with _name_place(lambda: place):
-        shards, entries = _read_index(place.read_bytes())
-        tensors = {}
-        for name, entry in entries.items():
-            if wanted(name):
-                place = Path(f"{prefix}.data-{entry.shard:05d}-of-{shards:05d}")
-                tensors[name] = _read_tensor(place, name, entry)
+    with _wrap_errors(_index_of(prefix)):
+        shards, entries = _read_index(_index_of(prefix).read_bytes())
+    tensors = {}
+    for name, entry in entries.items():
+        if wanted(name):
+            file = Path(f"{prefix}.data-{entry.shard:05d}-of-{shards:05d}")
+            with _wrap_errors(file):
+                tensors[name] = _read_tensor(file, name, entry)
     return tensors
 
 
@@ -131,21 +132,12 @@ def list_bundle(prefix: Path) -> list[str]:
         CheckpointError: its index is missing or damaged.
         MissingDependencyError: the package that computes checksums is not installed.
     """
-    place = _index_of(prefix)
-    with _name_place(lambda: place):
-        return list(_read_index(place.read_bytes())[1])
+    with _wrap_errors(_index_of(prefix)):
+        return list(_read_index(_index_of(prefix).read_bytes())[1])
 
 
-@contextmanager
-def _name_place(place: Callable[[], Path]) -> Iterator[None]:
-    """Say of what is damaged where it is."""
-    try:
-        yield
-    except (BundleDamage, OSError, OverflowError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise CheckpointError(
-            f"the TensorFlow checkpoint cannot be read ({reason})", where=str(place()), remedy="Fetch it again"
-        ) from error
+def _wrap_errors(file: Path) -> AbstractContextManager[None]:
+    return wrap_read_errors(file, CheckpointError, "the TensorFlow checkpoint cannot be read", "Fetch it again")
 
 
 def _index_of(prefix: Path) -> Path:

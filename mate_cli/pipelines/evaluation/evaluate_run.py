@@ -1,9 +1,11 @@
 """Uses of a finished run: score it again, answer new questions."""
 
 import itertools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -35,6 +37,8 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
     in training, both go below a folder of their own, evaluation/<what they are>, and what training left stays.
 
+    If the run's folder cannot be written, results are in a temporary folder.
+
     Returns:
         The folder below which predictions are.
 
@@ -44,20 +48,32 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     """
     folder = broadcast_folder(lambda: open_run(run))
     record = folder.read_record()
+    is_writable = os.access(folder.path, os.W_OK)
     score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
-    to = broadcast_folder(lambda: _results_folder(folder, runtime))
+    to = broadcast_folder(lambda: _results_folder(folder, runtime) if is_writable else _temporary_folder(folder))
     named: dict[str, float] = {}
     for split in splits:
         scores = {f"{split}/{name}": value for name, value in score(split, to).items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
         named |= scores
-    note_machine(record, folder, stages)
+    if is_writable:
+        note_machine(record, folder, stages)
     console = Console()
     console.print(results_table(named, f"{record.experiment}, best weights"))
     console.print(f"run folder: {folder.path}", soft_wrap=True)
-    if to is not folder:
+    if to is not folder and is_writable:
         console.print(f"results: {to.path}", soft_wrap=True)
     return to
+
+
+def _temporary_folder(folder: RunFolder) -> RunFolder:
+    """Return a folder for results that lasts as long as this process, since the run's cannot be written."""
+    print(f"{folder.path} cannot be written, so these results are not kept", flush=True)
+    _temporary_folders.append(TemporaryDirectory(prefix="mate_results_"))
+    return RunFolder(Path(_temporary_folders[-1].name))
+
+
+_temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:

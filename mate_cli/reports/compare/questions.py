@@ -103,7 +103,7 @@ def read_predictions(file: Path) -> Questions:
 def _parse(file: Path) -> Questions:
     try:
         rows = load_json(file)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return {_question(row): _prediction(row) for row in rows if row.get("question_id") is not None}
