@@ -85,14 +85,13 @@ def entrust_lock(folder: Path) -> dict[str, str]:
 
 def release_lock(folder: Path) -> None:
     """Release the lock of a folder if this process holds it; another run may have taken the folder's path."""
-    if (place := folder.resolve()) not in _held:
-        return
-    lock, descriptor = _held.pop(place)
-    if lock.is_locked:
-        with suppress(OSError):  # removed before the release: a waiting process sees that, and makes a new file
-            os.unlink(NAME, dir_fd=descriptor)
-        lock.release()
-    os.close(descriptor)
+    with suppress(OSError, KeyError):  # the working folder is gone, or the folder is not locked here
+        lock, descriptor = _held.pop(folder.resolve())
+        if lock.is_locked:
+            with suppress(OSError):  # removed before the release: a waiting process sees that, and makes a new file
+                os.unlink(NAME, dir_fd=descriptor)
+            lock.release()
+        os.close(descriptor)
 
 
 def check_in_place(folder: Path) -> None:
