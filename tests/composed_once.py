@@ -1,38 +1,67 @@
-"""Configurations that are composed of the same words, as tests do by the hundred, are composed by Hydra once."""
+"""Configurations composed from the same overrides are composed once per test run, and each YAML file is read once."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import pickle
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from omegaconf import DictConfig
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra.core.utils import JobRuntime
+from omegaconf import DictConfig, read_write
 
 from mate_cli.cli.config_dir import config_dir
 
 Composition = Callable[..., DictConfig]
 
 
-def install() -> None:
-    """Let Hydra remember what it composes of our own files, and of them alone: those of a test may change."""
-    ConfigLoaderImpl.load_configuration = remembering(ConfigLoaderImpl.load_configuration)
+def install(folder: Path) -> None:
+    """Let Hydra store what it composes of the shipped `conf/` in `folder`, which all processes of a test run share."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ConfigLoaderImpl.load_configuration = remember_compositions(ConfigLoaderImpl.load_configuration, folder)
+    FileConfigSource.load_config = remember_files(FileConfigSource.load_config)
 
 
-def remembering(compose: Composition) -> Composition:
-    """The composition, but with a copy of what was composed before in the same folder."""
-    known: dict[tuple[object, ...], bytes] = {}  # nothing for the garbage collector to walk through
-    ours = str(config_dir())
+def remember_compositions(compose: Composition, folder: Path) -> Composition:
+    """Wrap the composition. A stored result differs from a new one in the working directory only."""
+    shipped = str(config_dir())
 
     def load_configuration(
         loader: ConfigLoaderImpl, config_name: str | None, overrides: Sequence[str], *how: object, **named: object
     ) -> DictConfig:
         folders = [source.path for source in loader.get_sources() if source.scheme() == "file"]
-        if folders != [ours] or any("searchpath" in word for word in overrides):
+        if folders != [shipped] or any("searchpath" in override for override in overrides):
             return compose(loader, config_name, overrides, *how, **named)
-        key = (Path.cwd(), config_name, *overrides, *how, *named.items())
-        if key not in known:
-            known[key] = pickle.dumps(compose(loader, config_name, overrides, *how, **named))
-        return pickle.loads(known[key])
+        key = repr((config_name, [*overrides], how, sorted(named.items()), JobRuntime().get("name")))
+        file = folder / hashlib.sha256(key.encode()).hexdigest()
+        if not file.exists():
+            config = compose(loader, config_name, overrides, *how, **named)
+            draft = folder / f"{file.name}.{os.getpid()}"
+            draft.write_bytes(pickle.dumps(config))
+            draft.replace(file)
+        config = pickle.loads(file.read_bytes())
+        with read_write(config.hydra):
+            config.hydra.runtime.cwd = str(Path.cwd())
+        return config
 
     return load_configuration
+
+
+def remember_files(load: Callable[..., object]) -> Callable[..., object]:
+    """Wrap the reader of YAML files. Files of the shipped `conf/` do not change in a test run."""
+    shipped = str(config_dir())
+
+    @cache
+    def read_once(source: str, provider: str, path: str) -> bytes:
+        return pickle.dumps(load(FileConfigSource(provider, source), path))
+
+    def load_config(source: FileConfigSource, path: str) -> object:
+        if source.path != shipped:
+            return load(source, path)
+        return pickle.loads(read_once(source.path, source.provider, path))
+
+    return load_config

@@ -50,12 +50,12 @@ def vocabulary():
 
 def pytest_configure(config: pytest.Config) -> None:
     """One cache for all processes of a session: data are encoded, and kernels and modules compiled, once."""
-    composed_once.install()
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     config.stash[PARTS] = {}
     if not is_worker(config):
         os.environ["MATE_CACHE"] = tempfile.mkdtemp(prefix="mate-cache-")
+    composed_once.install(Path(os.environ["MATE_CACHE"], "composed"))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

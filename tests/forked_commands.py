@@ -130,9 +130,12 @@ def _warm_interpreter() -> socket.socket:
 
 def load_everything() -> None:
     """Import every module of the program, and with them the libraries."""
-    sys.path[0] = str(ROOT)
+    import composed_once
+
     import mate_cli
 
+    composed_once.install(Path(os.environ["MATE_CACHE"], "composed"))
+    sys.path[0] = str(ROOT)
     for module in pkgutil.walk_packages(mate_cli.__path__, "mate_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
