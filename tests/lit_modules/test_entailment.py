@@ -37,6 +37,7 @@ def task(*, lexical_features):
     ).eval()
 
 
+@pytest.mark.trains
 def test_a_head_learns_from_lexical_features_with_any_network(batch):
     own = task(lexical_features=True)
     own.encoder.requires_grad_(False)

@@ -76,6 +76,7 @@ def test_words_learn_as_input_and_as_output():
     assert "word_embeddings" not in "".join(name for name, _ in task.head.named_parameters())  # one table, not two
 
 
+@pytest.mark.trains
 def test_it_learns_a_table_by_heart():
     task, batch = task_of().train(), batch_of(8)
     optimizer = torch.optim.Adam(task.parameters(), lr=1e-2)

@@ -137,6 +137,7 @@ def test_bfloat16_stays_near(path):
     torch.testing.assert_close(states.float(), model(batch).states, atol=0.1, rtol=0.1)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=[] if place % 3 == 0 else pytest.mark.long) for place, path in enumerate(PATHS)],

@@ -96,6 +96,7 @@ def write_company(folder, tables, seed):
     return f"{seed}.csv", questions[1:]
 
 
+@pytest.mark.trains
 @pytest.mark.long
 def test_a_company_s_totals_are_learnt_and_abstaining_keeps_right_answers_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -122,6 +123,7 @@ def test_a_company_s_totals_are_learnt_and_abstaining_keeps_right_answers_alone(
     assert len(right) > 0.7 * len(fresh)
 
 
+@pytest.mark.trains
 @pytest.mark.long
 def test_abstaining_on_the_sample_keeps_most_right_answers_and_leaves_out_wrong_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -173,6 +173,7 @@ def test_columns_share_among_those_of_their_own_schema():
     torch.testing.assert_close(found, torch.tensor([1.0, 0.8 * 3.0 + 0.2 * 2.0]))
 
 
+@pytest.mark.trains
 @pytest.mark.long
 def test_it_learns_its_questions_by_heart_with_24_layers(encodings):
     torch.manual_seed(0)

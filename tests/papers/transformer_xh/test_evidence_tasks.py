@@ -155,6 +155,7 @@ def test_the_best_end_is_looked_for_behind_the_best_start():
     assert [int(place) for place in best_span(starts, ends, 3)] == [1, 3]
 
 
+@pytest.mark.trains
 @pytest.mark.long
 def test_questions_are_learnt_by_heart_with_their_evidence():
     batch = batch_of(READER, QUESTIONS)
@@ -181,6 +182,7 @@ def statements():
     return [TableExample(text, text, table, Answer((str(label),), label=label)) for text, label in said.items()]
 
 
+@pytest.mark.trains
 def test_statements_are_learnt_by_heart_and_rows_share_the_verdict():
     maker = EvidenceSerializer(TOKENIZER, unit="row", relations=["all"])
     batch = batch_of(maker, statements())
