@@ -1,13 +1,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
-# --no-compile: Python compiles what is used when it is used, which saves a quarter of the time.
-INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+# pip install, without the extra indexes that do not answer and, on Linux without a GPU, with PyTorch's CPU build.
+INSTALL = $(BIN)/python tools/install.py
 
 # Two processes; a module stays in one of them, so that what it trains is trained once. In alphabetical order the last
 # ones are short, where by their number of tests the few that train long would come last and leave a process idle.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: quickstart test test-long lint wheel reference docs constraints lock audit clean
+.PHONY: quickstart test test-long test-trains lint wheel reference docs constraints lock audit clean
 
 quickstart: .venv/.user  ## install, train the small example, compare the runs
 	$(BIN)/mate train experiment=quickstart
@@ -18,6 +18,9 @@ test: .venv/.dev  ## what to run before a commit: everything once, in five minut
 
 test-long: .venv/.dev  ## the rest: whole releases, several processes, browsers; three times the random tables
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile=long $(OPTIONS)
+
+test-trains: .venv/.dev  ## the tests that train, with the instructions that any processor has
+	ATEN_CPU_CAPABILITY=default $(PYTEST) -m "trains and not long" $(OPTIONS)
 
 lint: .venv/.dev  ## style, types and floors
 	$(BIN)/ruff check .
@@ -62,16 +65,16 @@ clean:  ## remove the environment and what was built; outputs/ stays
 
 # What CI begins with: nothing is installed whose sum is not the one that was tested, but for torch.
 .venv/.locked: requirements.lock | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	touch $@
 
 .venv/.user: pyproject.toml constraints.txt | .venv/bin/python
-	$(INSTALL) -e .
+	$(INSTALL) -c constraints.txt -e .
 	touch $@
 
 .venv/bin/mkdocs: .venv/.dev
-	$(INSTALL) -e ".[docs]"
+	$(INSTALL) -c constraints.txt -e ".[docs]"
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(INSTALL) -e ".[dev]"
+	$(INSTALL) -c constraints.txt -e ".[dev]"
 	touch $@ .venv/.user

@@ -1,6 +1,9 @@
 """Lines that install something: they name the packages and extras of pyproject.toml, and no other project."""
 
 import re
+import runpy
+import socket
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -49,3 +52,24 @@ def test_the_name_of_another_project_on_the_index_stands_nowhere():
 def test_the_wheel_in_the_documents_is_of_this_version():
     (version,) = set(re.findall(r"mate_tables-([\d.]+)-py3", (ROOT / "docs" / "start" / "install.md").read_text()))
     assert version == mate_cli.__version__
+
+
+def test_indexes_that_do_not_answer_are_found_in_time():
+    """An address that accepts a connection and is silent is the slowest case; pip would wait for each package."""
+    tool = runpy.run_path(str(ROOT / "tools" / "install.py"))
+    tool["is_reachable"].__globals__["CONNECT_SECONDS"] = 0.1
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent_index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        start = time.monotonic()
+        assert not tool["is_reachable"](silent_index)
+        assert time.monotonic() - start < 5
+    assert not tool["is_reachable"](silent_index)
+    assert tool["is_reachable"]((ROOT / "docs").as_uri())
+
+
+def test_the_environment_names_extra_indexes_before_the_files_of_pip():
+    tool = runpy.run_path(str(ROOT / "tools" / "install.py"))
+    files = "global.extra-index-url='https://a/simple\\nhttps://b/simple'\nglobal.cert='x'\n"
+    assert tool["find_indexes"](files, "extra-index-url") == ["https://a/simple", "https://b/simple"]
+    assert tool["find_indexes"](files + ":env:.extra-index-url='https://c'\n", "extra-index-url") == ["https://c"]
+    assert tool["find_indexes"]("", "extra-index-url") == []
