@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -69,8 +70,16 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` where no CUDA device found."""
+    """Leave most cases of tests marked `sampled(n)` to the long part. Skip tests marked `gpu` without a CUDA device."""
+    cases = Counter[str]()
+    for item in items:
+        if marker := item.get_closest_marker("sampled"):
+            test = item.nodeid.split("[")[0]
+            if cases[test] % marker.args[0]:
+                item.add_marker(pytest.mark.long)
+            cases[test] += 1
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

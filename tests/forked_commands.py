@@ -34,6 +34,8 @@ LAUNCHER = "MATE_LAUNCHER"
 """Names the parent of a process, which a fork does not have."""
 LONGEST = 1 << 20
 """More bytes than a request has."""
+CACHE = os.environ.get("MATE_CACHE", "")
+"""The cache of this test run, also for tests that set another one for their commands."""
 
 
 class Command:
@@ -119,7 +121,7 @@ def _warm_interpreter() -> socket.socket:
     """Where to send requests; it ends when this end of the connection is closed, here at the end of this process."""
     ours, theirs = socket.socketpair()
     with theirs:
-        command = [sys.executable, __file__, str(theirs.fileno())]
+        command = [sys.executable, __file__, str(theirs.fileno()), CACHE]
         process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
@@ -134,7 +136,7 @@ def load_everything() -> None:
 
     import mate_cli
 
-    composed_once.install(Path(os.environ["MATE_CACHE"], "composed"))
+    composed_once.install(Path(sys.argv[2], "composed"))
     sys.path[0] = str(ROOT)
     for module in pkgutil.walk_packages(mate_cli.__path__, "mate_cli."):
         if not module.name.endswith("__main__"):

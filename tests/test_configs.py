@@ -24,9 +24,8 @@ EQUAL_BY_CHANCE = {("MATE", "trainer.batch_size", "128")}
 RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob("*.yaml")]
 
 
-@pytest.mark.parametrize(
-    "file", [pytest.param(file, marks=pytest.mark.long if place % 8 else []) for place, file in enumerate(files(ROOT))]
-)
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("file", files(ROOT))
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "everywhere"])
 def test_file(file, everywhere):
     assert problem(ROOT, file, everywhere=everywhere) is None
@@ -53,10 +52,8 @@ def test_no_number_stands_twice_in_the_experiments_of_one_paper():
     assert {place for place, files in places.items() if len(files) > 1} == EQUAL_BY_CHANCE
 
 
-@pytest.mark.parametrize(
-    "file",
-    [pytest.param(file, marks=[] if place % 6 == 0 else pytest.mark.long) for place, file in enumerate(EXPERIMENTS)],
-)
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("file", EXPERIMENTS)
 def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     name = file.removeprefix("experiment/").removesuffix(".yaml")
     config = composed(ROOT, "train", [f"experiment={name}", "scale=small", "debug=fast"])
@@ -67,10 +64,8 @@ def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     validate(config, "train")
 
 
-@pytest.mark.parametrize(
-    "file",
-    [pytest.param(file, marks=[] if place % 6 == 0 else pytest.mark.long) for place, file in enumerate(EXPERIMENTS)],
-)
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("file", EXPERIMENTS)
 def test_a_negative_number_is_refused_wherever_it_stands(file):
     keys, refused = negative_numbers(composed(ROOT, "train", [file.removesuffix(".yaml").replace("/", "=")]))
     assert len(keys) > 10

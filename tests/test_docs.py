@@ -80,10 +80,8 @@ def test_pages_have_a_title_and_whole_tables(document):
         assert len({len(re.split(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
 
 
-@pytest.mark.parametrize(
-    "line",
-    [pytest.param(line, marks=[] if place % 15 == 0 else pytest.mark.long) for place, line in enumerate(COMMANDS)],
-)
+@pytest.mark.sampled(15)
+@pytest.mark.parametrize("line", COMMANDS)
 def test_commands(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "concepts" / "experiment_scale_recipe.md").read_text(encoding="utf-8")

@@ -48,10 +48,8 @@ def test_each_has_a_command_or_the_reason_why_there_is_none(row):
     assert re.search(r"`(?:mate|python tools/\S+\.py)\b", cell) or re.match(r"cannot be had: \w+|the same", cell)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [pytest.param(line, marks=[] if place % 8 == 0 else pytest.mark.long) for place, line in enumerate(COMMANDS)],
-)
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_composes(line):
     compose_line(shlex.split(line))
 

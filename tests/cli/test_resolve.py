@@ -195,11 +195,8 @@ WRONG = {
 """Words that cannot be trained, and what is said."""
 
 
-@pytest.mark.parametrize(
-    "words",
-    [pytest.param(words, marks=pytest.mark.long if place % 3 else []) for place, words in enumerate(WRONG)],
-    ids=" ".join,
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
 def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
     assert main(["train", *words]) == 2
     out, err = capsys.readouterr()

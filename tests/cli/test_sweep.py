@@ -343,11 +343,8 @@ def test_a_search_is_chosen_by_its_file(jobs, capsys):
     assert all({"seed=3", "scheduler.warmup=0.0", "scale=minilm"} <= set(words) for words in jobs)
 
 
-@pytest.mark.parametrize(
-    "file",
-    [pytest.param(file, marks=pytest.mark.long if place % 6 else []) for place, file in enumerate(SWEEPS)],
-    ids=[file.name for file in SWEEPS],
-)
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("file", SWEEPS, ids=[file.name for file in SWEEPS])
 def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
     head = file.read_text(encoding="utf-8").splitlines()[:2]
     assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]

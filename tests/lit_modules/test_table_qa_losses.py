@@ -229,10 +229,8 @@ def together(examples, extra: int) -> EncoderOutput:
     return EncoderOutput(states, torch.cat([pooled for _, pooled, _ in examples]), TableBatch(**fields))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if place % 3 == 0 else pytest.mark.long) for place, name in enumerate(ANSWERING)],
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", ANSWERING)
 @given(examples=random_examples(), extra=st.integers(0, 3))
 def test_neither_padding_nor_the_order_of_a_batch_matters(name, examples, extra):
     scored, learnt = head(CASES[name]), criterion(CASES[name])

@@ -138,11 +138,8 @@ def test_bfloat16_stays_near(path):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[] if place % 3 == 0 else pytest.mark.long) for place, path in enumerate(PATHS)],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_twenty_steps_learn_three_tables_by_heart(path):
     batch = examples()
     task = CellSelection(TaskContext(make(path, hidden_dropout=0.0, attention_dropout=0.0)), dropout=0.0)

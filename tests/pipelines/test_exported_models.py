@@ -98,9 +98,8 @@ def in_place(parts, made):
     return replace(made, position_ids=cells if parts.serializer.reset_positions else count)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if place % 3 == 0 else pytest.mark.long) for place, name in enumerate(RUNS)]
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", RUNS)
 @torch.no_grad()
 def test_every_run_loads_with_automodel_and_as_our_parts(tmp_path, name):
     folder = exported(tmp_path, RUNS[name])
