@@ -167,6 +167,7 @@ def test_training_gives_the_record_back(tmp_path):
     ("words", "problem"),
     [
         (["experiment=quickstart_cells", "optimizer.lr=fast"], "optimizer.lr"),
+        (["experiment=quickstart_cells", "hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only"),
         (["experiment=quickstart_cels"], "Did you mean|quickstart_cells"),
         ("experiment=quickstart_cells", "experiment=quickstart_cells: mate_cli.train takes a list of overrides"),
         ([5], "mate_cli.train takes a list of overrides"),

@@ -132,6 +132,20 @@ def test_a_layer_can_be_wrapped_by_name(exports, given):
     assert not torch.allclose(scores(adapted, given), before, atol=1e-4)
 
 
+@pytest.mark.parametrize("layer", ["token_type_embeddings_2", "position_embeddings"])
+def test_a_wrapped_embedding_computes(exports, given, layer):
+    peft = pytest.importorskip("peft")
+    model = ForTables.from_pretrained(exports("cells"))
+    before = scores(model, given)
+    adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=[layer], lora_alpha=99))
+    torch.testing.assert_close(scores(adapted, given), before)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_" in name:
+                weight += torch.linspace(0, 1, weight.numel()).view_as(weight)
+    assert not torch.allclose(scores(adapted, given), before, atol=1e-3)
+
+
 @pytest.mark.parametrize("source", ["cells", "pieces"])
 def test_a_new_head_on_a_saved_encoder(exports, kind, source, tmp_path, given):
     encoder = AutoModel.from_pretrained(exports(source))

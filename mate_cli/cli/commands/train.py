@@ -99,9 +99,7 @@ def run_words(words: Sequence[str]) -> int:
         from mate_cli.cli.sweeps.sweep import run_sweep
 
         return run_sweep(overrides)
-    if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
-        raise ConfigError("applies to sweeps only", where=launcher, remedy="Add -m")
-
+    reject_sweep_options(overrides)
     from mate_cli.cli.config.resolve import resolve
 
     if DRY in flags and "--cfg" not in flags:
@@ -111,6 +109,16 @@ def run_words(words: Sequence[str]) -> int:
         print(config_text(spec, flags.get("--package")), end="")
         return 0
     return start(spec)
+
+
+def reject_sweep_options(overrides: Sequence[str]) -> None:
+    """Check that no override selects a launcher or a sweeper for a single run.
+
+    Raises:
+        ConfigError: one does.
+    """
+    if option := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
+        raise ConfigError("applies to sweeps only", where=option, remedy="Add -m")
 
 
 def train_in_python(words: Sequence[str]) -> TrainedRun:
@@ -139,6 +147,7 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
         raise ConfigError("mate_cli.train takes a list of overrides", where=str(words), remedy=remedy)
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
+    reject_sweep_options(words)
     Syntax("train", texts=TEXTS).check(words)
     words = arguments(words)
     with wrap_hydra_errors("train", words, __file__), hydra_arguments("train", words):

@@ -3,8 +3,9 @@
 Source: google-research/tapas, `table_bert.get_token_type_features` and `modeling.embedding_postprocessor`.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,10 +79,13 @@ class TableEmbeddings(nn.Module):
 
     def _embed_others(self, ids: Tensor) -> Tensor:
         """Sum the embeddings of a position and of token types, [P, 1 + types], by one lookup in all tables: [P, D]."""
+        modules: list[Any] = [self.position_embeddings, *map(self.get_submodule, self.types)]
+        if not all(is_plain(module, nn.Embedding) for module in modules):
+            return _embed_by_calls(modules, ids)
         positions = self.position_embeddings.weight
         tables, zero = [positions], positions.new_zeros(1, positions.shape[1])
-        for name in self.types:
-            tables += [self.get_parameter(f"{name}.weight"), zero]
+        for module in modules[1:]:
+            tables += [module.weight, zero]
         # Each type has a row of zeros after its table, as the reference's one-hot product gives for other ids.
         last = [len(positions) - 1, *(len(table) for table in tables[1::2])]
         ends = [0, *accumulate(rows + 1 for rows in last)]
@@ -96,6 +100,21 @@ class TableEmbeddings(nn.Module):
         if key not in self.row_numbers:
             self.row_numbers[key] = torch.tensor(numbers, device=device)
         return self.row_numbers[key]
+
+
+def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Return whether a call of the module computes nothing but the function of its type from its weights."""
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    return type(module) is kind and not hooks and "forward" not in vars(module)
+
+
+def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
+    """Sum the embeddings of a position and of token types by calls, as wrapped and offloaded modules need them."""
+    states: Tensor = modules[0](ids[:, 0].clamp(max=len(modules[0].weight) - 1))
+    for module, column in zip(modules[1:], ids[:, 1:].unbind(1), strict=True):
+        last = len(module.weight) - 1
+        states = states + module(column.clamp(max=last)) * (column <= last).unsqueeze(-1)
+    return states
 
 
 class FeatureEmbeddings(nn.Module):

@@ -18,7 +18,7 @@ from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan, 
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout, is_plain
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,7 @@ class SelfAttention(nn.Module):
 
 def is_plain_linear(layer: nn.Linear) -> bool:
     """Return whether a call of the layer computes nothing but `linear` of its weight and bias."""
-    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
-    return type(layer) is nn.Linear and not hooks and "forward" not in vars(layer)
+    return is_plain(layer, nn.Linear)
 
 
 class ResidualOutput(nn.Module):
