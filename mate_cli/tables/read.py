@@ -39,6 +39,7 @@ READERS = {
 }
 """What reads a file, by how its name ends: a module of `formats`, imported when it is needed, and its function."""
 SUFFIXES = tuple(READERS)
+DATABASES = (".sqlite", ".sqlite3", ".db")
 CONTENTS = (
     (b"PK\x03\x04", ".xlsx", "a workbook"),
     (b"PAR1", ".parquet", "Parquet"),
@@ -114,7 +115,10 @@ def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
         remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
         raise DataError(f"this is {name}", where=str(path), remedy=remedy)
     if kind not in READERS:
-        raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
+        remedy = f"Use {', '.join(SUFFIXES)}"
+        if suffix in DATABASES:
+            remedy = f"Ask it by SQL with database={path}, in data settings data.database={path}"
+        raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=remedy)
     if not name and kind in WORKBOOKS:
         raise DataError("this is no workbook", where=str(path), remedy="If it is text, rename it to .csv")
     is_same = READERS.get(suffix) == READERS[kind]

@@ -69,6 +69,16 @@ def test_a_question_may_be_unanswerable(tmp_path, answer):
     assert read(tmp_path, {**ASKED, "answer": "north"}, ASKED)[1].answer is None
 
 
+def test_a_table_that_cannot_be_read_is_one_problem(tmp_path):
+    for name in ("a.pages", "b.sqlite"):
+        (tmp_path / name).write_bytes(b"x")
+    rows = [{"question": f"{n}?", "table": name, "answer": "x"} for name in ("a.pages", "b.sqlite") for n in range(6)]
+    report = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows), dev_share=0.0).check()
+    first, second = (problem.what for problem in report.problems)
+    assert ("a.pages" in first, "6 rows" in first) == (True, True)
+    assert "data.database=" in second
+
+
 def test_the_check_takes_unanswerable_questions_for_no_problem(tmp_path):
     rows = [{**ASKED, "answer": "north"}, {**ASKED, "answer": []}]
     report = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows), dev_share=0.0).check()

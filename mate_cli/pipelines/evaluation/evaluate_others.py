@@ -25,7 +25,7 @@ from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, print_results, record_outcome
+from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, print_results, record_outcome, record_unscored
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import new_folder
@@ -66,6 +66,7 @@ def evaluate_checkpoint(
         for split in splits:
             result = evaluate(parts, config, split)
             save_result(run.folder, split, result)
+            record_unscored(record, split, [example.answer for example in result.examples.values()])
             record.questions |= describe_questions(split, result.examples.values())
             record.add_scores(f"{split}/", result.metrics)
         record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]

@@ -14,6 +14,7 @@ from mate_cli.data.datasets.labelled.sources import LabelledFiles
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import read_object, to_json
+from mate_cli.metrics.specs import Score
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
@@ -59,7 +60,8 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     if is_writable:
         note_machine(record, folder, stages)
     console = Console()
-    console.print(results_table(named, f"{record.experiment}, best weights"))
+    counts = {name: score.questions for name, score in named.items() if isinstance(score, Score)}
+    console.print(results_table(named, f"{record.experiment}, best weights", counts))
     console.print(f"run folder: {folder.path}", soft_wrap=True)
     if to is not folder and is_writable:
         console.print(f"results: {to.path}", soft_wrap=True)

@@ -49,6 +49,10 @@ class RowError(ValueError):
     """A row cannot be used; the message says why."""
 
 
+class RowTableError(RowError):
+    """The table file of a row cannot be used, which is reported once for all of its rows."""
+
+
 @dataclass(frozen=True)
 class LabelledRow:
     """A row with its values by our names; what is empty is left out.
@@ -140,7 +144,7 @@ class RowTables:
         try:
             return replace(read_table(path, ReadOptions(sheet=row.text("sheet") or None))[0], table_id=name)
         except MateError as error:
-            raise RowError(f"its table cannot be used: {error}") from error
+            raise RowTableError(f"its table cannot be used: {error}") from error
 
     def find(self, name: str, folder: Path, kind: str = "table") -> Path:
         """Find a file that a row names, beside its own file or below the root.

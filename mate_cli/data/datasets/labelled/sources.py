@@ -20,6 +20,7 @@ from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
     RowError,
+    RowTableError,
     RowTables,
     build_example,
     check_columns,
@@ -181,14 +182,20 @@ class LabelledRows(Release):
         if place not in self._parsed:
             problems: list[Problem] = []
             examples: dict[str, TableExample] = {}
+            unread: dict[str, list[str]] = {}
             for number, row in enumerate(self.rows(place, problems), 1):
                 name = f"{Path(place).stem}-{number}"
                 try:
                     example = self._example(row, place, name)
                     if examples.setdefault(example.example_id, example) is not example:
                         raise RowError(f"the id {example.example_id!r} occurs twice")
+                except RowTableError as error:
+                    unread.setdefault(str(error), []).append(row.text("id") or f"row {number}")
                 except RowError as error:
                     problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
+            for text, keys in unread.items():
+                more = f" ({len(keys)} rows)" if len(keys) > 1 else ""
+                problems.append(Problem(place, keys[0], f"{text}{more}"))
             known = [*examples.values()]
             # A file without a single answer is one whose answers are not known.
             if all(example.answer is None or example.answer.is_null for example in known):
