@@ -104,7 +104,7 @@ class TableAnswerHead(nn.Module):
         self.aggregation = Score(hidden_size, options.aggregations) if options.aggregations else None
         if options.select_one_column and options.allow_empty_column_selection:
             self.register_buffer("null_threshold", torch.zeros(()))
-            self.register_load_state_dict_pre_hook(_add_null_threshold)
+            self.register_load_state_dict_pre_hook(_add_null_threshold)  # type: ignore[no-untyped-call]
 
     def forward(self, output: EncoderOutput) -> AnswerLogits:
         """Return what a network makes of a batch, to scores in 32 bits."""
