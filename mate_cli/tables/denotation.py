@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from mate_cli.tables.example import AGGREGATIONS, Coordinates
-from mate_cli.tables.formats.cell_text import count_noun, is_mostly_digits, list_names
+from mate_cli.tables.formats.cell_text import MAX_WHOLE, count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
 from mate_cli.tables.values.column_evidence import MISSING
@@ -67,6 +67,8 @@ def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[st
 
 def number_text(number: float, thousands: str = "") -> str:
     """Write a number without superfluous digits: 3, 4319.5, 0.3333, 2e-07; for people with "," between thousands."""
+    if abs(number) < MAX_WHOLE and number == round(number):
+        return f"{int(number):{thousands}}"
     if not 1e-3 <= abs(number) < 1e15:
         return f"{number:.4g}"
     return f"{number:{thousands}.4f}".rstrip("0").rstrip(".")
@@ -118,8 +120,10 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
     numbers = find_summands(chosen, table)[0]
     if aggregation == "none" or not numbers:
         return None
-    value = float(sum(numbers)) / (len(numbers) if aggregation == "average" else 1)
-    return value if math.isfinite(value) else None
+    total = sum(numbers, Decimal())
+    value = float(total) / (len(numbers) if aggregation == "average" else 1)
+    is_rounded = aggregation == "sum" and value != total and total == total.to_integral_value()
+    return int(total) if is_rounded else value if math.isfinite(value) else None
 
 
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
@@ -134,11 +138,11 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
     numbers, marks, notes = dict[tuple[int, int], Decimal](), list[str](), list[str]()
     for row, column in dict.fromkeys(cells):
         text = table.rows[row][column].text
-        number = formats[column].read_number(text)
+        number = formats[column].read_exact(text)
         if number is None:
             marks.append(text)
         else:
-            numbers[row, column] = Decimal(repr(number))
+            numbers[row, column] = number
     shown = list(filter(None, marks))
     text = next((text for text in shown if not MISSING.fullmatch(text)), "")
     if text or len(shown) > len(numbers) or not numbers:

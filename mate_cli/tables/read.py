@@ -22,6 +22,7 @@ from mate_cli.tables.formats.header import (
     find_header,
     find_levels,
     has_numbers,
+    is_count,
     is_value,
     join_levels,
 )
@@ -185,6 +186,8 @@ class Survey:
         if places and counts_columns(start[places.stop :]):
             del start[places.stop]
             self.notes.append("The line that only numbers the columns was left out.")
+        elif places and is_count(start[places.stop :]):
+            self.notes.append("The first row counts from 1: it was read as data, but may only number the columns.")
         if len(places) > 1:
             example = max(header, key=lambda name: name.count(" "))
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")

@@ -8,7 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Array, RecordBatch, compute, types
+import numpy
+from pyarrow import Array, RecordBatch, Scalar, compute, types
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
@@ -80,7 +81,22 @@ def _values(column: Array) -> list[Any]:
     try:
         return column.to_pylist()
     except (ValueError, OverflowError):  # of dates that Python has no word for
-        return [re.sub(r"( 00:00:00)?(\.0+)?$", "", text or "") for text in column.cast("string").to_pylist()]
+        return list(map(_read_scalar, column))
+
+
+def _read_scalar(scalar: Scalar) -> Any:  # noqa: ANN401
+    """Return a value of Python, in which far dates are texts, however deep."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        if types.is_struct(scalar.type):
+            return {name: _read_scalar(part) for name, part in scalar.items()}
+        if types.is_nested(scalar.type):
+            return list(map(_read_scalar, scalar.values))
+        if not (types.is_timestamp(scalar.type) or types.is_date(scalar.type)):
+            return str(scalar.cast("string"))
+        unit: Any = "ms" if types.is_date64(scalar.type) else getattr(scalar.type, "unit", "D")
+        return re.sub(r"( 00:00:00)?(\.0+)?$", "", str(numpy.datetime64(scalar.value, unit)).replace("T", " "))
 
 
 def _weight(column: Array) -> int:

@@ -32,13 +32,22 @@ ALPHABETS = {
     "cp874": "านรอกเงมยลวดทตะสปขบคแหจพำชไผถใฟโธซณภฐฒศ่้ิีัุู็์ืึๆ",
 }
 """Letters beyond ASCII of languages that are written in encodings of one byte, in both the commonest first."""
-ASIAN = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr"]
-"""Encodings of two bytes a letter, among which charset-normalizer chooses."""
+ASIAN = {
+    "gb18030": "[\ue000-\uf8ff]",
+    "euc_kr": "[\u4e00-\u9fff]",
+    "cp932": "[\uff61-\uff9f]",
+    "big5": "(?!)",
+    "euc_jp": "[\uff61-\uff9f]",
+}
+"""Encodings of two bytes a character, with the characters that are rare in texts of their languages."""
+MAX_DAMAGE = 0.05
+"""Share of characters of a text in such an encoding that may be broken; a single one may, among a few."""
+MIN_CHARACTERS = 3
 RARE = 0.9
 """Weight of an encoding behind the commonest one of its letters."""
 FITS = 0.75
 """How natural a text is at least in an encoding of one byte."""
-MARKS_OF_TEXT = "“”„‘’‚‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
+MARKS_OF_TEXT = "“”„‘’‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
 SIGNS = re.compile(
     r"[€£¥¢$°²³¹§ªº©®™×÷±¼½¾¶†‡‰]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
 )
@@ -50,13 +59,14 @@ _STRANGE = re.compile("õ(?=[rlz])|œ[wkmr]|ç[bcdfghjklmnprstvz]")
 """Letters of Windows-1252 that are Hungarian and Polish ones of Windows-1250, or Latvian ones of Windows-1257."""
 
 
-def guess(sample: bytes) -> str:
-    """Find the likeliest encoding of a text: UTF-8, also if damaged, or Windows-1252, where its letters and signs fit.
+def guess(sample: bytes) -> str | None:
+    """Find the most likely encoding of a text: UTF-8, also if damaged, or Windows-1252, if its letters and signs fit.
 
-    `sample` has lines with letters beyond ASCII; the last one may be cut.
+    Return None if the text is natural in no encoding. `sample` has lines with letters beyond ASCII.
     """
     text = sample.decode("utf-8", "replace")
-    if sum(not letter.isascii() for letter in text) >= 3 * text.count("\ufffd"):
+    damage = text.count("\ufffd") - sample.count(REPLACEMENT)
+    if sum(not letter.isascii() for letter in text) >= 3 * damage:
         return "utf-8"
     sample = _NO_BREAK.sub(b" ", sample)
     scores = {
@@ -65,17 +75,30 @@ def guess(sample: bytes) -> str:
         for name in names.split()
     }
     best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
-    if scores[best] < FITS:
-        from charset_normalizer import from_bytes
+    if scores[best] >= FITS:
+        return best
+    return min(filter(None, map(partial(_judge_asian, sample), ASIAN)), default=(0, 0, None))[-1]
 
-        asian = from_bytes(sample, cp_isolation=ASIAN, preemptive_behaviour=False).best()
-        best = asian.encoding if asian else best
-    return best
+
+def _judge_asian(sample: bytes, encoding: str) -> tuple[float, float, str | None] | None:
+    """Judge a text in an encoding of two bytes a character; the least is the most natural one."""
+    from charset_normalizer import from_bytes
+
+    text = sample.decode(encoding, "replace")
+    damage, size = text.count("\ufffd"), sum(not letter.isascii() for letter in text)
+    if damage > max(MAX_DAMAGE * size, size > MIN_CHARACTERS):
+        return None
+    whole = text.replace("\ufffd", "").encode(encoding, "ignore")
+    match = from_bytes(whole, cp_isolation=[encoding], preemptive_behaviour=False).best()
+    rare = len(re.findall(ASIAN[encoding], text))
+    return (match.chaos + (damage + rare) / size, -match.coherence, encoding) if match else None
 
 
 def _score(sample: bytes, encoding: str, alphabets: list[str]) -> float:
     """Score how natural the words with letters beyond ASCII are in an encoding, in the language that fits best."""
-    words = [word for word in _WORDS.findall(sample.decode(encoding, "replace")) if not word.isascii()]
+    # Kana of cp932 are low quotation marks with letters in cp1252, where such a mark only begins a word.
+    found = (word.lstrip("\u201a") for word in _WORDS.findall(sample.decode(encoding, "replace")))
+    words = [word for word in found if not word.isascii()]
     scores = (sum(_judge(word, letters) for word in words) for letters in alphabets)
     return max(scores) / len(words) if words else 1.0
 
@@ -98,6 +121,7 @@ def _judge(word: str, letters: str) -> float:
 
 
 CHUNK = 1 << 20
+REPLACEMENT = "\ufffd".encode()
 SAMPLE, SAMPLE_LINES = 1 << 16, 300
 """Bytes and lines with letters beyond ASCII that are looked at where a guess is needed."""
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -148,12 +172,16 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
         start = file.read(SAMPLE)
         file.seek(0)
         lines = (line for line in iter(partial(file.readline, SAMPLE), b"") if not line.isascii())
-        sample = b"".join(islice(lines, SAMPLE_LINES))[:SAMPLE]
+        sample = b"".join(islice(lines, SAMPLE_LINES))
+    if len(sample) > SAMPLE:  # it ends with a line, not inside a character
+        sample = sample[:SAMPLE].rpartition(b"\n")[0] or sample[:SAMPLE]
     marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
     controls = sum(start.rstrip(b"\0").count(bytes([sign])) for sign in CONTROL)
     if not (marked or encoding) and controls > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     name = marked or encoding or ("iso2022_jp" if b"\x1b$B" in start else guess(sample))
+    if name is None:
+        raise DataError("its text encoding is unknown", where=str(path), remedy=f"Save it as UTF-8, or {REMEDY}")
     text = Text(path, name, "strict" if encoding and not marked else "replace")
     if name != encoding and not name.startswith("utf-8"):
         text.notes.append(f"The file is not in UTF-8; it was read as {name}; if letters look wrong, {REMEDY}.")
@@ -163,6 +191,9 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     except UnicodeError as error:
         remedy = f"Save it as UTF-8, or {REMEDY}"
         raise DataError(f"it is not in {name.upper()}", where=str(path), remedy=remedy) from error
+    if unknown and name.startswith("utf-8"):  # some may stand in the file
+        with path.open("rb") as content:
+            unknown -= sum(line.count(REPLACEMENT) for line in iter(partial(content.readline, SAMPLE), b""))
     if unknown:
         text.notes.append(f"{count_noun(unknown, 'place')} in the file cannot be read as {name}: shown as \ufffd.")
     return text

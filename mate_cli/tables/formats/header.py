@@ -17,6 +17,7 @@ YEAR = re.compile(r"(?:19|20)\d\d(?: ?[/\u2013-] ?(?:\d\d)?\d\d)?")
 _COMMENT = re.compile(r"(?:#|//|%).")
 _CODE = re.compile(r"[A-Z][A-Z\d_]*")
 """Names of columns in a survey or census, in capitals, below which they stand in words."""
+_DIGITS = re.compile(r"\d+")
 _UNIT = re.compile(r"\(.*\)|\[.*\]")
 
 
@@ -87,7 +88,15 @@ def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, b
 
 
 def counts_columns(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first row only numbers the columns, as official tables do below their names."""
+    """Tell whether the first row only numbers the columns: no cell below has such a form as its number."""
+    if not is_count(rows):
+        return False
+    forms = [_DIGITS.sub("1", cell) for cell in rows[0]]
+    return all(form != _DIGITS.sub("1", cell) for row in rows[1:] for form, cell in zip(forms, row, strict=False))
+
+
+def is_count(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether the first row is 1, 2, 3, also above a name of a row."""
     if len(rows) < 2 or len(rows[0]) < 3 or any(map(is_mostly_digits, rows[1][:1])):
         return False
     return [cell.strip("().") for cell in rows[0]] == [str(place) for place in range(1, len(rows[0]) + 1)]

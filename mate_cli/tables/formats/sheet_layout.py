@@ -18,6 +18,8 @@ from xml.parsers import expat
 from mate_cli.tables.formats.number_format import BUILTIN, GENERAL
 from mate_cli.tables.read_options import Limits
 
+CONTENT = "content.xml"
+"""Part of .ods that has all sheets."""
 MAX_DEPTH = 50
 """XML elements in each other."""
 
@@ -87,6 +89,38 @@ class SheetLayout:
 
     def _end(self, _: str) -> None:
         self._depth -= 1
+
+
+class OpenLayout(SheetLayout):
+    """Layout of a sheet of .ods, of which only errors and what is hidden are known."""
+
+    def __init__(self, name: str, file: IO[bytes], path: Path, limits: Limits) -> None:
+        self._name, self._is_sheet, self._repeated = name, False, {"table-row": 1, "table-cell": 1}
+        super().__init__(file, path, limits)
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise RecursionError
+        name = name.rpartition(":")[2].removeprefix("covered-")
+        rows, columns = (int(attributes.get(f"table:number-{kind}-repeated", 1)) for kind in ("rows", "columns"))
+        is_hidden = attributes.get("table:visibility", "visible") != "visible"
+        if name == "table":
+            self._is_sheet = attributes.get("table:name") == self._name
+            self._width, self._row, self._repeated["table-row"] = 0, -1, 1
+        elif name == "table-column" and self._is_sheet:
+            self._width += columns
+            if is_hidden:
+                self.hidden_columns.update(range(self._width - columns, min(self._width, self._limits.columns)))
+        elif name == "table-row" and self._is_sheet:
+            self._row += self._repeated[name]
+            self._column, self._repeated = -1, {name: rows, "table-cell": 1}
+            if is_hidden:
+                self.hidden_rows.update(range(self._row, min(self._row + rows, self._limits.rows)))
+        elif name == "table-cell" and self._is_sheet:
+            self._column += self._repeated[name]
+            self._repeated[name] = columns
+            self._is_error = attributes.get("office:string-value") == ""
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:

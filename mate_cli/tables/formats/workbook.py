@@ -6,6 +6,8 @@ up beside it. Formulas give the values that were saved with them.
 
 from __future__ import annotations
 
+import datetime
+import re
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -17,9 +19,9 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_text
+from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_date, spreadsheet_text
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
-from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts
+from mate_cli.tables.formats.sheet_layout import CONTENT, OpenLayout, SheetLayout, find_parts
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid
 
@@ -29,6 +31,9 @@ MAX_AREA = 10_000
 """Cells of a merged area, above which it is no part of a table."""
 HIDDEN, MERGED, UNSAVED = "hidden row", "merged area", "formula without a saved value"
 """What is counted."""
+ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+"""Name of the part that holds an encrypted workbook."""
+_DURATION = re.compile(r"(-?)P(?:(\d+)D)?T(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 
 
@@ -51,11 +56,12 @@ class Workbook:
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
+        from python_calamine import CalamineError, PasswordError, SheetTypeEnum, SheetVisibleEnum, load_workbook
 
         self.path, self.limits, self.archive = path, limits, None
         self.parts, self.codes = dict[str, str](), dict[int, str]()
-        if zipfile.is_zipfile(path):
+        content = path.read_bytes()
+        if content.startswith(b"PK"):  # an .xls of newer programs holds a small archive
             self.archive = zipfile.ZipFile(path)
             limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
             names = {name.lower() for name in self.archive.namelist()}
@@ -63,8 +69,13 @@ class Workbook:
                 problem = "this is an archive (.zip) without a workbook"
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
             self.parts, self.codes = find_parts(self.archive)
-        with path.open("rb") as file:  # whatever its name is
-            self.values = load_workbook(file)
+        try:
+            self.values = load_workbook(BytesIO(content))  # whatever its name is
+        except CalamineError as error:
+            if isinstance(error, PasswordError) or ENCRYPTED in content:
+                remedy = "Open it in a spreadsheet program and save it without a password"
+                raise DataError("this workbook has a password", where=str(path), remedy=remedy) from error
+            raise
         sheets = [sheet for sheet in self.values.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
         self.visible = [sheet.name for sheet in sheets if sheet.visible is SheetVisibleEnum.Visible]
         self.hidden = [sheet.name for sheet in sheets if sheet.visible is not SheetVisibleEnum.Visible]
@@ -84,8 +95,10 @@ class Sheet:
 
     def __init__(self, book: Workbook, name: str) -> None:
         part, archive = book.parts.get(name, ""), book.archive
+        is_open = archive is not None and CONTENT in archive.namelist()
+        part, self.has_layout = (CONTENT if is_open else part), bool(part) or is_open
         with archive.open(part) if archive and part else BytesIO(b"<unknown/>") as file:
-            self.layout = SheetLayout(file, book.path, book.limits)
+            self.layout = (partial(OpenLayout, name) if is_open else SheetLayout)(file, book.path, book.limits)
         self.values, self._codes = book.values.get_sheet_by_name(name), book.codes
         height, self.width = (place + 1 for place in self.values.end or (-1, -1))
         book.limits.check(book.path, rows=height, columns=self.width)
@@ -138,6 +151,9 @@ class Sheet:
 def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[str]]:
     with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
         sheet = _choose(Workbook(path, options.limits), options.sheet, notes)
+        if not (options.hidden or sheet.has_layout):
+            problem = f"hidden=false is not available for {path.suffix.lower()} files"
+            raise DataError(problem, where=str(path), remedy=f"{SAVE_AS} or .ods")
         rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
         for row, line in enumerate(sheet.lines(count)):
             if options.hidden:
@@ -177,7 +193,11 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
 def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine gives
     """Write what a cell shows of its value, which is not lost where it is a number."""
     if isinstance(value, str):
-        return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
+        if match := _DURATION.fullmatch(value):
+            days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])
+            duration = datetime.timedelta(days, seconds, 0, 0, minutes, hours)
+            return spreadsheet_date(-duration if match[1] else duration)
+        return re.sub("\r\n?", "\n", value.replace("\0", ""))
     if isinstance(value, bool):
         return spreadsheet_text(value)
     return format_number(value, code) if isinstance(value, (int, float)) else format_date(value, code)

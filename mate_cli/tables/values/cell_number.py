@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -101,7 +102,7 @@ class Amount(NamedTuple):
 
     digits: str
     kind: str
-    values: Mapping[str, float]
+    values: Mapping[str, Decimal]
     unit: str
     doubts: frozenset[str]
 
@@ -146,7 +147,7 @@ def parse_amount(text: str) -> Amount | None:
     is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))  # 12 Main St
     unit_doubts = () if is_known else ("" if is_name else unit,)
     sign = "-" if "-" in signs or "(" in signs else ""
-    values = {mark: float(f"{sign}{number}e{power + int(core['power'] or 0)}") for mark, number in numbers.items()}
+    values = {mark: Decimal(f"{sign}{number}e{power + int(core['power'] or 0)}") for mark, number in numbers.items()}
     return Amount(digits, kind, values, unit, frozenset([*filter(doubts.get, doubts), *unit_doubts]))
 
 

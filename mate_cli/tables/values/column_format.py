@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from mate_cli.tables.formats.cell_text import NumberText, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
@@ -43,6 +44,7 @@ DATE_NAME = re.compile(
     r"(?i)(?:^|[\W_])(?:date|datum|fecha|data|day|tag|month|monat|period|timestamp|created|updated|yyyymm)(?:$|[\W_])"
 )
 """Headers of columns whose digits may be dates."""
+_WHOLE = re.compile(r"-?\d+")
 UNCLEAR = "their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."
 """Why a column has no numbers."""
 
@@ -68,11 +70,19 @@ class ColumnFormat:
         """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
         if type(text) is NumberText:
             return None if self.are_names else text.number
+        number = self.read_exact(text)
+        return float(number) if number is not None else None
+
+    def read_exact(self, text: str) -> Decimal | None:
+        """Read a cell as a number with all its digits; None if it is no number."""
+        if type(text) is NumberText:
+            is_shown = _WHOLE.fullmatch(text) and float(text) == text.number  # large ones have more digits
+            return None if self.are_names else Decimal(text if is_shown else repr(text.number))
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
-            return float(text) if self.decimal else None
+            return Decimal(text) if self.decimal else None
         amount = self._read(text)
-        value = amount.values.get(self.decimal, math.nan) if amount else math.nan
-        return value if math.isfinite(value) else None
+        value = amount.values.get(self.decimal) if amount else None
+        return value if value is not None and math.isfinite(value) else None
 
     def read_unit(self, text: str) -> str:
         """Read the currency, percent sign or unit of a cell that is a number; "" for none."""
