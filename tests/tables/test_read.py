@@ -221,9 +221,9 @@ def test_a_line_above_the_table_is_its_title(tmp_path):
 
 
 def test_a_line_that_only_numbers_the_columns_is_left_out_and_said(tmp_path):
-    (tmp_path / "t.csv").write_text("name,sales,cost\n1,2,3\nx,10,20\ny,30,40\n")
+    (tmp_path / "t.csv").write_text("name,sales,cost\n1,2,3\nx,10.5,20.5\ny,30.5,40.5\n")
     table, notes = read_table(tmp_path / "t.csv")
-    assert contents(table)[1:] == [["x", "10", "20"], ["y", "30", "40"]]
+    assert contents(table)[1:] == [["x", "10.5", "20.5"], ["y", "30.5", "40.5"]]
     assert notes == ["The line that only numbers the columns was left out."]
 
 

@@ -280,7 +280,7 @@ LAYOUTS = {
         "region|A 2020 plan|A 2020 actual|A 2021 plan",
     ),
     "a source below as wide as the table": ("k,v,w\nn,10,1\ns,20,2\n\nSource: Office, Berlin, 2024\n", "k|v|w"),
-    "numbers of columns": ("k;v;w\n1;2;3\nn;10;1\ns;20;2\n", "k|v|w"),
+    "numbers of columns": ("k;v;w\n1;2;3\nn;10.0;1.5\ns;20.0;2.5\n", "k|v|w"),
     "numbers of columns in parentheses": ("k,v,w\n(1),(2),(3)\nn,10,1\ns,20,2\n", "k|v|w"),
     "a header that stands twice": ("k,v,w\nk,v,w\nn,10,1\ns,20,2\n", "k|v|w"),
     "a first row that counts": ("a,b,c\n1,2,3\n4,28,\n", "a|b|c"),
