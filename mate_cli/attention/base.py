@@ -91,6 +91,7 @@ class AttentionPlan:
         self.pattern, self.batch = pattern, batch
         self.device = device or batch.input_ids.device.type
         self.derived = dict(batch.prepared) if derived is None else derived
+        self.own: dict[Hashable, object] = {}  # by name alone: each layer asks, and patterns are slow to hash
         self.packing: Packing = self.derive("packing", lambda plan: find_packing(plan.batch))
 
     @property
@@ -100,10 +101,12 @@ class AttentionPlan:
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Derived]) -> Derived:
         """Return what `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
-        key = (self.pattern, name)
-        if key not in self.derived:
-            self.derived[key] = on_device(build(self), self.batch.input_ids.device)
-        return self.derived[key]  # type: ignore[return-value]
+        if name not in self.own:
+            key = (self.pattern, name)
+            if key not in self.derived:
+                self.derived[key] = on_device(build(self), self.batch.input_ids.device)
+            self.own[name] = self.derived[key]
+        return self.own[name]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
         """Return query, key and value with padding, each [B, N, T, H], of the packed projections [P, 3, N, H]."""
@@ -120,7 +123,7 @@ class Plans:
     def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)
         self._batch = batch
-        chosen = dict.fromkeys(patterns)
+        chosen = dict.fromkeys({id(pattern): pattern for pattern in patterns}.values())  # hashed once, not per layer
         self._plans = {pattern: AttentionPlan(pattern, batch, self.derived, device) for pattern in chosen}
 
     def __getitem__(self, pattern: AttentionPattern) -> AttentionPlan:

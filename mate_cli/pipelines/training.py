@@ -194,7 +194,7 @@ def compile_layers(network: TableEncoder) -> None:
         raise ConfigError(problem, where=COMPILE, remedy="Leave it out")
     apart = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]  # its computation depends on the data
     for layer in layers:
-        layer.attend = apart
+        layer.attention["self"].attend = apart
         layer.compile(dynamic=True)
 
 

@@ -1,16 +1,26 @@
 """The Triton kernels compiled ahead of time for cards that are not here: all that can be chosen fits each of them."""
 
+from collections import Counter
+
+import numpy as np
 import pytest
+import torch
+from batches import one_table, pad
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 
 pytest.importorskip("triton")
 
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
+from triton.runtime import driver
 
-from mate_cli.attention.backends import triton_kernels
+from mate_cli.attention.backends import triton_kernels, triton_op
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.backends.triton_op import launch_options
 from mate_cli.attention.backends.triton_tiles import is_interpreted
+from mate_cli.attention.base import AttentionPlan
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.models.base.sizes import SIZES
 
 SMALLEST = 86
@@ -24,7 +34,7 @@ TENSORS = ("qkv", "output", "gradient", "qkv_gradient")
 SCALARS = {
     "scale": "fp32",
     "dropout": "fp32",
-    "seed": "i32",
+    "seed": "*i64",
     "num_rows": "i32",
     "rows": "*i32",
     "tiles": "*i32",
@@ -89,3 +99,38 @@ def test_tf32_and_the_plain_case(name):
     for precision, extras in (("tf32", True), ("ieee", False)):
         program = compiled(name, 86, "fp32", 128, precision, extras)
         assert program.metadata.shared <= SHARED_MEMORY[86]
+
+
+class Card:
+    """What torch.compile asks of a card, to learn which tensors a kernel writes to."""
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+
+def zeros_like_outputs(graph, _):
+    (results,) = graph.graph.output_node().args
+    return make_boxed_func(lambda *_: [None if one is None else torch.zeros(one.meta["val"].shape) for one in results])
+
+
+def test_the_kernels_are_traced_and_write_to_their_outputs_alone(monkeypatch):
+    """Graphs of a forward and a backward pass have the kernels, and copy nothing back into what was given."""
+    monkeypatch.setattr(driver, "_active", Card())
+    batch = pad([one_table(np.random.default_rng(0), 3, 2, 2, 3)])
+    tiling, seed = Triton()._tiling(AttentionPlan(RowColumnHeads(2), batch)), torch.zeros(1, dtype=torch.int64)
+    qkv = torch.randn(batch.input_ids.numel(), 3, 2, 8, requires_grad=True)
+    bias = torch.randn(len(qkv), requires_grad=True)
+    found = []
+
+    def keep(graph, inputs):
+        found.append(Counter(str(node.target).partition(".")[0] for node in graph.graph.nodes))
+        found[-1]["copies"] = sum("copy_" in str(node.target) for node in graph.graph.nodes)
+        return zeros_like_outputs(graph, inputs)
+
+    def attend(qkv, bias):
+        return triton_op.segment_attention(qkv * 2, bias, seed, tiling, (64, 64), 0.1).square()
+
+    output = torch.compile(attend, backend=aot_autograd(fw_compiler=keep), fullgraph=True)(qkv, bias)
+    torch.autograd.grad(output.sum(), (qkv, bias))
+    assert [counts["triton_kernel_wrapper_functional"] for counts in found] == [1, 2]
+    assert not any(counts["copies"] for counts in found)

@@ -24,14 +24,14 @@ def test_the_operator_costs_the_host_no_more_than_a_small_layer_of_torch(monkeyp
     monkeypatch.setattr(triton_op, "_launch", lambda *_: None)
     batch = pad([one_table(np.random.default_rng(0), 4, 6, 3, 4)])
     plan, backend = AttentionPlan(RowColumnHeads(4), batch), Triton()
-    tiling, seed = backend._tiling(plan), torch.zeros(1, dtype=torch.int64)
+    tiling = backend._tiling(plan)
     qkv = torch.randn(sum(plan.packing.lengths), 3, 4, 8, requires_grad=True)
     gradient = torch.randn(len(qkv), 4, 8)
 
     weight, states = torch.randn(32, 32, requires_grad=True), torch.randn(4, 32)
 
     def attend():
-        output = triton_op.segment_attention(qkv, None, seed, tiling, (64, 64), 0.0)
+        output = triton_op.segment_attention(qkv, None, None, tiling, (64, 64), 0.0)
         torch.autograd.grad(output, qkv, gradient)
 
     def small_layer():

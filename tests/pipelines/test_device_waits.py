@@ -55,7 +55,7 @@ def waits_of(monkeypatch, card, *words):
 
 def planned_for_the_card(plan, pattern, batch, derived=None, device=None):
     plan.pattern, plan.batch, plan.device = pattern, batch, "cuda"
-    plan.derived = dict(batch.prepared) if derived is None else derived
+    plan.derived, plan.own = dict(batch.prepared) if derived is None else derived, {}
     plan.packing = plan.derived[pattern, "packing"]
 
 

@@ -64,11 +64,10 @@ def time_triton(qkv: Tensor, plan: AttentionPlan) -> tuple[float, float]:
     """Return the milliseconds of the triton backend, forward, and forward and backward; qkv [P, 3, N, H]."""
     backend = Triton()
     tiling = backend._tiling(plan)
-    seed = torch.zeros(1, dtype=torch.int64)
-    given = (None, seed, tiling.rows.cuda(), tiling.tiles.cuda(), backend.tile, backend.step, tiling.heads, 0.0)
-    output, lse = triton_op._attend(qkv, *given)
-    forward = time_graph(lambda: triton_op._attend(qkv, *given))
-    return forward, forward + time_graph(lambda: triton_op._attend_backward(qkv, output, lse, output, *given))
+    given = (None, None, tiling.rows.cuda(), tiling.tiles.cuda(), backend.tile, backend.step, tiling.heads, 0.0)
+    output, lse = triton_op.attend(qkv, *given)
+    forward = time_graph(lambda: triton_op.attend(qkv, *given))
+    return forward, forward + time_graph(lambda: triton_op.attend_backward(qkv, output, lse, output, *given))
 
 
 def main() -> None:

@@ -65,10 +65,8 @@ class Triton(SegmentBackend):
             raise ConfigError(f"triton cannot compute {dtype} on {qkv.device}", where="attention", remedy="Use sdpa")
         tiling = self._tiling(plan)
         bias = None if key_bias is None else key_bias.float()
-        # From the CPU's generator: torch.manual_seed and activation checkpointing govern it, and no GPU waits.
-        seed = torch.zeros(1, dtype=torch.int64, device="cpu")
-        if dropout:
-            seed.random_(2**31 - 1)
+        # On the device: no GPU waits, a CUDA graph draws anew, and torch.manual_seed and checkpointing govern it.
+        seed = torch.randint(2**31 - 1, (1,), device=qkv.device) if dropout else None
         return segment_attention(qkv.to(dtype), bias, seed, tiling, (self.tile, self.step), dropout)
 
     def _tiling(self, plan: AttentionPlan) -> Tiling:

@@ -3,6 +3,7 @@
 A table row r = token * V + block stands for a token in one of the V blocks of heads, so that r * HEADS + head is its
 place in [P, N]. A tile is six integers: the first and the end of its rows, then the start and number of the global
 partners, then of the other ones. Which queries see a key is symmetric, so the same tiles serve both roles.
+A kernel loads the rows that it stores to itself: torch.compile takes what a helper is given for written to.
 What a kernel leaves of each query for the next, log-sum-exp and delta, is [HEADS, V * P] in the order of the tasks:
 read without waiting for the rows.
 Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
@@ -21,14 +22,6 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """Indices of the projections in the second axis of [P, 3, N, H]."""
-
-
-@triton.jit
-def _load_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
-    """Return the positions of a tile in `rows`, the table rows there, and which of them exist."""
-    position = tl.load(tile) + tl.arange(0, TILE)
-    real = position < tl.load(tile + 1)
-    return position, tl.load(rows + position, mask=real, other=0), real
 
 
 @triton.jit
@@ -112,7 +105,7 @@ def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) 
     return tl.where(tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout, 1 / (1 - dropout), 0.0)
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed"])
+@triton.jit(do_not_specialize=["num_rows"])
 def attend(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -137,14 +130,17 @@ def attend(
 ) -> None:
     """Attend: values [P, N, H] and log-sum-exp of a tile of queries, by an online softmax over its keys."""
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
-    position, query_row, real_query = _load_rows(rows, tile, TILE)
+    position = tl.load(tile) + tl.arange(0, TILE)
+    real_query = position < tl.load(tile + 1)
+    query_row = tl.load(rows + position, mask=real_query, other=0)
     place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
     query = tl.load(qkv + place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=exists, other=0.0)
     # Finite, so that a first step whose keys all have a bias of -inf gives no NaN.
     top = tl.full([TILE], -1e30, tl.float32)
     total = tl.zeros([TILE], tl.float32)
     attended = tl.zeros([TILE, WIDTH], tl.float32)
-    words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
+    drawn = tl.load(seed) if DROPPED else 0
+    words = _words(drawn, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         _, key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
@@ -159,14 +155,14 @@ def attend(
         shrink = tl.exp2(top - higher)
         total = total * shrink + tl.sum(weights, 1)
         if DROPPED:
-            weights *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
+            weights *= _survival(words[:, None], _words(drawn, key_row, head, KEY)[None, :], dropout)
         attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
         top = higher
     tl.store(output + place, (attended / total[:, None]).to(output.dtype.element_ty), mask=exists)
     tl.store(lse + head * num_rows + position, top + tl.log2(total), mask=real_query)
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed"])
+@triton.jit(do_not_specialize=["num_rows"])
 def query_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -194,7 +190,9 @@ def query_gradient(
 ) -> None:
     """Return the gradient of a tile of queries; leaves delta = sum(gradient * output) for the other kernel."""
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
-    position, query_row, real_query = _load_rows(rows, tile, TILE)
+    position = tl.load(tile) + tl.arange(0, TILE)
+    real_query = position < tl.load(tile + 1)
+    query_row = tl.load(rows + position, mask=real_query, other=0)
     place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
     query_shift = _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
     query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
@@ -204,7 +202,8 @@ def query_gradient(
     tl.store(delta + head * num_rows + position, own_delta, mask=real_query)
     own_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=0.0)
     summed = tl.zeros([TILE, WIDTH], tl.float32)
-    words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
+    drawn = tl.load(seed) if DROPPED else 0
+    words = _words(drawn, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         _, key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
@@ -216,14 +215,14 @@ def query_gradient(
         weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
         pull = _dot(output_gradient, tl.trans(value), PRECISION, WIDEN)
         if DROPPED:
-            pull *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
+            pull *= _survival(words[:, None], _words(drawn, key_row, head, KEY)[None, :], dropout)
         pull = weights * (pull - own_delta[:, None])
         summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
     summed = (summed * scale).to(qkv_gradient.dtype.element_ty)
     tl.store(qkv_gradient + place + query_shift, summed, mask=exists)
 
 
-@triton.jit(do_not_specialize=["num_rows", "seed"])
+@triton.jit(do_not_specialize=["num_rows"])
 def key_value_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -251,7 +250,9 @@ def key_value_gradient(
 ) -> None:
     """Return the gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
-    _, key_row, real_key = _load_rows(rows, tile, TILE)
+    place_in_rows = tl.load(tile) + tl.arange(0, TILE)
+    real_key = place_in_rows < tl.load(tile + 1)
+    key_row = tl.load(rows + place_in_rows, mask=real_key, other=0)
     place, exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
     key_shift = _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
     value_shift = key_shift + BLOCKS * HEADS * SIZE
@@ -259,7 +260,8 @@ def key_value_gradient(
     value = tl.load(qkv + place + value_shift, mask=exists, other=0.0)
     key_sum, value_sum = tl.zeros([TILE, WIDTH], tl.float32), tl.zeros([TILE, WIDTH], tl.float32)
     bias_sum = tl.zeros([TILE], tl.float32)
-    words = _words(seed, key_row, head, KEY) if DROPPED else key_row
+    drawn = tl.load(seed) if DROPPED else 0
+    words = _words(drawn, key_row, head, KEY) if DROPPED else key_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         position, query_row, real_query = _partner_rows(
@@ -274,7 +276,7 @@ def key_value_gradient(
         scores = _dot(key, tl.trans(query), PRECISION, WIDEN) * (scale * LOG2E)
         scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None] if BIASED else 0.0
         weights = tl.exp2(scores - their_lse[None, :])
-        left = _survival(_words(seed, query_row, head, QUERY)[None, :], words[:, None], dropout) if DROPPED else 1.0
+        left = _survival(_words(drawn, query_row, head, QUERY)[None, :], words[:, None], dropout) if DROPPED else 1.0
         value_sum += _dot((weights * left).to(output_gradient.dtype), output_gradient, PRECISION, WIDEN)
         pull = weights * (_dot(value, tl.trans(output_gradient), PRECISION, WIDEN) * left - their_delta[None, :])
         key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)

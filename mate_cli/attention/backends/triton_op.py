@@ -1,7 +1,7 @@
-"""The triton backend's kernels as operators of PyTorch: known to autograd, and opaque to torch.compile.
+"""The triton backend's kernels as operators of PyTorch: known to autograd, and traced by torch.compile.
 
-The operators are declared by `torch.library` itself and not by its `custom_op`, whose checks in Python cost a call more
-host time than the kernels need on a short batch.
+Without a compiler the kernels are called directly: the checks that `triton_op` makes in Python cost a call more host
+time than the kernels need on a short batch.
 """
 
 from __future__ import annotations
@@ -11,29 +11,21 @@ from typing import Any, NamedTuple
 import torch
 import triton
 from torch import Tensor
+from torch._subclasses import FakeTensor
 
 from mate_cli.attention.backends import triton_kernels as kernels
 from mate_cli.attention.backends.triton_tiles import Tiling, is_interpreted
 
-Tensors = tuple[Tensor, Tensor]
-
-COMMON = "Tensor? key_bias, Tensor seed, Tensor rows, Tensor tiles, int tile, int step, int heads, float dropout"
-LIBRARY: Any = torch.library.Library("mate", "FRAGMENT")  # type: ignore[no-untyped-call]
-LIBRARY.define(f"segment_attention(Tensor qkv, {COMMON}) -> (Tensor, Tensor)")
-LIBRARY.define(
-    f"segment_attention_backward(Tensor qkv, Tensor output, Tensor lse, Tensor gradient, {COMMON}) -> (Tensor, Tensor)"
-)
-
 
 def segment_attention(
-    qkv: Tensor, key_bias: Tensor | None, seed: Tensor, tiling: Tiling, sizes: tuple[int, int], dropout: float
+    qkv: Tensor, key_bias: Tensor | None, seed: Tensor | None, tiling: Tiling, sizes: tuple[int, int], dropout: float
 ) -> Tensor:
     """Attend: [P, 3, N, H] to [P, N, H].
 
     Args:
         qkv: query, key and value of every token.
         key_bias: Float32 [P], or None.
-        seed: of the dropout, Int64 [1] on the CPU.
+        seed: of the dropout, Int64 [1] on the device; None without dropout.
         tiling: the tasks cut into tiles.
         sizes: queries in a tile, and keys taken at a time.
         dropout: the probability of dropping an attention weight.
@@ -47,7 +39,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, *arguments: Any) -> Tensor:  # noqa: ANN401 - torch's own context
         key_bias, seed, rows, tiles, *ctx.rest = arguments
-        output, lse = torch.ops.mate.segment_attention.default(qkv, *arguments)
+        operator = torch.ops.mate.segment_attention.default if torch.compiler.is_compiling() else attend
+        output, lse = operator(qkv, *arguments)
         ctx.save_for_backward(qkv, output, lse, key_bias, seed, rows, tiles)
         return output
 
@@ -55,7 +48,9 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # noqa: ANN401 - torch's own context
         qkv, output, lse, *arguments = ctx.saved_tensors
         gradient = gradient.to(qkv.dtype).contiguous()
-        gradients = torch.ops.mate.segment_attention_backward.default(qkv, output, lse, gradient, *arguments, *ctx.rest)
+        is_compiling = torch.compiler.is_compiling()
+        operator = torch.ops.mate.segment_attention_backward.default if is_compiling else attend_backward
+        gradients = operator(qkv, output, lse, gradient, *arguments, *ctx.rest)
         bias_gradient = None if arguments[0] is None else gradients[1].sum(1)
         return gradients[0], bias_gradient, *[None] * 7
 
@@ -86,44 +81,51 @@ def launch_options(kernel: Any, tile: int, step: int, head_size: int, bytes_per_
     return Launch(width, min(step, 32) if kernel is kernels.key_value_gradient else step, 8 if tile > 64 else 4, 3)
 
 
-def _attend(qkv: Tensor, key_bias: Tensor | None, *arguments: Any) -> Tensors:
+def attend(
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    rows: Tensor,
+    tiles: Tensor,
+    tile: int,
+    step: int,
+    heads: int,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:
     """Return attended values [P, N, H] and log-sum-exp in base 2, by head in the order of the tasks."""
-    output, lse = _like_output(qkv, key_bias, *arguments)
-    _launch(kernels.attend, (qkv, key_bias, output, lse), *arguments)
+    output = qkv.new_empty(len(qkv), *qkv.shape[2:])
+    lse = qkv.new_empty(heads, len(rows), dtype=torch.float32)
+    _launch(kernels.attend, (qkv, key_bias, output, lse), seed, rows, tiles, tile, step, heads, dropout)
     return output, lse
 
 
-def _attend_backward(
-    qkv: Tensor, output: Tensor, lse: Tensor, gradient: Tensor, key_bias: Tensor | None, *arguments: Any
-) -> Tensors:
+def attend_backward(
+    qkv: Tensor,
+    output: Tensor,
+    lse: Tensor,
+    gradient: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    rows: Tensor,
+    tiles: Tensor,
+    tile: int,
+    step: int,
+    heads: int,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:
     """Return the gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
-    delta, gradients = torch.empty_like(lse), _like_gradients(qkv)
+    arguments = (seed, rows, tiles, tile, step, heads, dropout)
+    delta = torch.empty_like(lse)
+    gradients = torch.empty_like(qkv), qkv.new_empty(len(qkv), qkv.shape[2], dtype=torch.float32)
     _launch(kernels.query_gradient, (qkv, key_bias, output, lse, gradient, delta, gradients[0]), *arguments)
     _launch(kernels.key_value_gradient, (qkv, key_bias, lse, gradient, delta, *gradients), *arguments)
     return gradients
 
 
-def _like_output(qkv: Tensor, *arguments: Any) -> Tensors:
-    _, _, rows, *_, heads, _ = arguments
-    return qkv.new_empty(len(qkv), *qkv.shape[2:]), qkv.new_empty(heads, len(rows), dtype=torch.float32)
-
-
-def _like_gradients(qkv: Tensor, *rest: object) -> Tensors:
-    return torch.empty_like(qkv), qkv.new_empty(len(qkv), qkv.shape[2], dtype=torch.float32)
-
-
-LIBRARY.impl("segment_attention", _attend, "CompositeExplicitAutograd")
-LIBRARY.impl("segment_attention_backward", _attend_backward, "CompositeExplicitAutograd")
-
-
-torch.library.register_fake("mate::segment_attention", _like_output, lib=LIBRARY)
-torch.library.register_fake("mate::segment_attention_backward", _like_gradients, lib=LIBRARY)
-
-
 def _launch(
     kernel: Any,  # noqa: ANN401 - Triton's own type differs when it interprets
     tensors: tuple[Tensor | None, ...],
-    seed: Tensor,
+    seed: Tensor | None,
     rows: Tensor,
     tiles: Tensor,
     tile: int,
@@ -134,13 +136,15 @@ def _launch(
     """Run a kernel on every tile and head."""
     qkv = tensors[0]
     assert qkv is not None
-    if not len(tiles):
+    if not len(tiles) or isinstance(qkv, FakeTensor):
         return
+    if type(qkv) is not Tensor:  # torch.compile is tracing
+        kernel = torch.library.wrap_triton(kernel)
     size = qkv.shape[-1]
     options = launch_options(kernel, tile, step, size, qkv.element_size())
     with torch.cuda.device_of(qkv):  # type: ignore[no-untyped-call]
         kernel[(len(tiles) * heads,)](
-            *(*tensors, rows, tiles, len(rows), size**-0.5, dropout, int(seed)),
+            *(*tensors, rows, tiles, len(rows), size**-0.5, dropout, seed),
             BLOCKS=qkv.shape[2] // heads,
             HEADS=heads,
             SIZE=size,
@@ -159,3 +163,7 @@ def _launch(
 def _precision() -> str:
     """Choose how float32 is multiplied: as PyTorch multiplies it on a GPU; exactly, unless told otherwise."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+
+
+torch.library.triton_op("mate::segment_attention", attend, mutates_args=())
+torch.library.triton_op("mate::segment_attention_backward", attend_backward, mutates_args=())

@@ -76,8 +76,19 @@ class LayerOptions:
     epsilon: float = LAYER_NORM_EPSILON
 
 
+def attend(backend: Attention, *arguments: Any) -> Tensor:
+    """Call a backend."""
+    return backend.forward(*arguments)
+
+
 class SelfAttention(nn.Module):
-    """Projects to queries, keys and values, in layers named as in BERT, and lets the backend attend."""
+    """Projects to queries, keys and values, in layers named as in BERT, and lets the backend attend.
+
+    Attributes:
+        attend: calls the backend; outside of the graph where the layer is compiled.
+    """
+
+    attend: Callable[..., Tensor] = staticmethod(attend)
 
     def __init__(self, size: EncoderSize, backend: Attention, dropout: float, *, bias: bool = True) -> None:
         super().__init__()
@@ -98,7 +109,7 @@ class SelfAttention(nn.Module):
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to the concatenated heads [P, D]."""
         dropout = self.attention_dropout if self.training else 0.0
-        return self.backend.forward(self.project(states), plan, key_bias, dropout).flatten(1)
+        return self.attend(self.backend, self.project(states), plan, key_bias, dropout).flatten(1)
 
 
 def is_plain_linear(layer: nn.Linear) -> bool:
@@ -130,20 +141,8 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(total) if self.norm == "post" else total
 
 
-def attend(attention: nn.Module, *arguments: Any) -> Tensor:
-    """Call attention."""
-    states: Tensor = attention(*arguments)
-    return states
-
-
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
-
-    Attributes:
-        attend: how attention is called; outside of the graph where the layer is compiled.
-    """
-
-    attend: Callable[..., Tensor] = staticmethod(attend)
+    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -167,7 +166,7 @@ class EncoderLayer(nn.Module):
         """Map states [P, D] to states [P, D]."""
         attended, output = self.sub_layers
         arguments = attended.before(states), plan, key_bias
-        states = attended(self.attend(self.attention["self"], *arguments), states)
+        states = attended(self.attention["self"](*arguments), states)
         return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 
