@@ -94,7 +94,7 @@ class TableEmbeddings(nn.Module):
 
     def _row_numbers(self, numbers: tuple[tuple[int, ...], ...], device: torch.device) -> Tensor:
         """Return the numbers on a device, where they stay: a copy in each step would make a GPU wait."""
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
             return torch.tensor(numbers, device=device)
         key = numbers, device
         if key not in self.row_numbers:

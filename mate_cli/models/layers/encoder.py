@@ -104,7 +104,7 @@ class SelfAttention(nn.Module):
             return torch.stack([layer(states).unflatten(-1, self.shape) for layer in layers], 1)
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if self.query.bias is None else torch.cat([layer.bias for layer in layers])
-        return nn.functional.linear(states, weight, bias).unflatten(-1, (3, *self.shape))
+        return nn.functional.linear(states, weight, bias).view(*states.shape[:-1], 3, *self.shape)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to the concatenated heads [P, D]."""
