@@ -100,7 +100,7 @@ class SelfAttention(nn.Module):
         """Map states [P, D] to their queries, keys and values, [P, 3, N, H]."""
         states = states.to(attention_dtype(states))  # once: each layer would keep a copy of its own for the gradient
         layers = (self.query, self.key, self.value)
-        if not all(is_plain_linear(layer) for layer in layers):
+        if not all(is_plain(layer, nn.Linear) for layer in layers):
             return torch.stack([layer(states).unflatten(-1, self.shape) for layer in layers], 1)
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if self.query.bias is None else torch.cat([layer.bias for layer in layers])
@@ -110,11 +110,6 @@ class SelfAttention(nn.Module):
         """Map states [P, D] to the concatenated heads [P, D]."""
         dropout = self.attention_dropout if self.training else 0.0
         return self.attend(self.backend, self.project(states), plan, key_bias, dropout).flatten(1)
-
-
-def is_plain_linear(layer: nn.Linear) -> bool:
-    """Return whether a call of the layer computes nothing but `linear` of its weight and bias."""
-    return is_plain(layer, nn.Linear)
 
 
 class ResidualOutput(nn.Module):
