@@ -362,9 +362,13 @@ def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
 
 
 def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
-    """Return the sum of each of some counts over all processes; all must call this, with the same names."""
-    shares = _gather({name: count.tolist() for name, count in counts.items()})
-    return {name: [sum(column) for column in zip(*(share[name] for share in shares), strict=True)] for name in counts}
+    """Sum counts [N] by name over all ranks; all must call this, with the same names."""
+    if not counts:
+        return {}
+    total = torch.stack([count.cpu() for count in counts.values()])
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(total)
+    return dict(zip(counts, total.tolist(), strict=True))
 
 
 def _gather(share: Share) -> list[Share]:

@@ -2,12 +2,23 @@
 
 import pickle
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import pytest
 import torch
 
-from mate_cli.data.corpora.shards import BLOCK, CorpusTable, Shard, ShardSequence, deal_shards, open_shards, write_shard
+from mate_cli.data.corpora.shards import (
+    BLOCK,
+    CorpusTable,
+    Shard,
+    ShardSequence,
+    StreamedTable,
+    deal_shards,
+    open_shards,
+    read_shard,
+    write_shard,
+)
 from mate_cli.data.corpora.statement_tables import StatementTables
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.datasets.hybridqa.reader import Sample
@@ -133,8 +144,6 @@ def test_every_epoch_has_all_tables_once_in_another_order(shards, tmp_path):
 
 
 def test_held_out_tables_are_never_learnt_from(shards):
-    from mate_cli.data.corpora.shards import read_shard
-
     held_out = {table.key for shard in shards for table in islice(read_shard(shard.path), shard.held_out)}
     lane = ShardSequence(list(enumerate(shards)), (5, 2, 0))
     learnt = {row.read().key for row in lane.rows(0, lane.size)}
@@ -176,6 +185,9 @@ def test_masks_are_new_in_every_epoch_or_always_the_same(shards, tmp_path):
 def test_another_seed_gives_another_stream(shards, tmp_path):
     own, other = stream(shards, tmp_path), stream(shards, tmp_path, seed=6)
     assert [names(other[number]) for number in range(6)] != [names(own[number]) for number in range(6)]
+    table = StreamedTable(0, 0, 0, partial(next, read_shard(shards[0].path)))
+    (first,), (second,) = (stream(shards[:1], tmp_path, seed=seed)._make(table) for seed in (5, 6))
+    assert first.label_ids.tolist() != second.label_ids.tolist()
 
 
 def test_lanes_are_those_of_the_files_and_each_process_reads_its_own(shards, tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -89,6 +91,10 @@ def test_cells_without_the_answer_are_learnt_from_where_that_can_be_said(seriali
         best = next(cell for cell in rankings[example.example_id] if cell not in example.answer.coordinates)
         first, _ = (one for one in without if one.example_id.startswith(f"{example.example_id}/without/"))
         assert first.table.table_id.endswith("/".join(map(str, best))), "the first is the wrong cell nearest by TF-IDF"
+    every, answer_cells = negatives(known[:1], 10_000)[known[0].example_id], set(known[0].answer.coordinates)
+    assert len(every) == len(set(rankings[known[0].example_id]) - answer_cells) > 9, "all cells but those of the answer"
+    copies = negatives([replace(known[0], example_id=str(number)) for number in range(9)], 2).values()
+    assert len({drawn.table.table_id for _, drawn in copies}) > 1
     by_name = {example.example_id: example for example in questions}
     for example in without:
         name = example.example_id.partition("/without/")[0]

@@ -105,3 +105,10 @@ def test_a_system_has_the_weights_of_the_stages_that_answer():
         add_up_stages(whole, {"questions": run(8), "select": run(2), "read": run(2)}, ("select", "read"))
     assert (whole.parameters, whole.throughput) == (4, {"examples_per_second": pytest.approx(1.0)})
     assert whole.data == {"questions/train": 8, "select/train": 2, "read/train": 2}
+
+
+def test_new_weights_follow_the_seed():
+    tasks = [parts_of(["experiment=quickstart_cells", f"seed={seed}"]).task for seed in (1, 1, 2)]
+    first, again, other = (task.get_parameter("encoder.pooler.dense.weight") for task in tasks)
+    assert first.equal(again)
+    assert not first.equal(other)

@@ -122,6 +122,7 @@ def odd_states(whole: Path) -> dict[str, object]:
         **{f"nothing of {name}": changed(lambda s, name=name: s["callbacks"].pop(name)) for name in state["callbacks"]},
         "a score in words": changed(lambda s: s["callbacks"][checkpoints].update(best_score="high")),
         "another run": changed(lambda s: s["callbacks"][checkpoints].update(run="2001-01-01T00:00:00")),
+        "another order": changed(lambda s: s["callbacks"][checkpoints].pop("order")),
         "no optimizer": {**state, "optimizer_states": []},
         "an optimizer of another kind": {**state, "optimizer_states": [{"state": 1, "param_groups": "x"}]},
         "a schedule of another kind": {**state, "lr_schedulers": [{"last_epoch": "x"}]},
@@ -144,6 +145,7 @@ ODD = [
     *("nothing of FollowTraining", "nothing of Checkpoints"),
     *("a list", "a step in words", "no weights", "other weights", "weights that are none", "no optimizer"),
     *("progress in words", "callbacks of another kind", "loops of another kind", "a score in words", "another run"),
+    "another order",
     *("a schedule of another kind", "an optimizer of another kind", "counts of another kind"),
 ]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import signal
 from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning as pl
 import torch
 
+from mate_cli.data.loading.batching import ORDER_VERSION
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.models.layers.low_rank import Lora
 from mate_cli.runs.callbacks import Checkpoints
@@ -73,6 +75,25 @@ def test_what_is_best_outlives_a_resume(tmp_path, monitor):
     assert kept(folder) == 1
     validate(second, [sign * 1.0], trainer)
     assert kept(folder) == 5
+
+
+@pytest.mark.parametrize("order", [None, ORDER_VERSION - 1, ORDER_VERSION + 1])
+def test_a_checkpoint_with_another_order_of_examples_is_refused(tmp_path, order):
+    checkpoints = Checkpoints(RunFolder(tmp_path), "dev/f1", every_steps=10)
+    state = {key: value for key, value in {**checkpoints.state_dict(), "order": order}.items() if value is not None}
+    with pytest.raises(CheckpointError, match=r"last\.ckpt: .*orders training examples differently\. Move it away"):
+        checkpoints.load_state_dict({"best_score": None, **state})
+
+
+def test_a_run_that_a_callback_has_stopped_stays_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    first, second = (Checkpoints(RunFolder(tmp_path), "dev/f1", every_steps=10) for _ in range(2))
+    trainer = FakeTrainer(should_stop=True, global_step=0, callback_metrics={})
+    validate(first, [0.5], trainer)
+    second.load_state_dict(first.state_dict())
+    trainer.should_stop = False
+    second.on_train_start(trainer, None)
+    assert trainer.should_stop
 
 
 def test_the_best_weights_are_those_that_callbacks_leave_in_the_checkpoint(tmp_path):
