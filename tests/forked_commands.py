@@ -122,8 +122,14 @@ def _warm_interpreter() -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno()), CACHE]
+        # A command that a test ran in this process may have left the safe path, which hides the modules of tests.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
         process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=environment,
         )
     atexit.register(process.wait)
     atexit.register(ours.close)

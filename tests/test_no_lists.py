@@ -125,9 +125,10 @@ def test_evaluate_and_compare_know_them(run, ordinary, capsys):
     for name in ("dev/ranking_error", "dev/answer_length"):
         assert again[name] == record(run)["metrics"][name]
     capsys.readouterr()
-    assert main(["compare", f"runs=[{run},{ordinary}]", "html=null"]) == 0
+    assert main(["compare", f"runs=[{run},{ordinary}]", "html=null", "debug_runs=true"]) == 0
     shown = capsys.readouterr().out
-    assert {"nearby", "tapas"} <= set(shown.split())
+    assert "model=tapas" in shown
+    assert "\n2 configurations, 2 runs: 2 finished" in shown
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def test_a_folder_without_any(tmp_path):
 
 def test_missing_data(copy):
     (copy / "model.ckpt.data-00000-of-00001").unlink()
-    with pytest.raises(CheckpointError, match=r"data-00000-of-00001: .*No such file"):
+    with pytest.raises(CheckpointError, match=r"data-00000-of-00001: .*no such file"):
         InitialWeights("tapas", str(copy)).load(network())
 
 

@@ -215,7 +215,7 @@ def test_debug_runs_are_hidden_and_counted(tmp_path):
     report = build_report([tmp_path])
     assert [run.folder.name for run in report.runs] == ["a"]
     assert any("1 run with debug= hidden" in note for note in report.notes)
-    assert len(build_report([tmp_path], debug=True).runs) == 2
+    assert len(build_report([tmp_path], debug_runs=True).runs) == 2
 
 
 def test_finished_and_unfinished_rows_say_the_same_settings(tmp_path):

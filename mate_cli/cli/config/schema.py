@@ -120,7 +120,7 @@ class Compare(Section):
     by: Texts
     status: Texts
     ignore: Texts
-    debug: bool
+    debug_runs: bool
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None

@@ -143,7 +143,7 @@ class Options:
             apart.
         status: keep only runs with one of these statuses and count all; empty keeps all and counts the finished.
         ignore: further configuration keys that do not keep runs apart.
-        debug: show runs with `debug=` too.
+        debug_runs: show runs with `debug=` too.
         statistic: how repeats are summed up, see `Summary`.
         published: show published results on the same datasets.
         against: label, or a part of it, of the configuration that the others are tested against.
@@ -155,7 +155,7 @@ class Options:
     by: Sequence[str] = ()
     status: Sequence[str] = ()
     ignore: Sequence[str] = ()
-    debug: bool = False
+    debug_runs: bool = False
     statistic: Statistic = "median"
     published: bool = True
     against: str | None = None

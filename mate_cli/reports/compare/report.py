@@ -135,9 +135,9 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
     if not selected:
         problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(options.status)}"
         raise RunError(problem, remedy="Leave `status` out")
-    shown = selected if options.debug else tuple(run for run in selected if not is_debug(run)) or selected
+    shown = selected if options.debug_runs else tuple(run for run in selected if not is_debug(run)) or selected
     hidden = len(selected) - len(shown)
-    return shown, [f"{plural(hidden, 'run')} with debug= hidden, shown by debug=true"] * (hidden > 0)
+    return shown, [f"{plural(hidden, 'run')} with debug= hidden, shown by debug_runs=true"] * (hidden > 0)
 
 
 def is_debug(run: LoadedRun) -> bool:

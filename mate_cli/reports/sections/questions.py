@@ -277,9 +277,9 @@ def _table(example: TableExample) -> AnswerTable:
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     """Return where tables are kept: a name for the reader's options and the state of its folder."""
-    root = Path(str(options.get("root", "."))).expanduser()
-    state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root.is_dir() else []
-    key = json.dumps([options, str(root.resolve()), split, state], sort_keys=True, default=str)
+    root = Path(str(options["root"])).expanduser().resolve() if "root" in options else None
+    state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root and root.is_dir() else []
+    key = json.dumps([options, root, split, state], sort_keys=True, default=str)
     return cache / "compare" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
