@@ -64,7 +64,9 @@ def run(cfg: Compare) -> None:
         raise ConfigError("names rows of LaTeX alone", where="labels", remedy="Add latex=FILE")
     report = build_report(
         cfg.runs,
-        **cfg.model_dump(include={"metric", "by", "status", "ignore", "debug_runs", "statistic", "published", "against"}),
+        **cfg.model_dump(
+            include={"metric", "by", "status", "ignore", "debug_runs", "statistic", "published", "against"}
+        ),
         cache=Path(cfg.paths.cache).expanduser(),
         added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )
