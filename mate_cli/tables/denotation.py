@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 
@@ -16,6 +15,7 @@ from mate_cli.tables.formats.cell_text import MAX_WHOLE, count_noun, is_mostly_d
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
 from mate_cli.tables.values.column_evidence import MISSING
+from mate_cli.tables.values.summary_rows import find_summary_rows
 
 Denotation = tuple[str | float, ...]
 
@@ -82,20 +82,6 @@ def read_float(text: str) -> float | None:
         return None
 
 
-_TOTALS = """
-total totals totale totaux totaal totalt sum summe summa suma gesamt insgesamt somme subtotal razem ogółem celkem součet
-spolu ukupno skupaj toplam yhteensä összesen végösszeg kokku kopā viso sumă jumlah cộng sammanlagt itogo итого всего
-итог разом 合計 总计 總計 総計 合计 小计 小計 計 합계 총계 총합계 소계 σύνολο άθροισμα المجموع الإجمالي סה"כ รวม Σ
-"""
-_ANY_TOTAL = "|".join(_TOTALS.split())
-_AVERAGE = "average|avg|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia"
-TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_ANY_TOTAL}|{_AVERAGE})", re.IGNORECASE)
-"""The first cell of a row that sums up others."""
-LIKE_TOTAL = re.compile(
-    rf"\b(?:{_ANY_TOTAL})\b|(?:total|totaal|summ[ae]|gesamt)\w*\Z|\A(?:all|overall|ensemble|zusammen)\Z|\balt\Z|\A\*+\Z|\A\Z",
-    re.IGNORECASE,
-)
-"""What such a cell may be as well, where the row is that sum."""
 WORDS_FOR_ALL = re.compile(
     r"\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
     r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b",
@@ -129,7 +115,7 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
     """Find the numbers that make a sum of cells; none if a cell is another text.
 
-    A few marks of nothing are left out, and a row that holds the total of the other cells.
+    A few marks of nothing are left out, and rows that summarize others.
 
     Returns:
         The numbers, and what people should know of them, as plain sentences.
@@ -148,23 +134,26 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
     if text or len(shown) > len(numbers) or not numbers:
         return [], [f"The cell {text[:40]!r} is not read as a number: no sum is given."] if text else []
     if marks:
-        names = list_names(map(repr, dict.fromkeys(marks)))
-        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {names}.")
-    sums, sizes = defaultdict[int, Decimal](Decimal), Counter(column for _, column in numbers)
-    for (_, column), summand in numbers.items():
-        sums[column] += summand
-    for (row, column), summand in list(numbers.items()):
-        name = _first_text(table, row)
-        if sizes[column] < 2 or not (TOTAL.fullmatch(name) or LIKE_TOTAL.search(name)):
-            continue
-        if math.isclose(sums[column] - summand, summand, rel_tol=1e-9):
-            notes.append(f"Row {name!r} was left out: it is the total of other rows.")
-            del numbers[row, column]
-            sums[column] -= summand
-            sizes[column] -= 1
-        elif TOTAL.fullmatch(name):
-            return [], [f"Row {name!r} sums up other rows, but is not their sum: no sum is given."]
-    return list(numbers.values()), notes
+        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {_list(marks)}.")
+    readers = [column_format.read_exact for column_format in formats]
+    columns = [[read(row[place].text) for row in table.rows] for place, read in enumerate(readers)]
+    names = [_first_text(table, row) for row in range(len(table.rows))]
+    for column in {column for _, column in numbers}:
+        rows = {row for row, place in numbers if place == column}
+        others = [numbers for place, numbers in enumerate(columns) if place != column]
+        summaries, doubtful = (rows & found for found in find_summary_rows(names, [columns[column], *others]))
+        if doubtful and len(rows) > 1:
+            named = _list(names[row] for row in sorted(summaries | doubtful))
+            return [], [f"No sum is given: {named} may summarize other rows, but not all numbers agree."]
+        if summaries < rows:
+            notes += [f"Row {names[row]!r} was left out: it summarizes other rows." for row in sorted(summaries)]
+            for row in summaries:
+                del numbers[row, column]
+    return list(numbers.values()), list(dict.fromkeys(notes))
+
+
+def _list(texts: Iterable[str]) -> str:
+    return list_names(map(repr, dict.fromkeys(texts)))
 
 
 def _first_text(table: Table, row: int) -> str:

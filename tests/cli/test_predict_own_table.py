@@ -306,7 +306,7 @@ def test_a_total_that_does_not_add_up_is_named(run, tmp_path, monkeypatch):
     assert predict(f"run={run}", f"table={table}", "question=sum?", f"output={tmp_path / 'a.json'}") == 0
     (found,) = answers(tmp_path / "a.json")
     assert found["value"] is None
-    assert found["warnings"] == ["Row 'Total' sums up other rows, but is not their sum: no sum is given."]
+    assert found["warnings"] == ["No sum is given: 'Total' may summarize other rows, but not all numbers agree."]
 
 
 def test_no_answer_is_the_same_in_the_terminal_and_in_python(run, sales, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from mate_cli.errors import DataError
-from mate_cli.tables.denotation import compute, number_text
+from mate_cli.tables.denotation import compute, find_summands, number_text
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
 
@@ -139,3 +140,95 @@ def test_hidden_rows_of_formats_that_do_not_tell_are_refused_by_name():
     assert len(read_table(path)[0].rows) == 3
     with pytest.raises(DataError, match="hidden=false"):
         read_table(path, ReadOptions(hidden=False))
+
+
+WORLD = "Country,Sales,Staff\nA,50,5\nB,100,10\nWorld,150,15\n"
+SUMMARIES = {
+    "Max": ("Name,Score\nA,80\nB,90\nMax,90\n", 170),
+    "Std Dev": ("Name,Score\nA,80\nB,90\nMedian,85\nStd Dev,5\n", 170),
+    "Tot.": ("Name,Score\nA,80\nB,90\nTot.,170\n", 170),
+    "World": (WORLD, 150),
+    "Both sexes": ("Sex,Births,Deaths\nBoth sexes,8123,7010\nMale,4170,3600\nFemale,3953,3410\n", 8123),
+    "Welt": ("Land,n\nA,40217\nB,31052\nC,14\nWelt,71283\n", 71283),
+    "平均": ("k,n,m\nA,14,31\nB,17,32\nC,25,36\n平均,18.67,33\n", 56),
+    "Nord": ("k,n,m\nA,14,31\nB,17,32\nNord,31,63\nC,25,36\nD,2,4\nSüd,27,40\nAlles,58,103\n", 58),
+    "Total costs": (
+        "Account,n\nRevenue,\nSales,100\nServices,50\nTotal revenue,150\nRent,30\nTotal costs,30\nNet income,120\n",
+        None,
+    ),
+    "Alle": ("k,n\nA,80\nB,93\nAlle,173\n", None),
+    "Average": ("k,n\nA,80\nB,90\nAverage,99\n", None),
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_rows_that_summarize_others_are_no_summands(tmp_path, name):
+    text, right = SUMMARIES[name]
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    table, _ = read_table(tmp_path / "t.csv")
+    cells = [(row, 1) for row in range(len(table.rows))]
+    assert compute("sum", cells, table) == right
+    assert any(repr(name) in note for note in find_summands(cells, table)[1])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "A,80,2\nB,93,3\nC,173,4",
+        "Anna,80\nMax,85\nBo,90",
+        "Anna,80\nBo,90\nMax,85",
+        "A,7,7\nB,7,7\nC,7,7",
+        "A,1\nB,2\nC,3",
+    ],
+)
+def test_rows_that_resemble_summaries_are_summands(tmp_path, rows):
+    (tmp_path / "t.csv").write_text(f"k,n,m\n{rows}\n")
+    table, _ = read_table(tmp_path / "t.csv")
+    numbers = [int(line.split(",")[1]) for line in rows.split()]
+    assert compute("sum", [(row, 1) for row in range(len(numbers))], table) == sum(numbers)
+
+
+def test_a_formula_of_a_total_is_no_summand():
+    table, _ = read_table(CASES / "52_formula_total/fs.xlsx")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 12
+
+
+KV = [["k", "v"], ["a", "1"], ["b", "2"]]
+FIELDS = [{"name": "k", "type": "STRING"}, {"name": "v", "type": "INTEGER"}]
+SERVICES = {
+    "CKAN": {
+        "success": True,
+        "result": {"fields": [{"id": "k"}, {"id": "v"}], "records": [{"k": "a", "v": 1}, {"k": "b", "v": 2}]},
+    },
+    "Socrata": {"meta": {"view": {"columns": FIELDS, "tags": ["x"], "grants": [{"type": "viewer"}]}}, "data": KV[1:]},
+    "BigQuery": {
+        "schema": {"fields": FIELDS},
+        "rows": [{"f": [{"v": "a"}, {"v": "1"}]}, {"f": [{"v": "b"}, {"v": "2"}]}],
+    },
+    "Google Visualization": {
+        "table": {
+            "cols": [{"id": "A", "label": "k"}, {"id": "B", "label": "v"}],
+            "rows": [{"c": [{"v": "a"}, {"v": 1.0, "f": "1.00"}]}, {"c": [{"v": "b"}, {"v": 2}]}],
+        }
+    },
+    "World Bank": [{"page": 1, "total": 2}, [{"k": "a", "v": 1}, {"k": "b", "v": 2}]],
+    "Dataset-JSON": {
+        "name": "DM",
+        "columns": [{"itemOID": "IT.k", **FIELDS[0]}, {"itemOID": "IT.v", **FIELDS[1]}],
+        "rows": KV[1:],
+    },
+}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_json_of_public_services(tmp_path, name):
+    path, lines = tmp_path / "t.json", tmp_path / "t.ndjson"
+    path.write_text(json.dumps(SERVICES[name]))
+    read = [path]
+    if name == "Dataset-JSON":
+        first = {"name": "DM", "columns": SERVICES[name]["columns"]}
+        lines.write_text("\n".join(map(json.dumps, [first, *KV[1:]])))
+        read.append(lines)
+    for file in read:
+        table, _ = read_table(file)
+        assert [[cell.text for cell in row] for row in (table.header, *table.rows)] == KV

@@ -235,7 +235,7 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
     assert compute("sum", [(2, 1)], table) == 12
     table, _ = read(tmp_path, "region,v\nn,5\ns,7\nTotal,13\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) is None
-    assert "'Total' sums up other rows" in find_summands([(row, 1) for row in range(3)], table)[1][0]
+    assert "'Total' may summarize other rows" in find_summands([(row, 1) for row in range(3)], table)[1][0]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
 def test_totals_are_told_by_their_word_and_by_adding_up(tmp_path, name):
     table, _ = read(tmp_path, f"region,v\nn,5\ns,7\n{name},12\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) == 12
-    table, _ = read(tmp_path, "region,v\nn,5\ns,7\nMean,6\n")
+    table, _ = read(tmp_path, "region,v\nn,5\ns,7\nMean,9\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) is None
     table, _ = read(tmp_path, "comarca,v\nn,5\ns,7\nAlt Camp,13\n")
     assert compute("sum", [(row, 1) for row in range(3)], table) == 25

@@ -17,6 +17,8 @@ from mate_cli.tables.table import Grid
 
 YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
+NAMES = ("name", "label", "title", "id")
+"""Keys of the name in a description of a column."""
 HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
 MAX_DEPTH = 4
 """So deep a table may lie below keys."""
@@ -44,6 +46,9 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     if len(start) == 1 and not has_lines:
         header, content = find_table(start[0], path, notes)
         rows = iter(content)
+    elif len(start) > 1 and isinstance(start[0], dict) and isinstance(start[1], list):  # metadata come first
+        header, _ = find_table({"0": start[0], "1": [start[1]]}, path, [])
+        rows = chain(start[1:], values)
     elif any(map(_is_table, start[:1])):
         rows = chain.from_iterable(value if _is_table(value) else [value] for value in rows)
     if header is not None:
@@ -116,7 +121,11 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
     Raises:
         DataError: there is none, or more than one.
     """
+    if isinstance(content, list) and len(content) == 2 and isinstance(content[0], dict) and _is_table(content[1]):
+        content = dict(zip("01", content, strict=True))  # metadata come first
     tables = list(_tables(content, ()))
+    if len(tables) != 1:
+        tables = list(_find_described(content)) or tables
     if len(tables) != 1:
         names = ", ".join(place for place, _ in tables[:5])
         problem = f"it has several tables: {names}" if tables else "it has no table"
@@ -138,6 +147,49 @@ def _tables(content: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:
         yield ".".join(keys), (None, content)
 
 
+def _find_described(content: object) -> Iterator[tuple[str, Shape]]:
+    """Yield lists of rows, all columns of which another list names, with as many descriptions as columns."""
+    lists = list(_find_lists(content, ()))
+    for place, values in lists:
+        rows = list(map(_unwrap, values))
+        keys, are_lists = {key for row in rows if isinstance(row, dict) for key in row}, _are_all(rows, list)
+        width = max(map(len, rows)) if are_lists else 0
+        for names in (names for _, fields in lists if fields is not values for names in _name_columns(fields)):
+            if len(names) == width:
+                yield place, (names, rows)
+                break
+            if not are_lists and _are_all(rows, dict) and keys & {*names} and keys <= {*names}:
+                yield place, (names, [[row.get(name) for name in names] for row in rows])
+                break
+
+
+def _find_lists(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]]:
+    if isinstance(content, dict) and len(keys) <= MAX_DEPTH:
+        for key, value in content.items():
+            yield from _find_lists(value, (*keys, key))
+    elif isinstance(content, list) and _is_table(content):
+        yield ".".join(keys), content
+
+
+def _name_columns(fields: list[Any]) -> Iterator[list[str]]:
+    """Yield the names in descriptions of columns, by each key that has another name in each description."""
+    for key in NAMES if _are_all(fields, dict) else ():
+        names = [field.get(key) for field in fields]
+        if _are_all(names, str) and all(names) and len({*names}) == len(names):
+            yield names
+
+
+def _unwrap(row: Any) -> Any:  # noqa: ANN401
+    """Return the cells of a row such as `{"f": [{"v": 1}]}`, whose only key holds an object for each cell."""
+    cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
+    if not isinstance(cells, list) or not all(
+        cell is None or (isinstance(cell, dict) and "v" in cell) for cell in cells
+    ):
+        return row
+    is_date = [isinstance(cell, dict) and str(cell["v"]).startswith("Date(") for cell in cells]
+    return [cell and cell.get("f" if dated else "v") for cell, dated in zip(cells, is_date, strict=True)]
+
+
 def _is_table(value: object) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], (dict, list))
 
@@ -155,6 +207,8 @@ def _of_rows(content: dict[str, Any]) -> Shape | None:
     if rows is None or not names or any(isinstance(name, (list, dict)) for name in names):
         return None
     if _are_all(rows, dict):
+        if not any(name in row for row in rows for name in names):
+            return None
         if _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
         return names, [[row.get(name) for name in names] for row in rows]

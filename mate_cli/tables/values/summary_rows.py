@@ -1,0 +1,158 @@
+"""Rows that summarize other rows, such as totals, subtotals and means: told by their numbers, then by their names."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import starmap
+from math import inf, prod
+
+import numpy
+
+_SUM = (
+    r"total[es]?|totals|totaux|totaal|totalt|tot|summ?[ae]?|sumă|gesamt|insgesamt|somme|razem|ogółem|celkem|součet|spolu"
+    r"|ukupno|skupaj|toplam|yhteensä|összesen|végösszeg|kokku|kopā|viso|jumlah|cộng|sammanlagt|itogo|итого|всего|итог"
+    r"|разом|[合总總総小]?[計计]|합계|총계|총합계|소계|σύνολο|άθροισμα|المجموع|الإجمالي|סה\"כ|รวม|Σ"
+)
+_TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?", re.IGNORECASE)
+_LIKE_TOTAL = re.compile(
+    rf"\b(?:{_SUM})\b|(?:total|totaal|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|zusammen|\*+|)\Z|\balt\Z",
+    re.IGNORECASE,
+)
+"""Names of totals, and what may name one if the row is a sum of others."""
+_STATISTIC = re.compile(
+    r"average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia|mediane?|median|mediana|ø"
+    r"|varian[cz]e?|highest|lowest|(?:std\.?|standard)[ -]?(?:dev\.?|deviation|abweichung)|stdev"
+    r"|(?P<name>max|min|mod|ran|cou|med|std)(?:im\w+|us|e|ge|nt|ia)?\.?",
+    re.IGNORECASE,
+)
+"""Names of statistics; those of the group may name something else."""
+MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 30, 10_000, 1_000_000, 50
+"""Values that a row might have as well: above the first it may be no sum by chance, above the others it is not, at the
+end or anywhere. If several columns agree they count as so many times more."""
+MAX_GROUPS, MAX_STATISTICS = 20, 12
+"""Groups of rows right above a row, of which it may be the sum, and rows with statistics above or below a table."""
+Numbers = Sequence[Decimal | None]
+
+
+def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple[set[int], set[int]]:
+    """Find the rows that summarize other rows.
+
+    Args:
+        names: of N rows.
+        columns: N numbers of each column, None if there is none; first those that are to be added.
+
+    Returns:
+        Rows that summarize the rest, and rows that may do so, but not all of their numbers agree.
+    """
+    rows = [row for row, number in enumerate(columns[0]) if number is not None]
+    summaries, doubtful = map(set.union, *(_find_statistics(order, names, columns) for order in (rows, rows[::-1])))
+    rows = [row for row in rows if row not in summaries | doubtful]
+    orders = (rows, rows[::-1])
+    complete = [sums for order in orders for sums, is_complete in [_find_sums(order, names, columns)] if is_complete]
+    if complete:
+        sums = max(complete, key=lambda sums: prod(sums.values()))
+        (summaries if prod(sums.values()) >= MIN_ALONE else doubtful).update(sums)
+    else:
+        doubtful.update(*(_find_sums(order, names, columns, MIN_INSIDE)[0] for order in orders))
+    doubtful |= {row for row in rows if row not in summaries and len(rows) > 1 and _TOTAL.fullmatch(names[row])}
+    return summaries, doubtful
+
+
+def _find_sums(
+    rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers], least: float = MIN_DOUBT
+) -> tuple[dict[int, float], bool]:
+    """Find the rows that are sums of groups above them or of all others, and how far these are not by chance.
+
+    Returns:
+        How many values each such row might have as well, and whether these rows sum up all others.
+    """
+    found, count, sums = dict[int, float](), 0, [Decimal(0)] * len(columns)
+    groups = [(count, sums)]
+    halves = [sum((column[row] or Decimal(0) for row in rows), Decimal(0)) / 2 for column in columns]
+    for row in rows:
+        cells = [(place, number) for place, numbers in enumerate(columns) if (number := numbers[row]) is not None]
+        all_others = (count - len(rows) + 1, [a - b for a, b in zip(sums, halves, strict=True)])
+        for first, before in (*groups[:-MAX_GROUPS:-1], groups[0], all_others):
+            size = count - first
+            if size < 1 or not _is_close(cells[0][1], sums[0] - before[0]):
+                continue
+            fits = [number for place, number in cells if _is_close(number, sums[place] - before[place])]
+            chance = prod(map(_count_values, fits)) / (1 if size == len(rows) - 1 else size)
+            is_whole = len(fits) == len(cells)
+            is_named = _TOTAL.fullmatch(names[row]) or (
+                _LIKE_TOTAL.search(names[row]) and (is_whole or chance >= MIN_DOUBT)
+            )
+            if (size > 1 or (is_named and is_whole)) and (
+                is_named or (chance >= least and (is_whole or chance >= MIN_INSIDE))
+            ):
+                weight = IN_COLUMNS if len(fits) > 1 else is_whole
+                found = found if first >= 0 else {}
+                found[row] = inf if is_named else chance * weight
+                if first < 0:
+                    return found, True
+                groups.append((count, sums))
+                break
+        else:
+            count, sums = count + 1, [total + (numbers[row] or 0) for total, numbers in zip(sums, columns, strict=True)]
+    return found, bool(rows) and rows[-1] in found
+
+
+def _find_statistics(
+    rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers]
+) -> tuple[set[int], set[int]]:
+    """Find the last rows that are statistics of those before them, and those that are only called so."""
+    best = set[int](), set[int]()
+    arrays = [numpy.array([column[row] for row in rows], float) for column in columns]  # NaN where there is none
+    for length in range(1, min(MAX_STATISTICS, len(rows) - 2) + 1):
+        sure, doubtful = set[int](), set[int]()
+        for row in rows[-length:]:
+            match = _STATISTIC.fullmatch(names[row])
+            cells = [
+                (number, array[:-length])
+                for column, array in zip(columns, arrays, strict=True)
+                if (number := column[row]) is not None
+            ]
+            kinds = _find_kinds(*cells[0])
+            if match and kinds and (match["name"] or "").lower() in "".join(kinds):
+                sure.add(row)
+            elif match and not match["name"]:
+                doubtful.add(row)
+            elif (
+                len(cells) > 1
+                and kinds & {"med", "std"}.intersection(*starmap(_find_kinds, cells))
+                and prod(_count_values(number) for number, _ in cells) >= MIN_ALONE
+            ):
+                sure.add(row)
+            elif not _LIKE_TOTAL.search(names[row]):
+                break
+        else:
+            best = max(best, (sure, doubtful), key=lambda rows: (len(rows[0]), len(rows[1])))
+    return best
+
+
+def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
+    """Find the statistics of values that a number is, as far as its decimals go, by the start of their names."""
+    values = values[~numpy.isnan(values)]
+    if len(values) < 2:
+        return set()
+    kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values))]
+    kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values))]
+    if kinds[2][1]:
+        kinds += [
+            ("med", values.mean()),
+            *((kind, spread(ddof=d)) for d in (0, 1) for kind, spread in (("std", values.std), ("var", values.var))),
+        ]
+    least = 0.5000001 * 10.0 ** min(int(number.as_tuple().exponent), 0)
+    return {kind for kind, value in kinds if abs(float(number) - value) <= least}
+
+
+def _is_close(number: Decimal, total: Decimal) -> bool:
+    return abs(number - total) <= abs(number) / 10**9
+
+
+def _count_values(number: Decimal) -> int:
+    """Count the numbers up to this one that are as round: sums of rounder numbers occur by chance."""
+    return 1 + int("".join(map(str, number.normalize().as_tuple().digits)))
