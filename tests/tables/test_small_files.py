@@ -150,7 +150,7 @@ SUMMARIES = {
     "World": (WORLD, 150),
     "Both sexes": ("Sex,Births,Deaths\nBoth sexes,8123,7010\nMale,4170,3600\nFemale,3953,3410\n", 8123),
     "Welt": ("Land,n\nA,40217\nB,31052\nC,14\nWelt,71283\n", 71283),
-    "平均": ("k,n,m\nA,14,31\nB,17,32\nC,25,36\n平均,18.67,33\n", 56),
+    "平均": ("k,n,m\nA,14,31\nB,17,32\nC,25,37\n平均,18.67,33.33\n", 56),
     "Nord": ("k,n,m\nA,14,31\nB,17,32\nNord,31,63\nC,25,36\nD,2,4\nSüd,27,40\nAlles,58,103\n", 58),
     "Total costs": (
         "Account,n\nRevenue,\nSales,100\nServices,50\nTotal revenue,150\nRent,30\nTotal costs,30\nNet income,120\n",
@@ -178,6 +178,7 @@ def test_rows_that_summarize_others_are_no_summands(tmp_path, name):
         "Anna,80\nMax,85\nBo,90",
         "Anna,80\nBo,90\nMax,85",
         "A,7,7\nB,7,7\nC,7,7",
+        "A,2001,2002\nB,2004,2003\nC,2003,2002\nD,2003,2002",
         "A,1\nB,2\nC,3",
     ],
 )

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import starmap
-from math import inf, prod
+from math import inf, prod, sqrt
 
 import numpy
 
@@ -29,9 +29,9 @@ _STATISTIC = re.compile(
     re.IGNORECASE,
 )
 """Names of statistics; those of the group may name something else."""
-MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 30, 10_000, 1_000_000, 50
-"""Values that a row might have as well: above the first it may be no sum by chance, above the others it is not, at the
-end or anywhere. If several columns agree they count as so many times more."""
+MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
+"""Values that a row might have as well: from the first on it may be one of several sums, from the second on alone;
+from the others on it is no sum by chance, at the end or anywhere. Several columns count as so many times more."""
 MAX_GROUPS, MAX_STATISTICS = 20, 12
 """Groups of rows right above a row, of which it may be the sum, and rows with statistics above or below a table."""
 Numbers = Sequence[Decimal | None]
@@ -51,18 +51,21 @@ def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple
     summaries, doubtful = map(set.union, *(_find_statistics(order, names, columns) for order in (rows, rows[::-1])))
     rows = [row for row in rows if row not in summaries | doubtful]
     orders = (rows, rows[::-1])
-    complete = [sums for order in orders for sums, is_complete in [_find_sums(order, names, columns)] if is_complete]
-    if complete:
-        sums = max(complete, key=lambda sums: prod(sums.values()))
-        (summaries if prod(sums.values()) >= MIN_ALONE else doubtful).update(sums)
-    else:
-        doubtful.update(*(_find_sums(order, names, columns, MIN_INSIDE)[0] for order in orders))
+    complete = [
+        (prod(sums.values()), sums)
+        for sums, is_complete in (_find_sums(o, names, columns) for o in orders)
+        if is_complete
+    ]
+    chance, sums = max(complete, key=lambda pair: pair[0], default=(0, {}))
+    if chance < MIN_DOUBT:
+        sums = {row: chance for order in orders for row in _find_sums(order, names, columns, MIN_INSIDE)[0]}
+    (summaries if chance >= MIN_ALONE else doubtful).update(sums)
     doubtful |= {row for row in rows if row not in summaries and len(rows) > 1 and _TOTAL.fullmatch(names[row])}
     return summaries, doubtful
 
 
 def _find_sums(
-    rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers], least: float = MIN_DOUBT
+    rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers], least: float = MIN_ONE
 ) -> tuple[dict[int, float], bool]:
     """Find the rows that are sums of groups above them or of all others, and how far these are not by chance.
 
@@ -82,15 +85,12 @@ def _find_sums(
             fits = [number for place, number in cells if _is_close(number, sums[place] - before[place])]
             chance = prod(map(_count_values, fits)) / (1 if size == len(rows) - 1 else size)
             is_whole = len(fits) == len(cells)
-            is_named = _TOTAL.fullmatch(names[row]) or (
-                _LIKE_TOTAL.search(names[row]) and (is_whole or chance >= MIN_DOUBT)
-            )
-            if (size > 1 or (is_named and is_whole)) and (
-                is_named or (chance >= least and (is_whole or chance >= MIN_INSIDE))
-            ):
-                weight = IN_COLUMNS if len(fits) > 1 else is_whole
+            is_like = _LIKE_TOTAL.search(names[row]) and (is_whole or chance >= MIN_DOUBT)
+            is_named = _TOTAL.fullmatch(names[row]) or is_like
+            is_sure = chance >= least and (is_whole or chance >= MIN_INSIDE)
+            if (is_named and is_whole) or (size > 1 and (is_named or is_sure)):
                 found = found if first >= 0 else {}
-                found[row] = inf if is_named else chance * weight
+                found[row] = inf if is_named else chance * (IN_COLUMNS if len(fits) > 1 else is_whole)
                 if first < 0:
                     return found, True
                 groups.append((count, sums))
@@ -110,21 +110,16 @@ def _find_statistics(
         sure, doubtful = set[int](), set[int]()
         for row in rows[-length:]:
             match = _STATISTIC.fullmatch(names[row])
-            cells = [
-                (number, array[:-length])
-                for column, array in zip(columns, arrays, strict=True)
-                if (number := column[row]) is not None
-            ]
+            numbers = [column[row] for column in columns]
+            pairs = zip(numbers, arrays, strict=True)
+            cells = [(number, values[:-length]) for number, values in pairs if number is not None]
             kinds = _find_kinds(*cells[0])
+            is_proven = len(cells) > 1 and kinds & {"med", "std"}.intersection(*starmap(_find_kinds, cells))
             if match and kinds and (match["name"] or "").lower() in "".join(kinds):
                 sure.add(row)
             elif match and not match["name"]:
                 doubtful.add(row)
-            elif (
-                len(cells) > 1
-                and kinds & {"med", "std"}.intersection(*starmap(_find_kinds, cells))
-                and prod(_count_values(number) for number, _ in cells) >= MIN_ALONE
-            ):
+            elif is_proven and prod(starmap(_count_steps, cells)) >= MIN_ALONE:
                 sure.add(row)
             elif not _LIKE_TOTAL.search(names[row]):
                 break
@@ -139,14 +134,20 @@ def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
     if len(values) < 2:
         return set()
     kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values))]
-    kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values))]
-    if kinds[2][1]:
-        kinds += [
-            ("med", values.mean()),
-            *((kind, spread(ddof=d)) for d in (0, 1) for kind, spread in (("std", values.std), ("var", values.var))),
-        ]
-    least = 0.5000001 * 10.0 ** min(int(number.as_tuple().exponent), 0)
-    return {kind for kind, value in kinds if abs(float(number) - value) <= least}
+    kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values)), ("med", values.mean())]
+    kinds += [
+        (kind, power(values.var(ddof=ddof))) for ddof in (0, 1) for kind, power in (("std", sqrt), ("var", float))
+    ]
+    return {kind for kind, value in kinds if abs(float(number) - value) <= 0.5000001 * _find_step(number)}
+
+
+def _find_step(number: Decimal) -> float:
+    return 10.0 ** min(int(number.as_tuple().exponent), 0)
+
+
+def _count_steps(number: Decimal, values: numpy.ndarray) -> float:
+    """Count the numbers with so many decimals among values: no mean is outside of them."""
+    return 1 + float(numpy.nanmax(values) - numpy.nanmin(values)) / _find_step(number)
 
 
 def _is_close(number: Decimal, total: Decimal) -> bool:
