@@ -155,11 +155,9 @@ def _find_described(content: object) -> Iterator[tuple[str, Shape]]:
         keys, are_lists = {key for row in rows if isinstance(row, dict) for key in row}, _are_all(rows, list)
         width = max(map(len, rows)) if are_lists else 0
         for names in (names for _, fields in lists if fields is not values for names in _name_columns(fields)):
-            if len(names) == width:
-                yield place, (names, rows)
-                break
-            if not are_lists and _are_all(rows, dict) and keys & {*names} and keys <= {*names}:
-                yield place, (names, [[row.get(name) for name in names] for row in rows])
+            is_keyed = not are_lists and _are_all(rows, dict) and bool(keys) and keys <= {*names}
+            if is_keyed or len(names) == width:
+                yield place, (names, [[row.get(name) for name in names] for row in rows] if is_keyed else rows)
                 break
 
 

@@ -51,13 +51,10 @@ def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple
     summaries, doubtful = map(set.union, *(_find_statistics(order, names, columns) for order in (rows, rows[::-1])))
     rows = [row for row in rows if row not in summaries | doubtful]
     orders = (rows, rows[::-1])
-    complete = [
-        (prod(sums.values()), sums)
-        for sums, is_complete in (_find_sums(o, names, columns) for o in orders)
-        if is_complete
-    ]
+    scans = [_find_sums(order, names, columns) for order in orders]
+    complete = [(prod(sums.values()), sums) for sums, is_complete in scans if is_complete]
     chance, sums = max(complete, key=lambda pair: pair[0], default=(0, {}))
-    if chance < MIN_DOUBT:
+    if chance < MIN_DOUBT and any(found for found, _ in scans):
         sums = {row: chance for order in orders for row in _find_sums(order, names, columns, MIN_INSIDE)[0]}
     (summaries if chance >= MIN_ALONE else doubtful).update(sums)
     doubtful |= {row for row in rows if row not in summaries and len(rows) > 1 and _TOTAL.fullmatch(names[row])}
@@ -77,8 +74,10 @@ def _find_sums(
     halves = [sum((column[row] or Decimal(0) for row in rows), Decimal(0)) / 2 for column in columns]
     for row in rows:
         cells = [(place, number) for place, numbers in enumerate(columns) if (number := numbers[row]) is not None]
-        all_others = (count - len(rows) + 1, [a - b for a, b in zip(sums, halves, strict=True)])
-        for first, before in (*groups[:-MAX_GROUPS:-1], groups[0], all_others):
+        parts = [*groups[:-MAX_GROUPS:-1], groups[0]]
+        if _is_close(cells[0][1], halves[0]):  # the sum of all others
+            parts.append((count - len(rows) + 1, [a - b for a, b in zip(sums, halves, strict=True)]))
+        for first, before in parts:
             size = count - first
             if size < 1 or not _is_close(cells[0][1], sums[0] - before[0]):
                 continue
