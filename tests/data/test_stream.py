@@ -198,6 +198,12 @@ def test_lanes_are_those_of_the_files_and_each_process_reads_its_own(shards, tmp
     assert read[0] == read[4] != read[1]
 
 
+def test_lanes_shuffle_files_of_one_size_apart(tmp_path):
+    files = [Shard(tmp_path / str(number), 100, 4) for number in range(2)]
+    first, second = TableStream(files, MASKED, loading(tmp_path)).lanes
+    assert [row.row for row in first.rows(0, 100)] != [row.row for row in second.rows(0, 100)]
+
+
 @pytest.mark.parametrize("count", [64, 65, 67, 96, 97, 128, 131])
 def test_any_number_of_files_mixes_as_well_as_64(tmp_path, count):
     files = [Shard(tmp_path / str(number), 100 + number % 3, 4) for number in range(count)]

@@ -8,7 +8,13 @@ import torch
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.loading.table_data_module import PORTION, LoaderOptions, TableDataModule, take_selected
+from mate_cli.data.loading.table_data_module import (
+    PORTION,
+    AugmentedBatches,
+    LoaderOptions,
+    TableDataModule,
+    take_selected,
+)
 from mate_cli.errors import DataError
 from mate_cli.pipelines.training import _prepare
 from mate_cli.tables.example import Answer, TableExample
@@ -105,3 +111,11 @@ def test_new_weights_are_prepared_on_every_training_example(tmp_path):
     _prepare(SimpleNamespace(task=task, data=data, initializer=initializer, report=None), None)
     assert seen == [example.example_id for example in data.examples("train", training=True)]
     assert len(seen) == 150
+
+
+def test_another_seed_changes_examples_otherwise():
+    def draw(seed: int) -> list[int]:
+        loading = SimpleNamespace(seed=seed, batch=list)
+        return AugmentedBatches([0], loading, lambda _, generator: generator.integers(1000))[[(0, 7), (0, 8)]]
+
+    assert draw(5) == draw(5) != draw(6)

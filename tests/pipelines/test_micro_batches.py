@@ -129,6 +129,13 @@ def test_a_step_is_the_same_for_any_micro_batch_and_any_number_of_ranks(build, n
         assert (found_gradients - gradients).norm() < 1e-4 * gradients.norm()
 
 
+@pytest.mark.parametrize(("name", "needed"), [("quickstart_cells", False), ("wtq_mate", True)])
+def test_poolers_are_trained_where_a_loss_needs_them(build, name, needed):
+    parts, _ = build(name)
+    poolers = [encoder.pooler for encoder in parts.task.encoder.encoders.values()]
+    assert {parameter.requires_grad for pooler in poolers for parameter in pooler.parameters()} == {needed}
+
+
 def test_a_filler_has_no_loss_and_does_not_count(build):
     parts, found = build("tabfact_mate")
     parts.task.eval()
