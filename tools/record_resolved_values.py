@@ -3,9 +3,13 @@
 PYTHONPATH=.:tests python tools/record_resolved_values.py
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import composed_once
 import resolved_values
 
 if __name__ == "__main__":
-    composed_once.install()
-    resolved_values.write_records()
+    with TemporaryDirectory() as folder:
+        composed_once.install(Path(folder))
+        resolved_values.write_records()
