@@ -359,10 +359,11 @@ def test_unclosed_marks_swallow_nothing(tmp_path_factory, seed):
     for _ in range(10):
         delimiter = chance.choice(",;\t|")
         lines = [[cell.replace(delimiter, "") for cell in line] for line in table(chance, NAMES)]
+        marked = chance.choice(['"{}', '"{}', '{}"'])  # of both kinds, two could be one quoted cell of several lines
         for line in chance.sample(lines[1:], chance.randint(1, 4)):
             place = chance.randrange(len(line))
             if re.fullmatch("[^0-9]+", line[place]):
-                line[place] = chance.choice(['"{}', '"{}', '{}"']).format(line[place])
+                line[place] = marked.format(line[place])
         read_back(tmp_path_factory.getbasetemp(), "".join(delimiter.join(line) + "\n" for line in lines), lines)
 
 
