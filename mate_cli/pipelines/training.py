@@ -129,8 +129,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     run.record.total_steps = schedule.total_steps
     _record_parts(run.record, parts, training, development)
     open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # what can be refused has been
-    prepared = {} if checkpoint else _prepare(parts, cfg.hardware)
-    run.record.facts |= prepared
+    run.record.facts |= (prepared := {} if checkpoint else _prepare(parts, cfg.hardware))
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)

@@ -98,10 +98,8 @@ class Checkpoints(pl.callbacks.Checkpoint):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Handle Ctrl-C and the signals by which schedulers stop a job, in the main thread only."""
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        for number in (
-            () if not in_main_thread else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-        ):
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+        for number in signals if threading.current_thread() is threading.main_thread() else ():
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
                 signal.signal(number, self._remember)
         trainer.should_stop = self.stopped  # a run that was killed after a callback had stopped it stays stopped

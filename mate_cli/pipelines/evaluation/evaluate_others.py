@@ -13,6 +13,7 @@ from typing import Any
 
 from hydra.utils import get_class, instantiate
 
+from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError, MateError
 from mate_cli.files.safe_load import to_yaml
@@ -142,13 +143,7 @@ def evaluate_answers(
     dataset = instantiate(data)
     title = str(data.get("name") or type(dataset).__name__)
     examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
-
-    def ids(split: str) -> Collection[str]:
-        with suppress(MateError):
-            return {example.example_id for example in dataset.examples(split)}
-        return ()
-
-    check_questions(file, answers, title, examples, ids, partial=partial)
+    check_questions(file, answers, title, examples, lambda split: _question_ids(dataset, split), partial=partial)
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     record = RunRecord(
         command="evaluate",
@@ -180,6 +175,12 @@ def evaluate_answers(
             )
     print_results(run.console, run.folder, record, f"{record.model} on {record.dataset}")
     return run.folder
+
+
+def _question_ids(dataset: TableDataset, split: str) -> Collection[str]:
+    with suppress(MateError):
+        return {example.example_id for example in dataset.examples(split)}
+    return ()
 
 
 def check_questions(
