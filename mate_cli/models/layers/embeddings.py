@@ -64,7 +64,7 @@ class TableEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=epsilon)
         self.dropout = FastDropout(dropout)
         # Not a buffer: a network that is built on the meta device gets weights, but no buffers, afterwards.
-        self.row_numbers: dict[Hashable, Tensor] = {}
+        self.constants: dict[Hashable, Tensor] = {}
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
         """Embed real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
@@ -83,23 +83,23 @@ class TableEmbeddings(nn.Module):
         if not all(is_plain(module, nn.Embedding) for module in modules):
             return _embed_by_calls(modules, ids)
         positions = self.position_embeddings.weight
-        tables, zero = [positions], positions.new_zeros(1, positions.shape[1])
+        tables, zero = [positions], self._keep_constant(((0,) * positions.shape[1],), positions)
         for module in modules[1:]:
             tables += [module.weight, zero]
         # Each type has a row of zeros after its table, as the reference's one-hot product gives for other ids.
         last = [len(positions) - 1, *(len(table) for table in tables[1::2])]
         ends = [0, *accumulate(rows + 1 for rows in last)]
-        limits, offsets = self._row_numbers((tuple(last), tuple(ends[:-1])), ids.device)
+        limits, offsets = self._keep_constant((tuple(last), tuple(ends[:-1])), ids)
         return nn.functional.embedding_bag(torch.minimum(ids, limits) + offsets, torch.cat(tables), mode="sum")
 
-    def _row_numbers(self, numbers: tuple[tuple[int, ...], ...], device: torch.device) -> Tensor:
-        """Return the numbers on a device, where they stay: a copy in each step would make a GPU wait."""
+    def _keep_constant(self, numbers: tuple[tuple[int, ...], ...], like: Tensor) -> Tensor:
+        """Return numbers of the type and device of a tensor and keep them: a copy in each step makes a GPU wait."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
-            return torch.tensor(numbers, device=device)
-        key = numbers, device
-        if key not in self.row_numbers:
-            self.row_numbers[key] = torch.tensor(numbers, device=device)
-        return self.row_numbers[key]
+            return torch.tensor(numbers, dtype=like.dtype, device=like.device)
+        key = numbers, like.dtype, like.device
+        if key not in self.constants:
+            self.constants[key] = torch.tensor(numbers, dtype=like.dtype, device=like.device)
+        return self.constants[key]
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
