@@ -6,6 +6,7 @@ was killed goes on. Arrays that are mostly zero are written sparse.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import math
@@ -435,4 +436,14 @@ def digest_code(kinds: Collection[type]) -> str:
     files = [Path(file) for name in own if (file := getattr(sys.modules[name], "__file__", None))]
     for room in {room for name in names if (room := find_room(name))}:
         files += sorted(room.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return hashlib.sha256("".join(map(_read_code, files)).encode()).hexdigest()
+
+
+def _read_code(file: Path) -> str:
+    """Return the syntax tree of a module without comments and docstrings, which change no encoding."""
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            prose = [part for part in body if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)]
+            node.body = [part for part in body if part not in prose]  # type: ignore[attr-defined]
+    return ast.dump(tree)
