@@ -178,7 +178,9 @@ class Own(TapasSerializer):
 """
 
 
-def test_the_code_of_ones_own_serializer_is_in_the_key_without_comments_and_docstrings(examples, serializer, tmp_path, monkeypatch):
+def test_the_code_of_ones_own_serializer_is_in_the_key_without_comments_and_docstrings(
+    examples, serializer, tmp_path, monkeypatch
+):
     monkeypatch.syspath_prepend(tmp_path)
     for text in ("0", "1", "0", '0  # a comment\n    "A docstring."'):
         (tmp_path / "own_serializer.py").write_text(OWN.format(text))
