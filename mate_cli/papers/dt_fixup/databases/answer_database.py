@@ -12,13 +12,13 @@ from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import RunError
 from mate_cli.papers.dt_fixup.sql.database import (
     Rows,
-    UnrunnableQueryError,
     Value,
     is_database,
     run_query,
     with_values,
 )
 from mate_cli.papers.dt_fixup.sql.example import OpenDatabase, SchemaExample
+from mate_cli.papers.dt_fixup.sql.read_only import UnrunnableQueryError
 from mate_cli.papers.dt_fixup.sql.tree import PLACEHOLDER
 from mate_cli.papers.dt_fixup.sql.write import sql_literal
 from mate_cli.pipelines.evaluation.evaluation import predict
@@ -27,8 +27,8 @@ from mate_cli.pipelines.inference.tables import LoadedModel
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 
-_TRIAL_STEPS = 100_000_000
-"""For each query that is tried before one is chosen: some second."""
+_TRIAL_STEPS = 40_000_000
+"""Steps of SQLite of each query that is tried: about one second."""
 WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
 
 

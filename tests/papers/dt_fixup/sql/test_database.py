@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.read_only import UnrunnableQueryError
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.read_only import UnrunnableQueryError
 from mate_cli.papers.dt_fixup.sql.schema import read_schemas
 
 FILES = Path(__file__).parent / "databases"
