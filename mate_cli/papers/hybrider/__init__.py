@@ -1,1 +1,1 @@
-"""Hybrider: what links a question to a table's cells and passages, and what each of its stages learns from."""
+"""Hybrider: question linking, labels, serializers, tasks and the three-stage system."""

@@ -1,4 +1,4 @@
-"""Link a question to the cells and pages of its table that it seems to speak of.
+"""Link a question to the table cells and linked pages that it may refer to.
 
 Source: Chen et al. 2020, "HybridQA", section 4.1; wenhuchen/HybridQA, `preprocessing.py`.
 """
@@ -33,9 +33,15 @@ from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
 
 TAU = 0.80
-"""Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""
+"""Maximum distance at which a sentence links its page.
+
+Source: the threshold that the paper selected.
+"""
 MAX_DISTANCE = 0.95
-"""Without a sentence within `TAU`, the nearest one links its page when it is nearer than this."""
+"""Upper bound of the distance of the nearest sentence if no sentence is within `TAU`.
+
+The nearest sentence links its page only below this distance.
+"""
 _WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
 it its itself they them their theirs themselves what which who whom this that these those
@@ -47,29 +53,33 @@ too very s t can will just don should now d ll m o re ve y
 ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn wasn weren won wouldn
 """
 STOP_WORDS = tuple(_WORDS.split())
-"""English words that say little, left out before pairs of words are counted.
+"""English stop words, removed before word n-grams are counted.
 
-Source: the English list of Snowball as NLTK ships it, which Hybrider uses; without the forms that hold an apostrophe,
-which no word of a tokenised text does. "won" is the beginning of "won't" there, and so never counts.
+Source: the English Snowball list shipped with NLTK, which Hybrider uses. Forms with an apostrophe are omitted because
+words of a tokenized text contain no apostrophe. The list contains "won" as the stem of "won't", so the word "won" is
+always ignored.
 """
 
 
 def link_question(example: TableExample) -> tuple[Node, ...]:
-    """Return all nodes of a question: of TF-IDF, of string overlap, cell matches, superlatives."""
+    """Return all nodes of a question: TF-IDF, string overlap, cell matches and superlatives."""
     return TableLinks(example.table).nodes(example.question, example.question_tags)
 
 
 def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
-    """Link questions in order (see `link_question`); what questions about one table share is worked out once."""
+    """Link questions in order (see `link_question`).
+
+    Work shared by questions about one table is done once.
+    """
     nodes: dict[int, tuple[Node, ...]] = {}
     for group in group_by_table(examples):
         links = TableLinks(examples[group[0]].table)
-        nodes |= {place: links.nodes(examples[place].question, examples[place].question_tags) for place in group}
-    return [nodes[place] for place in range(len(examples))]
+        nodes |= {index: links.nodes(examples[index].question, examples[index].question_tags) for index in group}
+    return [nodes[index] for index in range(len(examples))]
 
 
 class TableLinks:
-    """Parts of linking that are worked out once per table and serve all its questions."""
+    """Links the questions about one table. Results that depend only on the table are cached."""
 
     def __init__(self, table: Table, stop_words: Sequence[str] = STOP_WORDS) -> None:
         self.table, self._stop_words = table, stop_words
@@ -84,7 +94,7 @@ class TableLinks:
     def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:
         """Return all nodes of a question, in the order tf-idf, string-overlap, links.
 
-        Superlatives are linked when the part-of-speech tags name one.
+        Superlatives are linked if the part-of-speech tags contain a comparative or superlative.
         """
         return (
             *self._page_nodes(self._tfidf.to(question), "tf-idf"),
@@ -103,22 +113,22 @@ class TableLinks:
 
     @cached_property
     def _superlatives(self) -> tuple[Node, ...]:
-        return tuple(self._cell_node(place, word, 1.0) for word, place in extremes(self.table))
+        return tuple(self._cell_node(coordinate, word, 1.0) for word, coordinate in extremes(self.table))
 
     def _page_nodes(self, distances: np.ndarray, source: Source) -> list[Node]:
-        """Return a node for every cell that links the page of a sentence that is near."""
+        """Return a node for every cell that links to the page of a near sentence."""
         return [
             Node(
-                page_title(self._links[place]),
+                page_title(self._links[index]),
                 coordinate,
-                self._links[place],
-                self._sentences[place],
-                float(distances[place]),
+                self._links[index],
+                self._sentences[index],
+                float(distances[index]),
                 self.table.header[coordinate[1]].text,
                 source,
             )
-            for place in near_sentences(self._links, distances.tolist())
-            for coordinate in self._cells[self._links[place]]
+            for index in near_sentences(self._links, distances.tolist())
+            for coordinate in self._cells[self._links[index]]
         ]
 
     def _matches(self, question: str) -> list[Node]:
@@ -133,30 +143,34 @@ class TableLinks:
 
 
 def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int]:
-    """Return places of the sentences that link their page.
+    """Return the indices of the sentences that link their page.
 
-    They are those within `TAU` that are nearer than every sentence before them of the same page; or else the
-    nearest of all, when it is nearer than `MAX_DISTANCE`.
-    `links` are the pages of sentences in reading order; distances may be fewer, when nothing could be measured.
+    A sentence is near if its distance is at most `TAU` and smaller than the distances of all earlier sentences of the
+    same page. If no sentence is near, only the nearest sentence is returned, provided its distance is below
+    `MAX_DISTANCE`.
+
+    Args:
+        links: the page of each sentence, in reading order.
+        distances: the distance of each sentence; empty if no distance could be computed.
     """
     nearest: dict[str, float] = {}
     falling = []
-    for place, distance in enumerate(distances):
-        if distance < nearest.get(links[place], MAX_DISTANCE):
-            nearest[links[place]] = distance
-            falling.append(place)
-    near = [place for place in falling if distances[place] <= TAU]
-    return near or sorted(falling, key=lambda place: distances[place])[:1]
+    for index, distance in enumerate(distances):
+        if distance < nearest.get(links[index], MAX_DISTANCE):
+            nearest[links[index]] = distance
+            falling.append(index)
+    near = [index for index in falling if distances[index] <= TAU]
+    return near or sorted(falling, key=lambda index: distances[index])[:1]
 
 
 _NO_CHARACTER = -1
 
 
 class TfidfDistance:
-    """Cosine distance of TF-IDF weights of pairs and triples of words, fitted on the sentences of one table.
+    """Cosine distance of TF-IDF weights of word bigrams and trigrams.
 
-    The numbers are those of scikit-learn's `TfidfVectorizer`. Accents are stripped, stop words are left out before
-    pairs are made.
+    Fitted on the sentences of one table. Equal to scikit-learn's `TfidfVectorizer`. Accents are stripped and stop words
+    are removed before n-grams are formed.
     """
 
     def __init__(self, sentences: Sequence[str], stop_words: Sequence[str]) -> None:
@@ -165,11 +179,14 @@ class TfidfDistance:
         self._vectorizer = TfidfVectorizer(strip_accents="unicode", ngram_range=(2, 3), stop_words=list(stop_words))
         try:
             self._weights = self._vectorizer.fit_transform(sentences)
-        except ValueError:  # no sentence holds two words that count
+        except ValueError:  # scikit-learn raises this if no sentence contains two words that are not stop words
             self._weights = None
 
     def to(self, question: str) -> np.ndarray:
-        """Measure how far each sentence is from a question, [S]; empty where no sentence holds a pair of words."""
+        """Return the distance of each sentence to a question, [S].
+
+        The result is empty if no sentence contains a bigram.
+        """
         if self._weights is None:
             return np.zeros(0)
         from sklearn.metrics.pairwise import cosine_distances
@@ -178,7 +195,7 @@ class TfidfDistance:
 
 
 class OverlapDistance:
-    """The share of a question that is outside its longest common substring with a sentence, case apart."""
+    """Share of a question outside its longest common substring with a sentence, ignoring case."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
         texts = [sentence.lower() for sentence in sentences]
@@ -190,35 +207,39 @@ class OverlapDistance:
         """Return the distance of each sentence to a question, [S]."""
         if not len(self._starts) or not question:
             return np.ones(len(self._starts))
-        asked = question.lower()
-        places = {character: self._codes == ord(character) for character in set(asked)}
+        lowered = question.lower()
+        positions = {character: self._codes == ord(character) for character in set(lowered)}
         run, longest = (np.zeros(len(self._codes) + 1, dtype=np.int16) for _ in range(2))
-        for character in asked:  # run[n + 1] is how many characters end alike here and at place n of the sentences
-            run[1:] = (run[:-1] + 1) * places[character]
+        # run[n + 1]: length of the common suffix of the question up to `character` and the sentences up to index n.
+        for character in lowered:
+            run[1:] = (run[:-1] + 1) * positions[character]
             np.maximum(longest, run, out=longest)
         return 1 - np.maximum.reduceat(longest[1:], self._starts) / len(question)
 
 
 MIN_RATIO = 90
-"""A cell matches when its ratio is greater."""
+"""A cell matches if its ratio is greater than this value, on a scale of 0 to 100."""
 
 
 def partial_ratio(first: str, second: str, floor: int = 0) -> int:
-    """Score how well the shorter text fits somewhere into the longer one, 0 to 100: `partial_ratio` of fuzzywuzzy.
+    """Score the best alignment of the shorter text in the longer text, from 0 to 100.
 
-    In pure Python that at times misses the best alignment. What it misses decides which nodes there are, so it is
-    computed as it is there.
-    Alignments are tried where `SequenceMatcher` finds a common block; each is scored by the share of characters in
-    common blocks.
-    What is not greater than `floor` may come out as 0, which is much faster.
+    The pure Python `partial_ratio` of fuzzywuzzy sometimes misses the best alignment. The same alignments are tried
+    here, because missed alignments affect which nodes exist. An alignment starts at each common block that
+    `SequenceMatcher` finds, and is scored by the share of characters in common blocks.
+
+    Args:
+        first: a text.
+        second: another text.
+        floor: a ratio of at most `floor` may be returned as 0, which is much faster. 0: all ratios are exact.
     """
     shorter, longer = sorted((first, second), key=len)
     letters, length = Counter(shorter), len(shorter)
-    common = _common(letters, longer)  # no more characters can match, in however short a part
+    common = _common(letters, longer)  # upper bound of the matching characters of any part
     if not common or 200 * common <= floor * (length + common):
         return 0
     blocks = SequenceMatcher(None, shorter, longer).get_matching_blocks()
-    starts = dict.fromkeys(max(0, place - shorter_place) for shorter_place, place, _ in blocks)
+    starts = dict.fromkeys(max(0, longer_start - shorter_start) for shorter_start, longer_start, _ in blocks)
     parts = [longer[start : start + length] for start in starts]
     parts = [part for part in parts if 200 * _common(letters, part) > floor * (length + len(part))]
     return round(100 * max((SequenceMatcher(None, shorter, part).ratio() for part in parts), default=0))
@@ -229,20 +250,25 @@ def _common(letters: Counter[str], text: str) -> int:
 
 
 def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
-    """Return the texts that match a question as whole words, each with its ratio as a share, case apart."""
-    asked = f" {question.lower()} "
-    ratios = {text: partial_ratio(f" {text.lower()} ", asked, MIN_RATIO) for text in dict.fromkeys(texts)}
+    """Return the texts that match a question as whole words, with their ratios from 0 to 1.
+
+    Case is ignored.
+    """
+    padded_question = f" {question.lower()} "
+    ratios = {text: partial_ratio(f" {text.lower()} ", padded_question, MIN_RATIO) for text in dict.fromkeys(texts)}
     return {text: ratio / 100 for text, ratio in ratios.items() if ratio > MIN_RATIO}
 
 
 CHUNK = 128
-"""Questions whose links are kept in one file."""
+"""Number of questions per cache file of links."""
 
 
 def link_examples(examples: Sequence[TableExample], folder: Path | None = None) -> list[LinkedExample]:
-    """Return the questions with their nodes; those that have them already stay as they are.
+    """Return the questions with their nodes. Questions that already have nodes are unchanged.
 
-    All of a split, or its first ones, so that files of earlier calls fit: `folder` has one per `CHUNK`.
+    Args:
+        examples: all questions of a split, or its first questions, so that the cache files of earlier calls match.
+        folder: cache folder with one file per `CHUNK` questions. None: links are not cached.
     """
     done: list[LinkedExample] = []
     with Progress("linking", len(examples), "questions") as progress:
@@ -258,16 +284,16 @@ def _linked_chunk(chunk: Sequence[TableExample], folder: Path | None) -> list[Li
         return list(chunk)  # type: ignore[arg-type]
     path = folder / f"{digest_of(chunk, f'links {digest_code([LinkedExample])}')}.json" if folder else None
     if path and path.is_file():
-        nodes = [tuple(map(_node, some)) for some in json.loads(path.read_text(encoding="utf-8"))]
+        nodes = [tuple(map(_node, question_nodes)) for question_nodes in json.loads(path.read_text(encoding="utf-8"))]
     else:
         nodes = link_questions(chunk)
         if path:
             with replace_file(path) as partial:
-                content = json.dumps([[astuple(node) for node in some] for some in nodes])
+                content = json.dumps([[astuple(node) for node in question_nodes] for question_nodes in nodes])
                 partial.write_text(content, encoding="utf-8")
-    return [attach_nodes(example, some) for example, some in zip(chunk, nodes, strict=True)]
+    return [attach_nodes(example, question_nodes) for example, question_nodes in zip(chunk, nodes, strict=True)]
 
 
 def _node(fields: Sequence[Any]) -> Node:
-    content, coordinate, *others = fields
-    return Node(content, tuple(coordinate), *others)
+    content, coordinate, *attributes = fields
+    return Node(content, tuple(coordinate), *attributes)

@@ -1,6 +1,6 @@
-"""The nodes that a question is linked to: cells, and pages that cells link to; what is read of a page.
+"""Nodes that a question is linked to: table cells, and pages that cells link to.
 
-Source: Chen et al. 2020, "HybridQA", section 4; wenhuchen/HybridQA, `preprocessing.py`.
+Also parses page sentences. Source: Chen et al. 2020, "HybridQA", section 4; wenhuchen/HybridQA, `preprocessing.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ from mate_cli.tables.text import split_sentences
 
 Source = Literal["tf-idf", "string-overlap", "links"]
 SOURCES: tuple[Source, ...] = ("tf-idf", "string-overlap", "links")
-"""In the order in which a question's nodes stand; "links" are cell matches and superlatives."""
+"""Sources in the order of a question's nodes. "links" are cell matches and superlatives."""
 MAX_NODES = 16
-"""How many of a question's nodes are ranked, the first ones; "links" are lost first."""
+"""Maximum number of nodes ranked per question.
+
+Excess nodes are dropped from the end, hence "links" first.
+"""
 MAX_CANDIDATES = 16
-"""How many cells and pages of a row one can hop to, the first ones."""
+"""Maximum number of cells and pages of a row to hop to.
+
+Excess candidates are dropped from the end.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +47,14 @@ class LinkedPlace:
 
 @dataclass(frozen=True, slots=True)
 class Node(LinkedPlace):
-    """One that a question seems to speak of.
+    """A cell or page that the question may refer to.
 
     Args:
-        fact: the sentence of the page that fits the question; for a cell what links it: "string match", "minimum",
-            "maximum", "earliest" or "latest".
+        fact: the sentence of the page that matches the question. For a cell the reason of the link: "string match",
+            "minimum", "maximum", "earliest" or "latest".
         confidence: a distance for pages (small is good), a share of matching characters for cells (large is good).
         header: text of the column's header.
-        source: what found the node.
+        source: method that found the node.
     """
 
     fact: str
@@ -59,7 +65,12 @@ class Node(LinkedPlace):
 
 @dataclass(frozen=True, slots=True)
 class Candidate(LinkedPlace):
-    """One of the row of a node, that may hold the answer: the column's header, and of a page its first sentence."""
+    """A cell or page of a node's row that may contain the answer.
+
+    Args:
+        header: text of the column's header.
+        sentence: first sentence of a page; empty for a cell.
+    """
 
     header: str
     sentence: str
@@ -67,11 +78,11 @@ class Candidate(LinkedPlace):
 
 @dataclass(frozen=True, slots=True)
 class LinkedExample(TableExample):
-    """A question with the nodes that it is linked to.
+    """A question with its linked nodes.
 
     Args:
-        nodes: all of them, in the order of `link_question`.
-        current: the node to hop from; None where none is chosen yet.
+        nodes: all nodes, in the order of `link_question`.
+        current: the node to hop from. None: no node is selected yet.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -79,58 +90,61 @@ class LinkedExample(TableExample):
 
 
 def attach_nodes(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
-    """Return the question with its nodes."""
-    known = {field.name: getattr(example, field.name) for field in fields(TableExample)}
-    return LinkedExample(**known, nodes=nodes)
+    """Return a copy of the question with nodes."""
+    values = {field.name: getattr(example, field.name) for field in fields(TableExample)}
+    return LinkedExample(**values, nodes=nodes)
 
 
 _TOKENISED_END = re.compile(r"(?<=\s[.!?])\s+")
 
 
 def page_title(link: str) -> str:
-    """Return the title in a link: "/wiki/Anna_Berg" is "Anna Berg"."""
+    """Return the title of a link: "/wiki/Anna_Berg" is "Anna Berg"."""
     return link.replace("/wiki/", "").replace("_", " ")
 
 
 def page_sentences(text: str) -> list[str]:
     """Split a page into sentences.
 
-    In a tokenised text a full stop that ends a sentence stands alone, so that "U.S. Navy ." is cut at its end
-    only; a text without such a full stop is split at every one.
+    In a tokenized text a sentence ends with a separate full stop, so "U.S. Navy ." is split only at its end. A text
+    without a separate full stop is split at every full stop.
     """
     parts = _TOKENISED_END.split(text)
     return [part.strip() for part in parts if part.strip()] if len(parts) > 1 else split_sentences(text)
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a page, empty without any."""
+    """Return the first sentence of a page, or "" if the page has no sentence."""
     return next(iter(page_sentences(text)), "")
 
 
 TRIGGERS = ("JJR", "JJS", "RBR", "RBS")
-"""Tags of comparatives and superlatives."""
+"""Part-of-speech tags of comparatives and superlatives."""
 UNORDERED_HEADERS = frozenset(
     ("#", "Type", "Name", "Location", "Position", "Category", "Nationality", "School", "Notes", "Notability", "Country")
 )
-"""Columns that nobody compares."""
+"""Headers of columns whose values have no order."""
 MIN_SHARE = 0.3
-"""A column counts when at least this share of its cells are numbers or dates."""
+"""Minimum share of numbers or dates among a column's cells to find extremes."""
 _YEARS = range(1001, 2020)
-_WHAT_DATES_LEAVE_OPEN = datetime(2000, 1, 1)
+_DEFAULT_DATE = datetime(2000, 1, 1)
 
 Extreme = tuple[str, tuple[int, int]]
-"""The word for an extreme ("minimum", "maximum", "earliest", "latest") and its (row, column), both from 0."""
+"""Name of an extreme and its cell as (row, column), both from 0.
+
+The names are "minimum", "maximum", "earliest" and "latest".
+"""
 
 
 def asks_superlative(question_tags: str) -> bool:
-    """Tell whether part-of-speech tags name a comparative or superlative."""
+    """Return whether part-of-speech tags contain a comparative or superlative."""
     return any(tag in question_tags for tag in TRIGGERS)
 
 
 def extremes(table: Table) -> tuple[Extreme, ...]:
-    """Return the first least and the last greatest cell of each column of numbers or dates.
+    """Return the first smallest and the last largest cell of each column of numbers or dates.
 
-    Of columns with the same header only the last counts, in the place of the first.
+    If several columns have the same header, only the last of these columns is used, at the position of the first.
     """
     columns: dict[str, list[tuple[float | datetime, tuple[int, int]]]] = {}
     for column, header in enumerate(table.header):
@@ -145,7 +159,10 @@ def extremes(table: Table) -> tuple[Extreme, ...]:
 
 
 def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int, int]]]:
-    """Return the number or date of each cell that has one, all of the kind of the first."""
+    """Return the number or date of each cell that has one.
+
+    All values have the type of the first value.
+    """
     values: list[tuple[float | datetime, tuple[int, int]]] = []
     for row, cells in enumerate(table.rows):
         value = _value(cells[column].text, type(values[0][0]) if values else None)
@@ -155,7 +172,10 @@ def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int
 
 
 def _value(text: str, kind: type | None) -> float | datetime | None:
-    """Return a number or date, of one kind where it is given; zero counts as neither, as in the reference."""
+    """Parse a number or a date, or only the given type.
+
+    Zero is neither, as in wenhuchen/HybridQA.
+    """
     if text in ("", "-"):
         return None
     number = _number(text)
@@ -180,6 +200,6 @@ def _date(text: str) -> datetime | None:
     from dateutil.parser import parse
 
     try:
-        return parse(text, default=_WHAT_DATES_LEAVE_OPEN, ignoretz=True)
+        return parse(text, default=_DEFAULT_DATE, ignoretz=True)
     except (ValueError, OverflowError):
         return None

@@ -1,4 +1,4 @@
-"""Lay out the candidates of a question one after the other, each an input of its own as BERT reads it: nodes, and hops.
+"""Serialize the nodes or hop candidates of a question, each as a separate BERT input.
 
 Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
 """
@@ -25,7 +25,14 @@ from mate_cli.tokenization.table_pieces import PieceCache
 
 
 class CandidateTexts(NamedTuple):
-    """One candidate before it is split into word pieces. `told` stands between the question and the context."""
+    """One candidate before tokenization.
+
+    Args:
+        told: text between the question and the context.
+        context: text after the last [SEP].
+        right: True if the candidate is correct.
+        side: values of the side features.
+    """
 
     told: Parts
     context: Parts
@@ -35,14 +42,16 @@ class CandidateTexts(NamedTuple):
 
 @dataclass(eq=False)
 class CandidateSerializer(Serializer):
-    """[CLS] question [SEP] told [SEP] context, for every candidate; row ids number the candidates from 1.
+    """[CLS] question [SEP] node [SEP] context, for every candidate.
 
-    As in the reference, the question and the context are of segment 1, what stands between them of segment 0.
+    Row ids number the candidates from 1. As in wenhuchen/HybridQA, the question and the context have segment id 1, and
+    the text between them has segment id 0.
 
     Args:
-        max_tokens: of all candidates together; the last candidates that do not fit are dropped.
-        candidate_tokens: each candidate is cut at so many.
-        reset_positions: positions restart in every candidate, as they must.
+        max_tokens: maximum number of tokens of all candidates together. The last candidates that do not fit are
+            dropped.
+        candidate_tokens: maximum number of tokens per candidate; longer candidates are truncated.
+        reset_positions: positions restart in every candidate; must be true.
     """
 
     max_tokens: Annotated[int, Field(ge=8)] = 2048
@@ -54,10 +63,10 @@ class CandidateSerializer(Serializer):
 
     @abstractmethod
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Return the candidates of a question, or the reason why there are none."""
+        """Return the candidates of a question, or the reason why the question has no candidates."""
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has the same order and length."""
         candidates = [self.candidates(example) for example in examples]
         texts = [
             part
@@ -84,36 +93,39 @@ class CandidateSerializer(Serializer):
         return tokens.encoding(example.example_id, cell_features=side if side.size else None)
 
     def _lay_out(self, question: str, candidate: CandidateTexts) -> np.ndarray:
-        """Return word pieces and segments of one candidate, Int32 [2, tokens]."""
+        """Return token ids and segment ids of one candidate, Int32 [2, tokens]."""
         begin, end = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
-        asked = np.concatenate([begin, self._pieces[question,], end])
-        told = np.concatenate([self._pieces[candidate.told], end])
-        ids = np.concatenate([asked, told, self._pieces[candidate.context]])
+        question_ids = np.concatenate([begin, self._pieces[question,], end])
+        node_ids = np.concatenate([self._pieces[candidate.told], end])
+        ids = np.concatenate([question_ids, node_ids, self._pieces[candidate.context]])
         segments = np.ones_like(ids)
-        segments[len(asked) : len(asked) + len(told)] = 0
+        segments[len(question_ids) : len(question_ids) + len(node_ids)] = 0
         return np.stack([ids, segments]).astype(np.int32)[:, : min(self.candidate_tokens, self.max_tokens)]
 
 
 def node_parts(node: Node) -> Parts:
-    """Return the parts of a node: its column, its text, and the fact that links it."""
+    """Return the column header and text of a node, and the fact that links the node."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
 
 
 CONFIDENCES = 10
-"""Buckets of a node's confidence."""
+"""Number of buckets of a node's confidence."""
 
 
 @dataclass(eq=False)
 class RankingSerializer(CandidateSerializer):
-    """Stage 1: a question becomes its nodes, the first 16; a `LinkedExample` brings its own, others are linked here."""
+    """Stage 1: the first 16 nodes of a question.
+
+    Links the question unless it is a `LinkedExample` with nodes.
+    """
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return nodes in a row with the answer."""
+        """Return the label kind: nodes in a row with the answer."""
         return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Return the nodes of a question, or that there are none."""
+        """Return the nodes of a question, or the reason why the question has no nodes."""
         nodes = example.nodes if isinstance(example, LinkedExample) else link_question(example)
         if not nodes:
             return "nothing in the table is linked to the question"
@@ -126,40 +138,43 @@ class RankingSerializer(CandidateSerializer):
 
 
 def confidence_bucket(confidence: float) -> int:
-    """Return 0 to 9, with the reference's floating-point effects: 0.3 / 0.1 is a little less than 3."""
+    """Return the bucket 0 to 9 of a confidence.
+
+    Rounding errors are those of wenhuchen/HybridQA: 0.3 / 0.1 is slightly less than 3.
+    """
     return max(0, int(confidence / 0.1) - 1)
 
 
 def _rest_of_row(table: Table, node: Node) -> Parts:
     row, column = node.coordinate
-    others = [
+    parts = [
         part
-        for place, (header, cell) in enumerate(zip(table.header, table.rows[row], strict=False))
-        if place != column
+        for index, (header, cell) in enumerate(zip(table.header, table.rows[row], strict=False))
+        if index != column
         for part in (header.text, "is", cell.text, ";")
     ]
-    return (*others[:-1], ".")
+    return (*parts[:-1], ".")
 
 
 @dataclass(eq=False)
 class HoppingSerializer(CandidateSerializer):
-    """Stage 2: a `LinkedExample` with a current node becomes the cells and pages of that node's row, the first 16."""
+    """Stage 2: the first 16 cells and pages in the row of a `LinkedExample`'s current node."""
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Name the label: the hop that finds the answer."""
+        """Return the label kind: the hop that finds the answer."""
         return "hops"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """List the places to hop to, or say why there are none."""
+        """Return the cells and pages to hop to, or the reason why there are none."""
         if not isinstance(example, LinkedExample) or example.current is None:
             return "no node to hop from"
-        places = hop_candidates(example.table, example.current.coordinate[0])
-        if not places:
+        hops = hop_candidates(example.table, example.current.coordinate[0])
+        if not hops:
             return "the row has no text"
-        labels = hop_labels(find_target(example, example.nodes), places) or (0,) * len(places)
-        told = node_parts(example.current)
+        labels = hop_labels(find_target(example, example.nodes), hops) or (0,) * len(hops)
+        current_parts = node_parts(example.current)
         return [
-            CandidateTexts(told, (place.header, "is", place.content, ".", place.sentence), label == 1)
-            for place, label in zip(places, labels, strict=True)
+            CandidateTexts(current_parts, (hop.header, "is", hop.content, ".", hop.sentence), label == 1)
+            for hop, label in zip(hops, labels, strict=True)
         ]

@@ -1,7 +1,7 @@
-"""Hybrider: choose a node that the question is linked to, hop from it within its row, read where the hop ends.
+"""Hybrider: rank linked nodes, hop within the row of the best node, read the final page.
 
-Beside it the baseline that reads the page nearest to the question by its words, whatever the table says.
-Source: Chen et al. 2020, "HybridQA", sections 4 and 5; the retriever of the baseline is not released.
+Also contains the passage-only baseline, which reads the page most similar to the question and ignores the table.
+Source: Chen et al. 2020, "HybridQA", sections 4 and 5. The retriever of the baseline is not released.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,15 @@ class Hybrider(System):
     stages = (RANK, HOP, READ)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Answer with the text of the cell where the hop ends, or a span of the page.
+        """Answer with the text of the final cell, or with a span of the final page.
 
-        A question that is linked to nothing is answered with the cell nearest to it by TF-IDF. Hits@1 says how often
-        the hop ends in a cell that holds the answer or links to it.
+        A question without linked nodes is answered with the cell most similar to the question by TF-IDF. Hits@1 is the
+        share of questions whose final cell contains the answer or links to it.
+
+        Args:
+            stages: trained stages by name.
+            examples: questions of one split.
+            name: label of the progress bar.
         """
         by_name = {example.example_id: example for example in examples}
         ends = _ends(stages, examples, name)
@@ -45,15 +50,18 @@ class Hybrider(System):
 
 
 def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
-    """Find the cell where the hop of each question ends; questions that are linked to nothing are missing."""
+    """Return the final cell or page of each question.
+
+    Questions without linked nodes are missing.
+    """
     ranker = stages[RANK].task_of(NodeRanking)
     linked = {example.example_id: example for example in ranker.link(examples)}
-    chosen = stages[RANK].predict(list(linked.values()), name)
+    node_choices = stages[RANK].predict(list(linked.values()), name)
     hops = {
         choice.example_id: replace(
             linked[choice.example_id], current=ranker.candidate(choice, linked[choice.example_id])
         )
-        for choice in chosen
+        for choice in node_choices
     }
     hop_choices = stages[HOP].predict(list(hops.values()), "hops")
     hopper = stages[HOP].task_of(RowHopping)
@@ -61,15 +69,16 @@ def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], 
 
 
 def _read(reader: TrainedStage, pages: Mapping[str, TableExample], name: str) -> dict[str, str]:
-    """Read the best span of each page, by question."""
+    """Return the best span of each page, by question id."""
     return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), name), pages) if pages else {}
 
 
 def nearest_page(table: Table, question: str) -> str | None:
-    """Return the linked page with the sentence nearest to a question; None where no page has a sentence.
+    """Return the linked page with the sentence most similar to a question.
 
-    Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
-    their longest common substring. The first of equally near ones counts.
+    Return None if no page has a sentence. Sentences are compared by TF-IDF of words and bigrams. If no sentence shares
+    a word with the question, sentences are compared by the longest common substring. The first of several equally
+    similar sentences is used.
     """
     pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
     sentences = [sentence for _, sentence in pages]
@@ -80,14 +89,20 @@ def nearest_page(table: Table, question: str) -> str | None:
 
 
 class PassageOnly(System):
-    """A retriever of pages by TF-IDF and a reader."""
+    """A TF-IDF retriever of pages and a reader."""
 
     stages = (READ,)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Read the best span of the nearest page; a question about a table without pages gets no answer.
+        """Return the best span of the most similar page.
 
-        Hits@1 says how often a cell that links the page holds the answer or links to it.
+        A question about a table without pages gets no answer. Hits@1 is the share of questions for which a cell that
+        links to the page contains the answer or links to it.
+
+        Args:
+            stages: trained stages by name.
+            examples: questions of one split.
+            name: label of the progress bar.
         """
         nearest = {example.example_id: nearest_page(example.table, example.question) for example in examples}
         links = {key: link for key, link in nearest.items() if link is not None}

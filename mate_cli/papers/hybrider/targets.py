@@ -1,4 +1,4 @@
-"""Labels of Hybrider's stages: where the answer is found, which nodes and hops lead there, and what to read.
+"""Labels of Hybrider's stages: answer nodes, node labels, hop labels and pages to read.
 
 Source: wenhuchen/HybridQA, `trace_answer.py` and `preprocessing.py`.
 """
@@ -29,11 +29,11 @@ MAX_ANSWER_WORDS = 15
 
 @dataclass(frozen=True, slots=True)
 class AnswerNode(LinkedPlace):
-    """One where the answer is found; a page only where the cell itself does not hold it."""
+    """A cell that contains the answer, or a linked page if the cell text does not."""
 
     @property
     def source(self) -> Literal["table", "passage"]:
-        """Kind of the source, one of the two."""
+        """Source of the answer: a cell of the table, or a passage."""
         return "table" if self.link is None else "passage"
 
 
@@ -42,11 +42,13 @@ class Target:
     """Labels of one question.
 
     Args:
-        kind: "trivial": the linked pages are exactly the answer's cells, nothing is learnt from it; "easy": an
-            answer cell is linked; "medium": an answer's row is; "hard": neither; "numeric": no answer is found, but
-            the question asks for a number; "dropped": everything else.
-        where: the kind of the first answer node, "calculation" for numeric ones; empty when nothing is learnt.
-        nodes: the answer nodes that the filters leave.
+        kind: "trivial": the linked pages are exactly the answer's cells, and the question is not used for training;
+            "easy": an answer cell is linked; "medium": the row of an answer cell is linked; "hard": no row of an answer
+            is linked; "numeric": no answer is found, but the question asks for a number; "dropped": all other
+            questions.
+        where: source of the first answer node, "calculation" for numeric questions. Empty for trivial and dropped
+            questions.
+        nodes: the answer nodes left after filtering.
     """
 
     kind: Kind
@@ -55,32 +57,40 @@ class Target:
 
     @property
     def ranks(self) -> bool:
-        """True if ranking and hopping learn from it."""
+        """True if ranking and hopping train on the question."""
         return self.kind in ("easy", "medium")
 
     @property
     def answer_of_row(self) -> dict[int, AnswerNode]:
-        """The last answer node of each row that has one."""
+        """The last answer node of each row that has an answer node."""
         return {node.coordinate[0]: node for node in self.nodes}
 
 
 def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
-    """Return all places where an answer is found as space-parted words, case apart; nothing else is normalised.
+    """Return all cells and pages that contain an answer as space-separated words.
 
-    Cells come first, row by row; then pages, but not in a cell that holds the answer itself.
+    Case is ignored. No other normalization is applied. Cells come first, in row order. Pages follow, except pages of a
+    cell that contains the answer itself.
     """
     cells = [(row, column, cell) for row, column, cell in table.cells() if _holds(cell.text, answer)]
     nodes = [AnswerNode(cell.text, (row, column), None) for row, column, cell in cells]
     coordinates = {node.coordinate for node in nodes}
     for link, passage in table.passages.items():
         if _holds(passage, answer):
-            places = [(row, column) for row, column, cell in table.cells() if link in cell.links]
-            nodes += [AnswerNode(page_title(link), place, link) for place in places if place not in coordinates]
+            page_cells = [(row, column) for row, column, cell in table.cells() if link in cell.links]
+            nodes += [
+                AnswerNode(page_title(link), coordinate, link)
+                for coordinate in page_cells
+                if coordinate not in coordinates
+            ]
     return tuple(nodes)
 
 
 def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
-    """Trace the answer of a question and say what can be learnt from it. A question without an answer is "dropped"."""
+    """Trace the answer of a question and classify the question.
+
+    Without an answer it is "dropped".
+    """
     answer = " ".join(example.answer.texts) if example.answer else ""
     if not answer or answer.lower() in ("yes", "no") or len(answer.split(" ")) > MAX_ANSWER_WORDS:
         return Target("dropped")
@@ -94,7 +104,7 @@ def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
 
 
 def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) -> tuple[AnswerNode, ...]:
-    """Keep answers in columns whose header stands in the question, where a cell holds the answer and there are any."""
+    """Keep answers in columns named in the question, if any and if a cell contains the answer."""
     if not answers or answers[0].source != "table":
         return answers
     header = example.table.header
@@ -103,7 +113,10 @@ def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) ->
 
 
 def _with_evidence(answers: tuple[AnswerNode, ...], linked: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
-    """Return answers in a row with a linked cell, where there are any; of those, answers in linked cells."""
+    """Keep answers in rows with a linked cell, if any.
+
+    Of these, keep answers in linked cells, if any.
+    """
     rows = {row for row, _ in linked}
     in_row = tuple(node for node in answers if node.coordinate[0] in rows) or answers
     return tuple(node for node in in_row if node.coordinate in linked) or in_row
@@ -124,30 +137,34 @@ def _holds(text: str, words: str) -> bool:
 
 
 def ranking_labels(target: Target, nodes: Sequence[Node]) -> tuple[int, ...]:
-    """Stage 1: 1 for each node in a row that holds an answer; empty when nothing is learnt from the question."""
+    """Stage 1: 1 for each node in a row with an answer node, else 0.
+
+    The result is empty if ranking does not train on the question.
+    """
     if not target.ranks:
         return ()
     return tuple(int(node.coordinate[0] in target.answer_of_row) for node in nodes)
 
 
 def hop_candidates(table: Table, row: int) -> tuple[Candidate, ...]:
-    """Stage 2: the cells of a row that have text, each followed by the pages that it links to, the first 16."""
+    """Stage 2: the non-empty cells of a row, each followed by its linked pages; at most 16."""
     candidates: list[Candidate] = []
     for column, cell in enumerate(table.rows[row]):
         if cell.text:
-            place, header = (row, column), table.header[column].text
-            candidates.append(Candidate(cell.text, place, None, header, ""))
+            coordinate, header = (row, column), table.header[column].text
+            candidates.append(Candidate(cell.text, coordinate, None, header, ""))
             candidates += [
-                Candidate(page_title(link), place, link, header, first_sentence(table.passages.get(link, "")))
+                Candidate(page_title(link), coordinate, link, header, first_sentence(table.passages.get(link, "")))
                 for link in cell.links
             ]
     return tuple(candidates[:MAX_CANDIDATES])
 
 
 def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ...]:
-    """Stage 2: 1 for each candidate that is the last answer node of its row; empty when the row has none.
+    """Stage 2: 1 for each candidate that is the last answer node of its row, else 0.
 
-    A cell that has the text of that node counts too, so that a page and a cell named like it are both right.
+    The result is empty if the row has no answer node. A cell whose text equals the content of that answer node is also
+    correct. Thus a page and a cell with the same name are both correct.
     """
     answer = target.answer_of_row.get(candidates[0].coordinate[0]) if target.ranks and candidates else None
     if answer is None:
@@ -159,16 +176,19 @@ def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ..
 
 
 def reading_links(example: TableExample, target: Target) -> list[str]:
-    """Stage 3: the links of the pages that hold the answer, each once."""
+    """Stage 3: the links of the pages that contain the answer, without duplicates."""
     if target.kind == "trivial" or example.answer is None:
         return []
     return list(dict.fromkeys(node.link for node in target.nodes if node.link))
 
 
 def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
-    """Stage 3: a page, its title before it, as a table of one cell without links.
+    """Stage 3: a page, preceded by its title, as a table of one cell without links.
 
-    The example keeps the question's name where it is given no other.
+    Args:
+        example: the question.
+        link: key of the page in `Table.passages`.
+        example_id: id of the new example. None: the id of `example`.
     """
     text = f"Title : {page_title(link)} . {example.table.passages.get(link, '')}"
     table = Table(f"{example.table.table_id}{link}", (Cell(""),), ((Cell(text),),))

@@ -1,4 +1,4 @@
-"""The three stages of Hybrider: rank the nodes of a question, hop to a cell or page of a row, read in a page.
+"""The three stages of Hybrider: rank nodes, hop within a row, read a page.
 
 Source: wenhuchen/HybridQA, `train_stage12.py` and `train_stage3.py`.
 """
@@ -27,14 +27,16 @@ from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_la
 from mate_cli.tables.example import TableExample
 
 SIDE_SIZE = 32
-"""Numbers in the embedding of each side feature."""
+"""Embedding size of each side feature."""
 
 
 class CandidateHead(nn.Module):
-    """Pools the first token of each candidate and scores it, with side features, by a network of one hidden layer.
+    """Pools the first token of each candidate and scores it with an MLP.
+
+    The MLP has one hidden layer. Its input includes the embedded side features.
 
     Args:
-        side_vocabularies: how many values each side feature has; `cell_features` hold the values.
+        side_vocabularies: number of values of each side feature; `cell_features` contains the values.
     """
 
     def __init__(self, hidden_size: int, side_vocabularies: Sequence[int] = ()) -> None:
@@ -44,7 +46,10 @@ class CandidateHead(nn.Module):
         self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """Map states [B, T, D] to the scores of K candidates, the most that an example has; number k has row id k."""
+        """Map states [B, T, D] to the logits of K candidates; K is the maximum per example.
+
+        Candidate k has row id k.
+        """
         states, batch = output.states, output.batch
         example, token = first_tokens(batch)
         features = [pooler(states[example, token][:, None])]
@@ -56,16 +61,16 @@ class CandidateHead(nn.Module):
 
 
 class CandidateChoice(CandidateTask[LinkedExample]):
-    """Chooses of what a question is linked to.
+    """Selects one of the candidates that a question is linked to.
 
     Args:
-        context: of any network; `model=candidates` reads each candidate by itself.
+        context: context of any network. `model=candidates` encodes each candidate separately.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
     """
 
     side_vocabularies: ClassVar[tuple[int, ...]] = ()
-    """Numbers of values of each side feature of a candidate."""
+    """Number of values of each side feature of a candidate."""
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)
@@ -74,68 +79,72 @@ class CandidateChoice(CandidateTask[LinkedExample]):
 
     @abstractmethod
     def candidate(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
-        """Return what was chosen: a node, or a cell or page of its row."""
+        """Return the selected node, or the selected cell or page of its row."""
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
-        """Return the share of questions with an answer whose choice is right."""
-        right = [choice.example_id for choice in predictions if self.is_correct(choice, examples[choice.example_id])]
-        known = [name for name, example in examples.items() if example.answer]
-        return accuracy(MetricName.parse(self.spec.monitor).score, right, known, group_by_source(examples))
+        """Return the share of questions with an answer whose choice is correct."""
+        correct = [choice.example_id for choice in predictions if self.is_correct(choice, examples[choice.example_id])]
+        answerable = [name for name, example in examples.items() if example.answer]
+        return accuracy(MetricName.parse(self.spec.monitor).score, correct, answerable, group_by_source(examples))
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
-        """Return the text of what is chosen, or the title of a page, by example."""
+        """Return the text of the selected cell, or the title of the selected page, by example id."""
         return {
             choice.example_id: self.candidate(choice, examples[choice.example_id]).content for choice in predictions
         }
 
     def link(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return the questions with their nodes, linked once and read from the cache ever after."""
+        """Return the questions with their nodes. Links are cached on disk."""
         return link_examples(examples, self.links)
 
 
 class NodeRanking(CandidateChoice):
-    """Chooses a node, knowing how it was found and how surely."""
+    """Selects a node. The input includes the source and the confidence of each node."""
 
     spec = TaskSpec("dev/row_accuracy", label="nodes", encoding="ranking", uses_pooler=True)
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return the questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
+        """Return the non-trivial questions whose answer is in a row with a linked cell."""
         return [example for example in self.link(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
+        """Return all questions. A question without nodes has no prediction and is scored as wrong."""
         return self.link(examples)
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Node:
-        """Return the node that was chosen."""
+        """Return the selected node."""
         return example.nodes[choice.place]
 
     def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
-        """Tell whether the chosen node is in a row with the answer."""
+        """Return whether the selected node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return self.candidate(prediction, example).coordinate[0] in rows
 
     def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
-        """Return the accuracy of choosing the node that was found most surely, nothing learned."""
+        """Return the accuracy of selecting the node with the highest confidence."""
         surest = [
-            Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
+            Choice(name, max(range(len(nodes)), key=lambda index: _link_confidence(nodes[index])), 1.0)
             for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in examples.items())
             if nodes
         ]
         return {f"surest/{name}": value for name, value in self.score(surest, examples).items()}
 
 
-def _sureness(node: Node) -> float:
-    """Return 0 to 1; of pages the confidence is a distance, of cells a share."""
+def _link_confidence(node: Node) -> float:
+    """Return the confidence from 0 to 1.
+
+    The `confidence` field is a distance for pages and a share for cells.
+    """
     return node.confidence if node.source == "links" else 1 - node.confidence
 
 
 class RowHopping(CandidateChoice):
-    """Chooses a cell or page of the row of a node.
+    """Selects a cell or page of the row of a node.
 
     Args:
-        nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
+        nodes_per_question: maximum number of nodes to hop from per training question, the first nodes in a row with the
+            answer. None: all.
     """
 
     spec = TaskSpec("dev/hop_accuracy", label="hops", encoding="hopping", uses_pooler=True)
@@ -151,19 +160,22 @@ class RowHopping(CandidateChoice):
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return the nodes in a row with the answer, each one to hop from."""
+        """Return one example per node in a row with the answer; the node starts the hop."""
         return [
-            replace(example, example_id=f"{example.example_id}/{place}")
+            replace(example, example_id=f"{example.example_id}/{index}")
             for group in self._beginnings(examples)
-            for place, example in enumerate(group[: self.nodes_per_question])
+            for index, example in enumerate(group[: self.nodes_per_question])
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return the first node in a row with the answer, of every question that has one."""
+        """Return one example per question, starting from its first node in a row with the answer.
+
+        Questions without such a node are omitted.
+        """
         return [group[0] for group in self._beginnings(examples)]
 
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
-        """Yield of each question that hops are learnt from one example per node in a row with the answer."""
+        """Group by question the examples that start from a node in a row with the answer."""
         groups = []
         for example in self.link(examples):
             target = find_target(example, example.nodes)
@@ -172,11 +184,11 @@ class RowHopping(CandidateChoice):
         return [group for group in groups if group]
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Candidate:
-        """Return the cell or page that was chosen."""
+        """Return the selected cell or page."""
         return _places(example)[choice.place]
 
     def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
-        """Tell whether the chosen cell or page is where the answer is found."""
+        """Return whether the selected cell or page contains the answer."""
         labels = hop_labels(find_target(example, example.nodes), _places(example))
         return bool(labels) and labels[prediction.place] == 1
 
@@ -187,7 +199,7 @@ def _places(example: LinkedExample) -> tuple[Candidate, ...]:
 
 
 class PageReading(SpanReading):
-    """The reader of PointR on pages: each page that holds the answer is an example.
+    """The reader of PointR on pages: each page that contains the answer is an example.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
     """
@@ -205,15 +217,15 @@ class PageReading(SpanReading):
         self.links = context.cache_dir and context.cache_dir / "links"
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return every page with the answer of every question, up to `cells_per_question` each."""
+        """Return all pages with the answer, up to `cells_per_question` pages per question."""
         return [
-            page_example(example, link, f"{example.example_id}/{place}")
+            page_example(example, link, f"{example.example_id}/{index}")
             for example, links in self._pages(examples)
-            for place, link in enumerate(links[: self.cells_per_question])
+            for index, link in enumerate(links[: self.cells_per_question])
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the first page with the answer, of every question that has one."""
+        """Return the first page with the answer of every question that has such a page."""
         return [page_example(example, links[0]) for example, links in self._pages(examples)]
 
     def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
