@@ -1,1 +1,4 @@
-"""Runs side by side as plain values: groups, tables, statistics and significance; nothing here is drawn."""
+"""Comparisons of runs as data: configurations, tables, statistics and significance.
+
+Nothing is rendered here.
+"""

@@ -1,4 +1,4 @@
-"""Puts the runs that differ by their seed alone together: a configuration is a row, its seeds are repeats."""
+"""Groups runs that differ only by seed: a configuration is a row, its seeds are repeats."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
     for identity, members in families.items():
         fields = dict(zip(keys, identity, strict=True))
         parts = [({}, members)] if options.by else split_by_settings(members, (*REPEATED, *options.ignore))
-        for apart, part in parts:
-            for same in split_by_questions(part):
-                counted = repeats(same, bool(options.status), by_seed=not options.by)
-                groups.append(Configuration(fields, tuple(same), counted, apart, options=options))
+        for distinguishing, part in parts:
+            for repeated in split_by_questions(part):
+                counted = repeats(repeated, bool(options.status), by_seed=not options.by)
+                groups.append(Configuration(fields, tuple(repeated), counted, distinguishing, options=options))
     return name_configurations(with_blocks(groups))
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Split runs that were asked different questions, the folds of a cross-validation each by itself.
+    """Split runs that were scored on different questions, each fold separately.
 
-    What has no scores yet stays with the first.
+    Runs without scores join the first part.
     """
     parts: dict[int, list[LoadedRun]] = {}
     for fold in dict.fromkeys(map(fold_of, runs)):
-        same = [run for run in runs if fold_of(run) == fold]
-        sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in same])
-        places = list(dict.fromkeys(map(id, sets)))
-        for run, joint in zip(same, sets, strict=True):
-            parts.setdefault(places.index(id(joint)), []).append(run)
+        fold_runs = [run for run in runs if fold_of(run) == fold]
+        sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in fold_runs])
+        part_ids = list(dict.fromkeys(map(id, sets)))
+        for run, joint in zip(fold_runs, sets, strict=True):
+            parts.setdefault(part_ids.index(id(joint)), []).append(run)
     return list(parts.values())
 
 
 def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Say of each configuration what its scores are of, and name the block that it is ranked in."""
+    """Set the questions that each configuration was scored on, and the block to rank it in."""
     blocks: dict[int, Configuration] = {}
     for dataset in dict.fromkeys(group.dataset for group in groups):
-        same = [group for group in groups if group.dataset == dataset]
-        scored = [[run for run in group.runs if run.part("metrics")] for group in same]
-        known = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
-        sets = join_question_sets([pool_question_sets(folds) for folds in known])
-        for group, joint, block in zip(same, sets, name_question_sets(dataset, sets), strict=True):
+        dataset_groups = [group for group in groups if group.dataset == dataset]
+        scored = [[run for run in group.runs if run.part("metrics")] for group in dataset_groups]
+        fold_sets = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
+        sets = join_question_sets([pool_question_sets(folds) for folds in fold_sets])
+        for group, joint, block in zip(dataset_groups, sets, name_question_sets(dataset, sets), strict=True):
             blocks[id(group)] = replace(group, questions=joint, block=block)
     return [blocks[id(group)] for group in groups]

@@ -1,4 +1,4 @@
-"""Names of configurations, the settings that they share, and those in which they differ."""
+"""Names of configurations, their common settings and their differing settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ TELLING = (
     *("init", "trainer.max_epochs", "trainer.max_steps", "trainer.batch_size", "optimizer.lr"),
     *("encoding.max_tokens", "attention", "device"),
 )
-"""What a reader asks first; the rest of the configuration is on the page and in config.yaml."""
-OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
+"""Settings that readers ask for first.
+
+The full configuration is on the page and in config.yaml.
+"""
+# A pipeline trains no network: its stages are separate runs.
+OF_PIPELINES = ("init", "device")
 NAMED_KEYS = {"data.name", "system.compared_by", "model._target_", "attention._target_"} | {
     *("task._target_", "data._target_", "system._target_")
 }
@@ -26,11 +30,11 @@ MAX_LABELS = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that is not the same in all configurations.
+    """A setting that differs between configurations.
 
     Args:
-        key: its dotted key.
-        values: each value, and the names of the configurations that have it.
+        key: dotted key.
+        values: labels of the configurations that have each value.
     """
 
     key: str
@@ -44,13 +48,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The configurations of one dataset and task, held against each other.
+    """The configurations of one dataset and task, compared by their settings.
 
     Args:
-        title: the dataset and the task.
-        common: what all of their runs share, in words.
-        differences: the settings in which they differ, the most telling first.
-        labels: the names of the configurations.
+        title: dataset and task.
+        common: settings that all of their runs share, as text.
+        differences: settings in which they differ, the most important first.
+        labels: labels of the configurations.
     """
 
     title: str
@@ -60,24 +64,24 @@ class Comparison:
 
 
 def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
-    """Hold the configurations of each dataset and task against each other, in order of appearance."""
+    """Compare the settings of the configurations of each dataset and task, as they appear."""
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
     return tuple(
-        Comparison(title, common(same), differences(same), tuple(group.label for group in same))
-        for title, same in families.items()
+        Comparison(title, common(members), differences(members), tuple(group.label for group in members))
+        for title, members in families.items()
     )
 
 
 def family_title(group: Configuration) -> str:
-    """Name the dataset and the task of a configuration, several of a kind joined."""
+    """Return the title of a configuration's family: its datasets and tasks, joined by commas."""
     parts = [", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task")]
     return " · ".join(part.replace("_", " ") for part in parts if part)
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
-    """Say which telling settings are the same in all runs."""
+    """Return the important settings that are equal in all runs, as text."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
@@ -87,87 +91,101 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def shared_value(values: Iterable[str]) -> str:
-    """Return the value that all have, empty when they differ or have none."""
+    """Return the value that all have in common, empty if they differ or have none."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 
 
 def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
-    """List the settings in which configurations differ, those that are asked for first in front.
+    """Return the settings in which configurations differ, the settings of `TELLING` first.
 
-    What their names say already (model, attention, init, task) is left out, and so are options that a class has and
-    another class in its place has not, and those of stages that only some of them have.
+    Excluded are settings that labels contain (model, attention, init, task), options that another configuration lacks
+    because it uses another class, and settings of stages that another configuration lacks.
     """
     group_values = [values_of(group) for group in groups]
     entries = []
     for key in differing_keys(group_values):
         values: dict[str, list[str]] = {}
-        for group, settled in zip(groups, group_values, strict=True):
-            if has_stage(key, settled) and (key in settled or not is_replaced(key, settled, group_values)):
-                values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(group.label)
+        for group, group_settings in zip(groups, group_values, strict=True):
+            if has_stage(key, group_settings) and (
+                key in group_settings or not is_replaced(key, group_settings, group_values)
+            ):
+                values.setdefault(class_name(key, group_settings.get(key, ABSENT)), []).append(group.label)
         name = of_stage(key)[1]
-        is_named = name in NAMED_KEYS or name.startswith("init.")  # or it only proposes values for others
+        # The name is shown already, or the group only proposes values for other keys.
+        is_named = name in NAMED_KEYS or name.startswith("init.")
         if len(values) > 1 and not is_named:
             entries.append(Difference(key.removesuffix(TARGET), {v: tuple(names) for v, names in values.items()}))
     return tuple(sorted(entries, key=lambda entry: [*TELLING, entry.key].index(entry.key)))
 
 
 def values_of(group: Configuration) -> dict[str, str]:
-    """Return the settings of a configuration, several values of mixed runs joined."""
-    every = [settings(run) for run in group.runs]
-    keys = dict.fromkeys(key for values in every for key in values)
-    return {key: ", ".join(dict.fromkeys(values[key] for values in every if key in values)) for key in keys}
+    """Return the settings of a configuration. Several values of mixed runs are joined."""
+    run_settings = [settings(run) for run in group.runs]
+    keys = dict.fromkeys(key for values in run_settings for key in values)
+    return {key: ", ".join(dict.fromkeys(values[key] for values in run_settings if key in values)) for key in keys}
 
 
 def class_name(key: str, value: str) -> str:
-    """Return a value; of a class the name alone."""
+    """Return a value, for a class path only the class name."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
-    """Say whether a configuration has the stage that a setting is of; yes for all other settings."""
+    """Return whether a configuration has the stage of a setting.
+
+    True for settings outside of stages.
+    """
     stage, name = of_stage(key)
     return not stage or (key in settled if name == "run" else any(other.startswith(stage) for other in settled))
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
-    """Say whether a setting is missing because another class stands in its place; a class never is."""
+    """Return whether a setting is missing because the configuration uses another class.
+
+    False for class keys.
+
+    Args:
+        key: dotted key of the setting.
+        settled: settings of the configuration without the key.
+        others: settings of all configurations.
+    """
     stage, name = of_stage(key)
     target = f"{stage}{name.partition('.')[0]}{TARGET}"
     return not key.endswith(TARGET) and any(key in v and v.get(target) != settled.get(target) for v in others)
 
 
 def list_labels(labels: Sequence[str]) -> str:
-    """Write `mate, sat and tapas`, or the first few and how many more there are."""
+    """Join labels as `mate, sat and tapas`, or the first few and the number of omitted labels."""
     if len(labels) > MAX_LABELS + 1:
         return f"{', '.join(labels[:MAX_LABELS])} and {len(labels) - MAX_LABELS} more"
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
 SHOWN_DIFFERENCES = 2
-"""Settings that are added to a name that is taken."""
+"""Maximum number of settings appended to a name that is already in use."""
 
 
 UNTRAINED_MARK = "‡"
-"""Stands behind the name of a system that was not trained here."""
+"""Suffix of the name of a system that was not trained by this project."""
 
 
 BETWEEN = " · "
-"""Stands between the parts of a name."""
+"""Separator between the parts of a name."""
 
 
 CHECKPOINT, TARGET = ".checkpoint", "._target_"
 
 
 RUN = ".run"
-"""Ends the configuration keys of finished runs that stand in for stages."""
+"""Suffix of the configuration keys of finished runs that replace stages."""
 
 
 def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Name each configuration by its own runs, as W&B does; no other configuration changes its name.
+    """Name each configuration by its runs, as W&B does.
 
-    A name that is taken is followed by the settings in which the later configuration differs from the first one.
-    Runs without a result take no name from runs that have one.
+    Names do not depend on later configurations. If a name is in use, the settings in which the later configuration
+    differs from the first one are appended. Configurations with results are named before those without.
     """
     owners: dict[str, Configuration] = {}
     labels: dict[int, str] = {}
@@ -187,12 +205,12 @@ def number_name(name: str, number: int) -> str:
 
 
 def first_run(group: Configuration) -> LoadedRun:
-    """Return the run that was started first, of those that count if there are any."""
+    """Return the run that was started first, among the counted runs if there are any."""
     return min(group.counted or group.runs, key=lambda run: run.text("started"))
 
 
 def name_of(group: Configuration) -> str:
-    """Name a configuration by its group in W&B, by the values of `by`, or as another system is called."""
+    """Name a configuration by its W&B group, the values of `by`, or its external system."""
     run = first_run(group)
     if group.options.by:
         return BETWEEN.join(group.fields[key].replace("_", " ") or f"no {key}" for key in group.options.by)
@@ -203,27 +221,37 @@ def name_of(group: Configuration) -> str:
 
 
 def describe_changes(first: Configuration, later: Configuration) -> list[str]:
-    """Return the fields and settings, a few at most, in which a configuration differs from one of the same name."""
+    """Return the first few fields and settings that differ from a configuration of equal name."""
     fields = [value.replace("_", " ") for key, value in later.fields.items() if value and value != first.fields[key]]
     changed = {key: value for key, value in later.differences.items() if first.differences.get(key) != value}
     return [*fields, *short_differences(changed)][:SHOWN_DIFFERENCES]
 
 
 def short_differences(differences: Mapping[str, str]) -> list[str]:
-    """Write settings as `lr=0.0001`, the last part of the key only.
+    """Format settings as `lr=0.0001`, with only the last part of the key.
 
-    What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
-    which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
+    A setting with the same text under several keys appears once, and missing settings are omitted. Initial weights come
+    last, with only their checkpoint if that is set, because it implies the other `init.` settings. A run is shown by
+    the name of its folder.
     """
-    known = {key: value for key, value in differences.items() if value != ABSENT}
-    told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
-    known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
-    ordered = sorted(known.items(), key=lambda item: (item[0].endswith(RUN), item[0][:5] == "init.", TARGET in item[0]))
+    present = {key: value for key, value in differences.items() if value != ABSENT}
+    with_checkpoint = [
+        key.rpartition(".")[0] for key in present if key.startswith("init.") and key.endswith(CHECKPOINT)
+    ]
+    present = {
+        k: v for k, v in present.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in with_checkpoint
+    }
+    ordered = sorted(
+        present.items(), key=lambda item: (item[0].endswith(RUN), item[0][:5] == "init.", TARGET in item[0])
+    )
     return list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
 
 
 def setting_text(key: str, value: str) -> str:
-    """Write a setting: of a run, or of weights in one, the folder's name; of a class its own."""
+    """Format a setting.
+
+    A run or its checkpoint is shown by the name of its folder, a class by its name.
+    """
     path = PurePath(value)
     if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":
         value = path.parent.parent.name

@@ -1,4 +1,4 @@
-"""Everything a comparison shows, put together once for the terminal, the page and the files."""
+"""The content of a comparison of runs, computed once for terminal, HTML page and files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mate_cli.runs.lock import SILENT_SECONDS, is_dead
 from mate_cli.runs.record import NOT_LEARNT, NOT_TRAINED
 
 MAX_NEAR = 3
-"""Metrics that are offered for one that no run has."""
+"""Maximum number of metrics suggested for an unknown metric name."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,19 @@ class Report:
     """A comparison of runs.
 
     Args:
-        folders: where the runs were looked for.
-        runs: the selected runs, in order of their folders.
-        groups: the configurations, best first.
-        tables: the results.
-        metric: the metric that is shown and plotted, None when no run has any.
-        ranked_by: the metric that orders the configurations, never one of test; None where they stand as found.
-        comparisons: what configurations have in common and where they differ, per dataset and task.
-        published: what papers report on the datasets compared, empty when nobody wants it.
-        notes: what a reader must know to trust the numbers.
+        folders: folders that were searched for runs.
+        runs: selected runs, in order of their folders.
+        groups: configurations, best first.
+        tables: result tables.
+        metric: metric that is shown and plotted, None if no run has a metric.
+        ranked_by: metric that orders the configurations, never one of the test split. None: order of appearance.
+        comparisons: common and differing settings of the configurations, per dataset and task.
+        published: results of papers on the compared datasets, empty if `published=false`.
+        notes: remarks that a reader needs in order to trust the numbers.
         warnings: one line per file that could not be read.
-        created: when the comparison was made.
-        significance: every configuration against the one asked for.
-        options: of the comparison.
+        created: time of the comparison.
+        options: options of the comparison.
+        significance: every configuration tested against `options.against`, None if that is not set.
     """
 
     folders: tuple[str, ...]
@@ -77,58 +77,63 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     """Read the runs below the folders and compare them.
 
     Args:
-        folders: folders that hold runs, or are runs, or patterns of such folders.
-        now: the time to show, by default the present.
+        folders: run folders, folders that contain runs, or glob patterns of such folders.
+        now: time to show, by default the current time.
         options: see `Options`.
 
     Raises:
-        RunError: there are no such runs.
-        ConfigError: there is no such status, metric, key or configuration to test against.
+        RunError: if no run is found or selected.
+        ConfigError: if a status, metric, key or the configuration `against` does not exist.
     """
-    asked = Options(**options)
-    if wrong := [word for word in asked.status if word not in STATUSES]:
-        raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
+    requested = Options(**options)
+    if unknown_statuses := [status for status in requested.status if status not in STATUSES]:
+        raise ConfigError(
+            f"no such status: {unknown_statuses[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}"
+        )
     loaded = load_runs(folders)
-    runs, hidden = select_runs(loaded.runs, asked)
+    runs, hidden = select_runs(loaded.runs, requested)
     known_keys = {*FIELDS, *(key for run in runs for key in (*run.config, *run.record))}
-    if unknown := [key for key in asked.by if key not in known_keys]:
-        whole = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
-        near = whole or get_close_matches(unknown[0], sorted(known_keys), 1)
-        raise ConfigError(f"no run has {unknown[0]}", where="by", remedy=f"Did you mean {near[0]}?" if near else None)
-    groups = group_runs(runs, asked)
-    known = known_metrics(groups)
-    chosen = choose_metric(groups, asked.metric, known)
-    ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
-    tables = result_tables(ranked, published=asked.published)
-    datasets = sorted({run.setting("dataset") for run in runs}) if asked.published else ()
+    if unknown := [key for key in requested.by if key not in known_keys]:
+        full_keys = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
+        suggestions = full_keys or get_close_matches(unknown[0], sorted(known_keys), 1)
+        raise ConfigError(
+            f"no run has {unknown[0]}", where="by", remedy=f"Did you mean {suggestions[0]}?" if suggestions else None
+        )
+    groups = group_runs(runs, requested)
+    metric_names = known_metrics(groups)
+    metric = choose_metric(groups, requested.metric, metric_names)
+    ranked = sort_by_metric(groups, ranked_by := ranking_metric(metric, metric_names))
+    tables = result_tables(ranked, published=requested.published)
+    datasets = sorted({run.setting("dataset") for run in runs}) if requested.published else ()
     papers = tuple(row for name in datasets for row in published_results(name))
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
         groups=tuple(ranked),
         tables=tuple(tables),
-        metric=chosen,
+        metric=metric,
         ranked_by=ranked_by,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=(*hidden, *notes(groups, asked), *published_notes(tables, papers, asked.statistic)),
+        notes=(*hidden, *notes(groups, requested), *published_notes(tables, papers, requested.statistic)),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
-        options=asked,
-        significance=compare_with(ranked, chosen, asked.against) if asked.against else None,
+        options=requested,
+        significance=compare_with(ranked, metric, requested.against) if requested.against else None,
     )
 
 
 def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[LoadedRun, ...], list[str]]:
-    """Keep the runs that are compared, and say how many are hidden.
+    """Select the runs to compare, and return them with a note on hidden debug runs.
 
-    Benchmarks are left out, and so are runs of another status than those asked for, and runs with `debug=` unless
-    they are asked for or there are no others.
+    Excluded are benchmarks and runs whose status is not in `options.status`. Runs with `debug=` are excluded too,
+    unless `options.debug_runs` is set or only debug runs are left.
 
     Raises:
-        RunError: no run is left.
+        RunError: if no run is left.
     """
-    trained = [run for run in runs if run.text("command") != "benchmark"]  # whose figures are no run's
+    # Measurements of a benchmark are not results of a run.
+    trained = [run for run in runs if run.text("command") != "benchmark"]
     if not trained:
         raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
     selected = tuple(run for run in trained if not options.status or run.status in options.status)
@@ -142,28 +147,42 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
 
 def is_debug(run: LoadedRun) -> bool:
     """Return whether a run, or the chain that it is a stage of, was started with `debug=`."""
-    chosen = [word.partition("=")[2] for word in run.words("overrides") if word.lstrip("+").startswith("debug=")]
-    return bool(chosen and chosen[-1] not in ("null", "none")) or (run.parent is not None and is_debug(run.parent))
+    debug_values = [
+        override.partition("=")[2] for override in run.words("overrides") if override.lstrip("+").startswith("debug=")
+    ]
+    return bool(debug_values and debug_values[-1] not in ("null", "none")) or (
+        run.parent is not None and is_debug(run.parent)
+    )
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
-    """Return the metric asked for, or the one most configurations have.
+    """Return the requested metric, or the metric that most configurations have.
+
+    Args:
+        groups: configurations of the comparison.
+        asked: requested metric, None for the default.
+        known: names of all metrics of finished runs.
 
     Raises:
-        ConfigError: no finished run has the metric asked for.
+        ConfigError: if no finished run has the requested metric.
     """
     if asked is None:
         return main_metric(group.metric_names for group in groups)
     if asked not in known:
-        remedy = near_metrics(asked, known) if known else "Wait until a run has finished"
-        raise ConfigError(f"no finished run has the metric {asked}", where="metric", remedy=remedy)
+        hint = near_metrics(asked, known) if known else "Wait until a run has finished"
+        raise ConfigError(f"no finished run has the metric {asked}", where="metric", remedy=hint)
     return asked
 
 
 def near_metrics(asked: str, known: Collection[str]) -> str:
-    """Return what to type for a metric that no run has: the nearest ones, else all but those of subsets."""
-    if alike := [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(asked, known):
-        return f"Did you mean {' or '.join(alike[:MAX_NEAR])}?"
+    """Return a hint for an unknown metric.
+
+    It names similar metrics, or else all metrics that are not of a subset.
+    """
+    if similar_names := [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(
+        asked, known
+    ):
+        return f"Did you mean {' or '.join(similar_names[:MAX_NEAR])}?"
     return f"Choose from {', '.join(sorted(name for name in known if name.count('/') < 2))}"
 
 
@@ -174,33 +193,34 @@ def state_text(runs: Sequence[LoadedRun]) -> str:
 
 
 def reason_text(run: LoadedRun, now: datetime) -> str:
-    """Say why a run has no result: its reason, or for how long a running one has been silent."""
+    """Describe why a run has no result: its recorded reason, or how long it has been silent."""
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
-    silent = now.timestamp() - run.touched
-    if silent <= SILENT_SECONDS and is_dead(run.folder, run.record):
+    silent_seconds = now.timestamp() - run.touched
+    if silent_seconds <= SILENT_SECONDS and is_dead(run.folder, run.record):
         return "its process no longer exists: it was killed"
-    if silent > SILENT_SECONDS:
-        return f"no output for {duration_text(silent)}: it may have been killed"
+    if silent_seconds > SILENT_SECONDS:
+        return f"no output for {duration_text(silent_seconds)}: it may have been killed"
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()
-    except (ValueError, TypeError):  # no time at all, or one without a zone
+    # The start time is missing or has no time zone.
+    except (ValueError, TypeError):
         return "still running"
     return f"running for {duration_text(max(seconds, 0.0))}"
 
 
 def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
-    """Say what was summed up and how, left out or mixed."""
+    """Describe how results were summarized and which values were excluded or mixed."""
     lines = []
     if any(len(join_folds(group.counted)) > 1 for group in groups):
-        over = "runs" if options.by or options.status else "finished seeds"
-        lines.append(f"{CENTERS[options.statistic]} ± {SPREADS[options.statistic]} over n {over}")
+        unit = "runs" if options.by or options.status else "finished seeds"
+        lines.append(f"{CENTERS[options.statistic]} ± {SPREADS[options.statistic]} over n {unit}")
     if any(group.folds for group in groups):
         lines.append("the score of a seed is the mean over the questions of all its folds")
     finished = sum(run.status == "finished" or bool(options.status) for group in groups for run in group.runs)
-    older = finished - sum(len(group.counted) for group in groups)
-    if older:
-        lines.append(f"{plural(older, 'older repeat')} of the same configuration and seed left out")
+    older_count = finished - sum(len(group.counted) for group in groups)
+    if older_count:
+        lines.append(f"{plural(older_count, 'older repeat')} of the same configuration and seed left out")
     skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
     if skipped:
         lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
@@ -214,7 +234,7 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
 
 
 def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
-    """Return what runs say of themselves under a name, and the labels of those that do."""
+    """Return the notes recorded under `name`, each with the labels of its configurations."""
     labels: dict[str, set[str]] = {}
     for group in groups:
         for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:
@@ -225,36 +245,50 @@ def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[s
 def published_notes(
     tables: Sequence[ResultTable], published: Sequence[PublishedResult], statistic: Statistic
 ) -> list[str]:
-    """Say where published rows were read, that they are no even match, and which are not summed up as runs are."""
+    """Describe the sources of the published rows shown, and how they differ from runs.
+
+    A further note names published errors that use another statistic than the runs.
+
+    Args:
+        tables: result tables, whose `published` rows are described.
+        published: all published results on the compared datasets.
+        statistic: statistic of the runs.
+    """
     labels = {row.label for table in tables for row in table.published}
     shown = [row for row in published if row.label in labels]
     sources = dict.fromkeys(part for row in shown for part in row.source.split("; "))
     if not sources:
         return []
-    differ = "published rows are never marked; they differ in model size, amount of training data and test split"
-    lines = [f"{differ}: {'; '.join(sources)}"]
-    others = {row.statistic for row in shown if row.errors and (row.statistic == "mean") != (statistic == "mean")}
-    for other in sorted(others):
-        what = f"published rows with an error have the {CENTERS[other]} ± {SPREADS[other]}"
-        lines.append(f"{what}; for yours alike: statistic={other}")
+    caveat = "published rows are never marked; they differ in model size, amount of training data and test split"
+    lines = [f"{caveat}: {'; '.join(sources)}"]
+    other_statistics = {
+        row.statistic for row in shown if row.errors and (row.statistic == "mean") != (statistic == "mean")
+    }
+    for other_statistic in sorted(other_statistics):
+        error_text = f"published rows with an error have the {CENTERS[other_statistic]} ± {SPREADS[other_statistic]}"
+        lines.append(f"{error_text}; for yours alike: statistic={other_statistic}")
     return lines
 
 
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
-    """Pick the metric to show: of dev the one most configurations have, else of another split; then by `preference`."""
+    """Select the metric to show.
+
+    Dev metrics come before metrics of other splits, then metrics of most configurations, then the order of
+    `preference`.
+    """
     counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
     return min(counts, key=lambda name: (preference(name)[0], -counts[name], *preference(name)), default=None)
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
-    """Return the metric that orders rows where another is shown: of one on test, the same on dev.
+    """Return the metric that orders rows: for a test metric, the same metric on dev.
 
     Args:
-        metric: that is shown.
-        known: the metrics that any configuration has.
+        metric: metric that is shown.
+        known: metrics of all configurations.
 
     Returns:
-        None where it would be one of the test split.
+        None if `metric` is None, or is of the test split and has no dev counterpart.
     """
     if metric is None or MetricName.parse(metric).split != "test":
         return metric
@@ -263,6 +297,6 @@ def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
 
 
 def preference(name: str) -> tuple[bool, bool, int, int, str]:
-    """Order metrics by how well they sum up a run: dev first, all questions first, then the metric's importance."""
+    """Return the sort key of a metric: dev first, then all questions first, then importance."""
     metric = MetricName.parse(name)
     return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, name)

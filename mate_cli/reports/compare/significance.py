@@ -1,4 +1,4 @@
-"""Significance tests between configurations: over the questions that both answered, and over their runs."""
+"""Significance tests between configurations: over common questions, and over runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CHUNK = 500
 FEW_VALUES = 100
 SEED = 20_040_725
 MIN_QUESTIONS = 20
-"""Below so many questions a bootstrap says nothing."""
+"""Minimum number of common questions for a meaningful bootstrap."""
 LEVEL = 0.05
 SAME = 1e-9
-"""Scores as far apart are the same, but for the order of sums."""
+"""Tolerance below which scores are equal up to the order of summation."""
 METHOD = "paired bootstrap over questions (Koehn 2004; two-sided p as in Berg-Kirkpatrick et al. 2012)"
 RUNS_METHOD = (
     "p of runs: t-test between trainings on these questions (Welch's, Colas et al. 2019; of pairs where by joins)"
@@ -35,10 +35,10 @@ class Bootstrap:
     """The bootstrap estimate of a mean difference.
 
     Args:
-        difference: the observed one.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        p: how often chance alone makes a difference at least as large, in either direction.
+        difference: observed mean difference.
+        low: lower end of the 95 % interval.
+        high: upper end of the 95 % interval.
+        p: two-sided p-value: probability of a difference at least as large by sampling noise.
     """
 
     difference: float
@@ -49,15 +49,15 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Difference(Bootstrap):
-    """A configuration against the one of reference, as fractions, on the questions that both have.
+    """A configuration compared with the reference on their common questions, as fractions.
 
     Args:
-        label: of the configuration.
-        split: the split of the questions: that of the metric, or the other one if only that has answers of both.
-        score: its mean.
-        runs_p: two-sided, of the runs; None where they cannot say, see `welch_p` and `paired_p`.
-        questions: how many both have.
-        runs: how many are behind its scores.
+        label: label of the configuration.
+        split: split of the questions: that of the metric, or another split if both have answers only there.
+        score: mean score of the configuration.
+        runs_p: two-sided p-value over runs, None if it cannot be computed, see `welch_p` and `paired_p`.
+        questions: number of common questions.
+        runs: number of runs of the configuration.
     """
 
     label: str
@@ -75,13 +75,13 @@ class Difference(Bootstrap):
 
 @dataclass(frozen=True)
 class Significance:
-    """Every configuration against one of them.
+    """Every configuration tested against a reference configuration.
 
     Args:
         metric: full name of the metric.
-        against: label of the configuration of reference.
-        differences: the others, in the order of the comparison, as far as they were asked the same questions.
-        notes: what a reader must know.
+        against: label of the reference configuration.
+        differences: all other configurations with enough common questions, in the order of the comparison.
+        notes: remarks on the method and on skipped configurations.
     """
 
     metric: str
@@ -91,16 +91,16 @@ class Significance:
 
 
 def compare_with(groups: Sequence[Configuration], metric: str | None, against: str) -> Significance:
-    """Compare every configuration with one of them.
+    """Test every configuration against a reference configuration.
 
     Args:
-        groups: the configurations.
-        metric: what is compared, see `scored_runs`. Two configurations that do not share its split are compared by
-            the same score on dev or test if they share that.
-        against: label of the configuration of reference, or words of it that no other label has.
+        groups: all configurations.
+        metric: metric to compare, see `scored_runs`. Two configurations without common questions of its split are
+            compared by the same score on dev or test, if they share that.
+        against: label of the reference configuration, or words that only its label contains.
 
     Raises:
-        ConfigError: no configuration, or more than one, is called so.
+        ConfigError: if no configuration, or more than one, matches `against`.
     """
     references = find_groups(groups, against, metric)
     label = references[0].label if len(references) == 1 else against
@@ -108,25 +108,28 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         return Significance("", label, (), ("no run has a metric to compare yet",))
     tests: list[Difference] = []
     lines: list[str] = []
-    others = 0
+    compared_count = 0
     for reference in references:
         name = MetricName.parse(metric)
         metrics = dict.fromkeys([metric, *(f"{split}{metric.removeprefix(name.split)}" for split in SPLITS)])
-        known = {m: scores for m in metrics if (scores := question_scores(reference, m))}
-        if known:
-            near = [group for group in groups if len(references) == 1 or group.dataset == reference.dataset]
-            near.remove(reference)
-            every = [[compare_pair(group, reference, known[m], m) for m in known] for group in near]
-            pairs = [next(filter(None, possible), None) for possible in every]
-            tests, others = tests + [pair for pair in pairs if pair], others + len(pairs)
+        reference_scores = {m: scores for m in metrics if (scores := question_scores(reference, m))}
+        if reference_scores:
+            compared_groups = [group for group in groups if len(references) == 1 or group.dataset == reference.dataset]
+            compared_groups.remove(reference)
+            candidates = [
+                [compare_pair(group, reference, reference_scores[m], m) for m in reference_scores]
+                for group in compared_groups
+            ]
+            pairs = [next(filter(None, possible), None) for possible in candidates]
+            tests, compared_count = tests + [pair for pair in pairs if pair], compared_count + len(pairs)
         else:
-            remedy = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
-            lines.append(f"{reference.label} has no {name.score} for single questions of {name.split}: {remedy}")
-    return Significance(metric, label, tuple(tests), (*lines, *notes(tests, others)))
+            hint = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
+            lines.append(f"{reference.label} has no {name.score} for single questions of {name.split}: {hint}")
+    return Significance(metric, label, tuple(tests), (*lines, *notes(tests, compared_count)))
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:
-    """Say how the differences were judged, and how many could not be."""
+    """Describe how the differences were tested, and how many configurations were skipped."""
     averaged = "scores are means over runs; p covers questions only"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if tests else []
     if any(test.runs_p is not None for test in tests):
@@ -135,26 +138,32 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
         threshold = f"{LEVEL / len(tests):.2g} is the corrected threshold"
         lines.append(f"p is not corrected for {len(tests)} comparisons: {threshold}")
     if others > len(tests):
-        left = plural(others - len(tests), "configuration")
-        lines.append(f"{left} without at least {MIN_QUESTIONS} of the same questions left out")
+        skipped_text = plural(others - len(tests), "configuration")
+        lines.append(f"{skipped_text} without at least {MIN_QUESTIONS} of the same questions left out")
     return lines
 
 
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
-    """Find the configuration with a label, or the only one whose label has all the words asked for.
+    """Find the configuration with a label, or the only one whose label has all given words.
 
-    Where a chain and its stages have them, those are meant that have the metric, and then the chain. Where several
-    datasets have one such configuration each, all of these are.
+    If a chain and its stages match, the configurations with the metric are preferred, and then the chain. If one
+    configuration of each of several datasets matches, all of them are returned.
+
+    Args:
+        groups: configurations to search.
+        asked: label, or words of a label.
+        metric: preferred metric.
+        key: name of the option, for the error.
 
     Raises:
-        ConfigError: naming the choices.
+        ConfigError: if no configuration, or more than one of a dataset, matches.
     """
-    wanted = sorted(label_words(asked))
-    matches = [g for g in groups if wanted and all(word in g.label.casefold() for word in wanted)]
+    requested_words = sorted(label_words(asked))
+    matches = [g for g in groups if requested_words and all(word in g.label.casefold() for word in requested_words)]
     matches = [group for group in matches if metric in group.metric_names] or matches
-    matches = [group for group in matches if sorted(label_words(group.label)) == wanted] or matches
+    matches = [group for group in matches if sorted(label_words(group.label)) == requested_words] or matches
     if len(matches) > 1:
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches
     if matches and len({group.dataset for group in matches}) == len(matches):
@@ -172,7 +181,16 @@ def label_words(label: str) -> list[str]:
 def compare_pair(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Compare a configuration with the one of reference and its scores; None below `MIN_QUESTIONS` common questions."""
+    """Compare a configuration with the reference, or return None for too few common questions.
+
+    At least `MIN_QUESTIONS` are needed.
+
+    Args:
+        group: configuration to compare.
+        reference: reference configuration.
+        others: scores of the reference per question.
+        metric: full name of the metric.
+    """
     scores = question_scores(group, metric)
     common = [question for question in scores if question in others]
     if len(common) < MIN_QUESTIONS:
@@ -195,15 +213,16 @@ def compare_pair(
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
-    """Return the mean score of each run that counts over some questions."""
-    every = scored_runs(group, metric)
-    return {run: float(np.mean([scored[question][1] for question in questions])) for run, scored in every.items()}
+    """Return the mean score over `questions` of each counted run."""
+    run_scores = scored_runs(group, metric)
+    return {run: float(np.mean([scored[question][1] for question in questions])) for run, scored in run_scores.items()}
 
 
 def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
-    """Return the differences between runs with the same seed and the same of what varies among either's runs.
+    """Return the score differences between matching runs of two configurations.
 
-    None at all where some run has no such other, or two.
+    Runs match if their seed, and all settings that vary within either configuration, are equal. The result is empty if
+    any run has no match or several.
     """
     varying = [key for side in (scores, others) for key in differing_keys([settings(run) for run in side])]
     sides: list[dict[tuple[str | None, ...], float]] = [
@@ -216,34 +235,38 @@ def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedR
 
 
 def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
-    """Return how often other seeds alone make means at least as different, in either direction, by Welch's t-test.
+    """Return the p-value of Welch's t-test between the seeds of two configurations.
+
+    It is the probability that other seeds make the means differ at least this much.
 
     Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
-        algorithms" (Welch's t-test for few seeds of unlike spread).
+    algorithms" (Welch's t-test for few seeds of unequal variance).
 
     Args:
-        scores: of one configuration, one per seed.
-        others: of another.
+        scores: scores of one configuration, one per seed.
+        others: scores of the other configuration, one per seed.
 
     Returns:
-        None below two seeds on a side, and where the seeds of neither side differ.
+        The two-sided p-value. None if a side has fewer than two seeds, or the scores of both sides are constant.
     """
     if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) < SAME:
         return None
-    from scipy import stats  # half a second
+    from scipy import stats  # Importing scipy takes 0.5 s.
 
     sides = [(np.mean(side), np.std(side, ddof=1), len(side)) for side in (scores, others)]
     return float(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
 
 
 def paired_p(differences: Sequence[float]) -> float | None:
-    """Return how often other trainings alone make a mean difference at least as large, by the paired t-test.
+    """Return the p-value of the paired t-test over runs.
+
+    It is the probability that other runs make the mean differ from 0 at least this much.
 
     Args:
-        differences: between two trainings each, of one number of examples and one seed, say.
+        differences: score differences between two runs each, for example with the same number of examples and seed.
 
     Returns:
-        None below two pairs, and where all differ alike.
+        The two-sided p-value. None for fewer than two pairs, or if all differences are equal.
     """
     if len(differences) < 2 or np.ptp(differences) < SAME:
         return None
@@ -255,36 +278,37 @@ def paired_p(differences: Sequence[float]) -> float | None:
 def paired_bootstrap(
     differences: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Bootstrap:
-    """Resample the questions with replacement, both systems together.
+    """Bootstrap the mean difference by resampling the questions for both systems together.
 
-    The interval is the percentile one. For p the samples are shifted to a mean difference of nothing, and those at
-    least as far from it as the observed difference are counted, the observed one among them. What other seeds would
-    change is not part of it: seeds are averaged before.
+    The interval is the percentile interval. For p the samples are shifted to a mean difference of 0. Counted are the
+    samples whose mean is at least as far from 0 as the observed difference, plus the observed difference. Variation
+    between seeds is not part of it, because scores are averaged over seeds first.
 
-    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs);
-        Berg-Kirkpatrick, Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP"
-        (the shift, here in both directions); Davison and Hinkley 1997, "Bootstrap methods and their application",
-        chapter 4 (1 added to both counts).
+    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs); Berg-Kirkpatrick,
+    Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP" (the shift, here in both
+    directions); Davison and Hinkley 1997, "Bootstrap methods and their application", chapter 4 (1 added to both
+    counts).
 
     Args:
-        differences: [n] per question, one system's score less the other's.
-        resamples: how many samples are drawn.
-        seed: of the draws, so that the same runs give the same table.
+        differences: [n] score of one system minus score of the other, per question.
+        resamples: number of bootstrap samples.
+        seed: seed of the sampling, so that the same runs give the same table.
     """
     scores = np.asarray(differences, dtype=float)
     observed = float(scores.mean())
     means = resample_means(scores, resamples, np.random.default_rng(seed))
-    # A sum in another order may differ in its last digits, and a tie is as extreme as the observed difference.
+    # The last digits depend on the order of summation, and a tie is as extreme as the observed difference.
     extreme = np.abs(means - observed) >= abs(observed) - 1e-9
     low, high = np.quantile(means, (LEVEL / 2, 1 - LEVEL / 2))
     return Bootstrap(observed, float(low), float(high), float((extreme.sum() + 1) / (resamples + 1)))
 
 
 def resample_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw samples as large as the scores, with replacement, and return the mean of each, [resamples]."""
+    """Return the means [resamples] of bootstrap samples as large as `scores`."""
     values, counts = np.unique(scores, return_counts=True)
     total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
-    if len(values) <= FEW_VALUES:  # drawing questions is drawing how often each value occurs, which is quicker
+    # Sampling how often each distinct value occurs is equivalent to sampling questions, and faster.
+    if len(values) <= FEW_VALUES:
         means = [rng.multinomial(total, counts / total, size=part) @ values / total for part in parts]
     else:
         means = [scores[rng.integers(total, size=(part, total), dtype=np.int32)].mean(axis=1) for part in parts]

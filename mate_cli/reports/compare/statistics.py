@@ -1,4 +1,4 @@
-"""The middle and the spread of a number over the seeds of one configuration."""
+"""The center and the dispersion of a number over the seeds of one configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPREADS: dict[Statistic, str] = {
     "mean": "sample standard deviation",
 }
 CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
-"""Names of the number before ±."""
+"""Names of the number before ±, for each statistic."""
 MAX_VALUE = 1e100
 ROUNDING = 1e-12
 
@@ -26,16 +26,16 @@ class Summary:
     Args:
         mean: arithmetic mean of the finite values.
         deviation: sample standard deviation (divisor n - 1), None for a single value.
-        median: the value in the middle, between the two in the middle of an even number.
-        half_range: half the interquartile range, quartiles interpolated linearly; None for a single value.
-        count: how many finite values there are.
-        low: the smallest value.
-        high: the largest value.
-        skipped: how many values were left out because they are NaN or infinite.
-        statistic: which pair stands for the values: median and half range, mean and deviation, or what the run with the
-            median dev score has and the half range.
-        chosen: what that run has; None where no run was chosen.
-        questions: how many a share is of; None for what is no share, or where it is not known.
+        median: median of the finite values, interpolated for an even count.
+        half_range: half the interquartile range, with linearly interpolated quartiles. None for a single value.
+        count: number of finite values.
+        low: smallest finite value.
+        high: largest finite value.
+        skipped: number of values that were skipped because they are NaN or infinite.
+        statistic: selects `center` and `spread`. `median`: median and half range, `mean`: mean and deviation,
+            `median_dev`: value of the run with the median dev score and half range.
+        chosen: value of the run with the median dev score, None unless `statistic` is `median_dev`.
+        questions: number of questions of a share. None if the number is not a share, or the count is unknown.
     """
 
     mean: float
@@ -52,22 +52,25 @@ class Summary:
 
     @property
     def center(self) -> float:
-        """The number that stands for all values."""
+        """The number before ±: median, mean, or the value of the run with the median dev score."""
         if self.chosen is not None:
             return self.chosen
         return self.mean if self.statistic == "mean" else self.median
 
     @property
     def spread(self) -> float | None:
-        """The number behind ±, None for a single value."""
+        """The number after ±, None for a single value."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval that the number of questions alone leaves a share; None for what is no share.
+        """The 95 % interval of a share due to the number of questions only.
 
-        Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference": each question is
-        right or wrong; of a score between these, such as F1, it is at most as wide.
+        None if the number is not a share. For scores between 0 and 1 per question, such as F1, the true interval is at
+        most as wide.
+
+        Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", for binary outcomes
+        (each question is correct or incorrect).
         """
         if not self.questions or not 0 <= self.center <= 1:
             return None
@@ -77,10 +80,11 @@ class Summary:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def is_close(self, other: Summary) -> bool:
-        """Say whether another lies within this one's own spread, or no further than chance among questions explains.
+        """Return whether `other` is within this spread, or within the sampling noise of questions.
+
+        That both were scored on the same questions is not used, so the test errs towards True.
 
         Source: Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10.
-        That both were asked the same questions is not used, so it errs towards calling them close.
         """
         distance = abs(self.center - other.center)
         if distance <= (self.spread or 0.0) + ROUNDING:
@@ -93,30 +97,36 @@ class Summary:
 
 
 def is_finite(value: float) -> bool:
-    """Say whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
+    """Return whether a value is neither NaN nor infinite, and its square does not overflow."""
     return math.isfinite(value) and abs(value) < MAX_VALUE
 
 
 def summarize(
     values: Iterable[float], statistic: Statistic = "median", *, questions: int | None = None
 ) -> Summary | None:
-    """Summarise values, leaving NaN and infinities out; None when nothing is left."""
-    everything = list(values)
-    finite = [value for value in everything if is_finite(value)]
+    """Summarize the finite values, or return None if no value is finite.
+
+    Args:
+        values: values of repeated runs.
+        statistic: see `Summary`.
+        questions: number of questions of a share, None for other numbers.
+    """
+    all_values = list(values)
+    finite = [value for value in all_values if is_finite(value)]
     if not finite:
         return None
-    several = len(finite) > 1
+    has_several = len(finite) > 1
     # Source: the error margin of the TAPAS and MATE papers; how they interpolate quartiles is not stated.
-    lower, _, upper = quantiles(finite, n=4, method="inclusive") if several else (0.0, 0.0, 0.0)
+    lower, _, upper = quantiles(finite, n=4, method="inclusive") if has_several else (0.0, 0.0, 0.0)
     return Summary(
         mean=math.fsum(finite) / len(finite),
-        deviation=stdev(finite) if several else None,
+        deviation=stdev(finite) if has_several else None,
         median=median(finite),
-        half_range=(upper - lower) / 2 if several else None,
+        half_range=(upper - lower) / 2 if has_several else None,
         count=len(finite),
         low=min(finite),
         high=max(finite),
-        skipped=len(everything) - len(finite),
+        skipped=len(all_values) - len(finite),
         statistic=statistic,
         questions=questions,
     )

@@ -1,4 +1,7 @@
-"""The tables of a comparison as plain values, and figures that papers print, a file per dataset in `published/`."""
+"""The result tables of a comparison as data, and the published results in `published/`.
+
+`published/` contains one file per dataset.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,18 @@ from mate_cli.reports.format import center_text
 from mate_cli.reports.runs.load import LoadedRun
 
 MAX_COLUMNS, MAX_OUTCOMES = 6, 8
-"""Columns of a table, and rows of a baseline that depends on what a run was trained with."""
+"""Maximum number of columns of a table, and of rows of one baseline."""
 Mark = Literal["best", "close", ""]
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A configuration's, a baseline's or a paper's line: one summary per column, None where it has no such metric.
+    """One row of a table: a configuration, a baseline or a published result.
 
     Args:
-        label: its name, the same in every table.
-        repeats: how many runs the line sums up, None for what is no configuration.
-        cells: the summaries.
+        label: display name, the same in every table.
+        repeats: number of runs that the row summarizes, None for rows that are not configurations.
+        cells: one summary per column, None if the row has no such metric.
     """
 
     label: str
@@ -48,16 +51,16 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Metrics of one kind on one dataset.
+    """Metrics of one type on one dataset.
 
     Args:
-        title: what is measured, on what.
-        block: of configurations that were asked the same questions.
-        questions: how many these are, in words; empty where nobody knows.
-        columns: the metrics.
-        rows: the configurations, best first.
-        baselines: rows that runs recorded beside their own, never the best.
-        published: rows of papers, never the best.
+        title: name of the metrics and the dataset.
+        block: block of configurations that were scored on the same questions.
+        questions: number of questions as text, empty if unknown.
+        columns: metrics.
+        rows: configurations, best first.
+        baselines: baselines that runs recorded alongside their metrics. They are never marked as best.
+        published: results of papers. They are never marked as best.
     """
 
     title: str
@@ -69,36 +72,36 @@ class ResultTable:
     published: tuple[ResultRow, ...] = ()
 
     def part_title(self, column: int) -> str:
-        """Name the subset of a column with the number of its questions, `In-Table (22)`, if all rows share it."""
+        """Return the subset title of a column, as `In-Table (22)` if all rows have equal counts."""
         counts = {cell.questions for row in self.rows if (cell := row.cells[column])}
         return sized_title(self.columns[column].part_title, counts.pop() if len(counts) == 1 else None)
 
     @property
     def is_test(self) -> bool:
-        """True if all of its metrics are of the test split, by which nothing may be chosen."""
+        """True if all metrics are of the test split, which must not be used for model selection."""
         return {column.split for column in self.columns} == {"test"}
 
     @property
     def one_split(self) -> bool:
-        """True if the title says the split, so that headings need only say the part of the questions."""
+        """True if the title names the split, so that headings only name the question subset."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """True if the title says the part of the questions, so that headings need only say the split."""
+        """True if the title names the question subset, so that headings only name the split."""
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """True if the title says the score as well, so that headings need only say the part of the questions."""
+        """True if the title names split and score, so that headings only name the question subset."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
     def mark(self, column: int, cell: Summary | None) -> Mark:
-        """Say whether a cell is the best of its column, or within the error of the best, or neither.
+        """Return whether a cell is the best of its column, close to the best, or neither ("").
 
-        What is equal to the best in print is best too; what `Summary.is_close` to it is close.
+        Cells that print the same text as the best are best too. Cells are close according to `Summary.is_close`.
         """
         best, metric = self.best[column], self.columns[column]
         if cell is None or best is None:
@@ -109,7 +112,7 @@ class ResultTable:
 
     @cached_property
     def best(self) -> tuple[Summary | None, ...]:
-        """The best of each column; None where nothing differs from it by more than chance explains."""
+        """The best cell of each column, None if no cell is worse by more than sampling noise."""
         return tuple(self._best(column, metric) for column, metric in enumerate(self.columns))
 
     def _best(self, column: int, metric: MetricName) -> Summary | None:
@@ -118,7 +121,7 @@ class ResultTable:
             return None
         best = max(rivals, key=lambda rival: metric.direction * rival.center)
         text = center_text(best, metric)
-        # A share of an unknown number of questions is never told from another one.
+        # The sampling noise of a share is unknown without its number of questions, so it never counts as different.
         judged = [rival for rival in rivals if rival.questions or not metric.is_share]
         differs = best in judged and any(
             center_text(rival, metric) != text and not best.is_close(rival) for rival in judged
@@ -127,12 +130,14 @@ class ResultTable:
 
 
 def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
-    """Build a table per set of questions and kind of metrics; those of the test split stand apart, after all others.
+    """Build one table per question set and type of metrics.
+
+    Tables of the test split come last.
 
     Args:
-        groups: the configurations, in the order of the rows.
-        published: add what papers report on the dataset.
-        wide: put all splits beside each other, as papers do, rather than keep tables within a terminal's width.
+        groups: configurations, in the order of the rows.
+        published: add published results on the dataset.
+        wide: put all splits next to each other, as papers do, instead of keeping tables within the width of a terminal.
     """
     tables: list[ResultTable] = []
     blocks: dict[str, list[Configuration]] = {}
@@ -149,46 +154,59 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
 
 
 def sized_title(title: str, questions: int | None) -> str:
-    """Append a number of questions to the title of a subset; None is not shown."""
+    """Append the number of questions to the title of a subset, unless it is None."""
     return title if questions is None else f"{title} ({questions:,})"
 
 
 def unit_of(columns: Iterable[MetricName]) -> str:
-    """Return the unit of some metrics; empty where none is a share."""
+    """Return the unit of the metrics, empty if none of them is a share."""
     shares = [column.is_share for column in columns]
     return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
 
 
 def units(tables: Sequence[ResultTable]) -> str:
-    """Say what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
+    """Describe the unit of the scores of tables: `Scores in percent`.
+
+    Empty if no score is a share.
+    """
     unit = unit_of(column for table in tables for column in table.columns)
     return f"Scores {unit}" if unit == "in percent" else unit.capitalize()
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
-    """Sort configurations by a metric, best first, those without it last in their old order; block by block.
+    """Sort configurations by block and by a metric, best first.
 
-    The data set of most runs comes first, and of its blocks that of most runs, then that of most questions.
+    Those without the metric come last. Datasets with most runs come first. Within a dataset, blocks with most runs come
+    first, then blocks with most questions.
     """
     of_dataset = Counter(group.dataset for group in groups for _ in group.runs)
     of_block = Counter(group.block for group in groups for _ in group.runs)
     datasets = list(dict.fromkeys(group.dataset for group in groups))
     sign = 1.0 if metric and MetricName.parse(metric).direction < 0 else -1.0
 
-    def place(group: Configuration) -> tuple[object, ...]:
+    def sort_key(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
-        asked = sum(map(count, group.questions.values()))
+        question_count = sum(map(count, group.questions.values()))
         dataset = (-of_dataset[group.dataset], datasets.index(group.dataset))
-        block = (-of_block[group.block], -asked, group.block)
+        block = (-of_block[group.block], -question_count, group.block)
         return *dataset, *block, summary is None, sign * summary.center if summary else 0.0
 
-    return sorted(groups, key=place)
+    return sorted(groups, key=sort_key)
 
 
 def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
-    """Yield title and columns of each table of some metrics: one per split where parts of questions make it wide."""
+    """Yield the title and columns of each table of some metrics.
+
+    There is one table per split if question subsets make the table wide.
+
+    Args:
+        groups: configurations whose metrics are shown.
+        table: type of metrics.
+        name: title without subset and split.
+        wide: see `result_tables`.
+    """
     metrics = sorted(
         (m for m in map(MetricName.parse, known_metrics(groups)) if m.spec.table == table), key=MetricName.rank
     )
@@ -198,15 +216,15 @@ def layout(
     parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
-    most = 2 * MAX_COLUMNS if wide else MAX_COLUMNS
+    max_columns = 2 * MAX_COLUMNS if wide else MAX_COLUMNS
     for part, columns in sorted(parts.items(), key=lambda item: item[0] not in ("", *SPLITS)):
         title = f"{name} · {part}" if part else name
-        for number, start in enumerate(range(0, len(columns), most), 1):
-            yield (f"{title} ({number})" if number > 1 else title), columns[start : start + most]
+        for number, start in enumerate(range(0, len(columns), max_columns), 1):
+            yield (f"{title} ({number})" if number > 1 else title), columns[start : start + max_columns]
 
 
 def part_title(metric: MetricName, *, wide: bool) -> str:
-    """Say which table of its kind a metric belongs to, empty for the first."""
+    """Return the title suffix of a metric's table, empty for the first table of its type."""
     layout = metric.spec.table.layout
     kind = metric.kind if layout in ("subsets", "accuracies") or metric.kind == USER_KIND else ""
     by_split = layout == "splits" or metric.split == "test" or (kind and metric.is_crowded)
@@ -220,30 +238,41 @@ def build(
     title: str,
     papers: Sequence[PublishedResult],
 ) -> ResultTable:
-    """Fill one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
+    """Build one table of configurations that have any of its metrics, baselines and papers.
+
+    Args:
+        groups: configurations of one block.
+        columns: metrics of the table.
+        title: title of the table.
+        papers: published results on the dataset.
+    """
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
     members = drop_copies({group: row for group, row in cells.items() if any(row)})
     rows = [ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group]) for group in members]
     splits = list(dict.fromkeys(column.split for column in columns))
-    asked = count_questions(groups[0].questions, splits)
+    question_text = count_questions(groups[0].questions, splits)
     if f"· {splits[0]}" in title:
-        asked = asked.replace(f" {splits[0]} ", " ")
-    asked = " in ".join(filter(None, (asked, groups[0].folds)))
-    figures = [(paper.label, tuple(paper_cell(paper, column.full) for column in columns)) for paper in papers]
-    published = [ResultRow(label, None, cells) for label, cells in figures if any(cells)]
+        question_text = question_text.replace(f" {splits[0]} ", " ")
+    question_text = " in ".join(filter(None, (question_text, groups[0].folds)))
+    paper_rows = [(paper.label, tuple(paper_cell(paper, column.full) for column in columns)) for paper in papers]
+    published = [ResultRow(label, None, cells) for label, cells in paper_rows if any(cells)]
     baselines = baseline_rows(groups, columns)
-    return ResultTable(title, groups[0].block, asked, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
+    return ResultTable(
+        title, groups[0].block, question_text, tuple(columns), tuple(rows), tuple(baselines), tuple(published)
+    )
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Leave a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
+    """Drop a stage if its pipeline repeats all of its scores, because they are one result."""
     owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
-    wholes = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
-    return [part for part in cells if not all(whole and cells[whole] == cells[part] for whole in wholes[part])]
+    pipelines = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
+    return [
+        part for part in cells if not all(pipeline and cells[pipeline] == cells[part] for pipeline in pipelines[part])
+    ]
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
-    """Return a published figure with its own error, None where there is none."""
+    """Return a published score with its published error, None if the paper reports none."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None
     return replace(summary, half_range=paper.errors.get(metric))
@@ -252,13 +281,14 @@ def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
     """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`.
 
-    One that depends on what a run was trained with has a row per outcome, eight at most, named after a configuration.
+    A baseline that depends on the training of a run has a row per distinct outcome, eight at most, named after a
+    configuration.
     """
     recorded: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
         for folds in join_folds(group.counted):
-            every = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
-            for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in every}):
+            full_names = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
+            for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in full_names}):
                 means = []
                 for metric in (f"{BASELINE}{name}/{column.full}" for column in columns):
                     mean = mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
@@ -279,14 +309,14 @@ class PublishedResult:
     """One row of a paper's table.
 
     Args:
-        label: its name there.
-        model: the name that `model=` gives the same network or system.
-        metrics: its figures as fractions, under the full names that runs use, such as `dev/em/table`.
-        source: where the figures were read.
-        errors: what is printed behind ± of some of them, likewise.
-        best: of the runs behind some of them, likewise.
-        statistic: whether a figure is the median of several runs or their mean, and its error goes with it.
-        examples_per_second: of training, on the machine of the paper; None where it is not printed.
+        label: name in the paper.
+        model: `model=` option of the same network or system.
+        metrics: scores as fractions, under the full names that runs use, such as `dev/em/table`.
+        source: where the scores were published.
+        errors: errors printed after ± in the paper, as fractions under full metric names.
+        best: scores of the best of several runs, as fractions under full metric names.
+        statistic: whether a score is the median or the mean of several runs, which determines the meaning of its error.
+        examples_per_second: training speed on the machine of the paper, None if not reported.
     """
 
     label: str
@@ -301,7 +331,10 @@ class PublishedResult:
 
 @cache
 def published_results(dataset: str) -> tuple[PublishedResult, ...]:
-    """Return the figures published for a dataset, best first as the file lists them; none for an unknown one."""
+    """Return the results published on a dataset, in the order of its file (best first).
+
+    Empty if unknown.
+    """
     files = resources.files("mate_cli.reports").joinpath("published").iterdir()
     file = next((file for file in files if file.name == f"{dataset}.yaml"), None)
     content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8"))) if file else {"rows": ()}
@@ -309,7 +342,15 @@ def published_results(dataset: str) -> tuple[PublishedResult, ...]:
 
 
 def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic) -> PublishedResult:
-    """Return one entry of a file with what a second source adds to it: its percent as fractions, its sources joined."""
+    """Convert one entry of a file from percent to fractions.
+
+    The values and the source of its second paper (`also`) are merged in.
+
+    Args:
+        row: entry of the file, with scores in percent.
+        sources: full source of each short name.
+        statistic: statistic of all rows of the file.
+    """
     parts = [row, *([row["also"]] if "also" in row else [])]
     source = "; ".join(sources[part["source"]] for part in parts)
     figures: dict[str, dict[str, float]] = {
