@@ -27,7 +27,7 @@ if __name__ == "__main__":
 KINDS = {
     "encoding worker": """
     from mate_cli.data.loading import parallel
-    parallel.TRIAL, parallel.MIN_SECONDS = 0, 0
+    parallel.TRIAL_SECONDS, parallel.MIN_SECONDS = 0, 0
     result = parallel.map_on_cores(functools.partial(operator.add, 1), range(3), 2)
     """,
     "spawned worker": """

@@ -1,6 +1,6 @@
-"""A function applied to many things on all cores, with the results in their order.
+"""Map a function over many items on all cores, with the results in the order of the items.
 
-Processes are started afresh, as one that has threads must not be forked. None outlives this one, however it ends.
+Processes are spawned, since a process with threads must not be forked. None outlives this process, however it ends.
 """
 
 from __future__ import annotations
@@ -11,44 +11,44 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
-from multiprocessing.connection import Connection, wait
-from queue import SimpleQueue
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
 from mate_cli.files.safe_path import protect_subprocesses
 
-TRIAL, MIN_SECONDS = 1.0, 8.0
-"""Seconds of work after which the rest is estimated, and the least of it for which processes are started."""
-AHEAD = 2
-"""Things that each process is given before the result of the first is taken."""
-KILLED = "a process that prepares data was killed"
-REMEDY = "Memory may be short: set hardware.prepare_workers=1, or fewer than this machine has cores"
+TRIAL_SECONDS, MIN_SECONDS = 1.0, 8.0
+"""Time after which the remaining time is estimated, and the least remaining time for which processes are started."""
+PREFETCH = 2
+"""Items that each process is given in advance."""
+ENDS_BROKEN_POOLS = sys.version_info >= (3, 11, 5)
+"""Older versions can wait forever for a pool of which a process was killed."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def count_cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_on_cores(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Generator[Result]:
-    """Yield the result of each item, in order; the same for any number of processes.
+    """Yield the result of each item, in order. The results are the same for any number of processes.
 
     Work that ends soon is done in this process.
 
     Args:
-        work: what can be pickled, as can items and results.
-        items: N things.
-        processes: how many share the work.
+        work: function. It can be pickled, and so can items and results of at most 4 kB.
+        items: N items.
+        processes: number of processes that share the work.
 
     Raises:
         DataError: a process was killed.
@@ -56,84 +56,43 @@ def map_on_cores(work: Callable[[Item], Result], items: Sequence[Item], processe
     began = time.monotonic()
     for place, item in enumerate(items):
         spent = time.monotonic() - began
-        if processes > 1 and spent >= TRIAL and spent * (len(items) - place) >= MIN_SECONDS * place:
+        is_long = spent >= TRIAL_SECONDS and spent * (len(items) - place) >= MIN_SECONDS * place
+        if processes > 1 and is_long and ENDS_BROKEN_POOLS:
             yield from _share(work, items[place:], processes)
             return
         yield work(item)
 
 
 def _share(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
-    workers: list[Worker] = []
-    turns: deque[Worker] = deque()
-    left = iter(items)
-    try:
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context: Any = multiprocessing.get_context(method)
+    lifeline, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(processes, context, _start, (work, lifeline))
+    futures: deque[Future[Result]] = deque()
+    remaining = iter(items)
+
+    def submit(count: int) -> None:
         with _starting():
-            for _ in range(min(processes, len(items))):
-                workers.append(Worker(work))
-        for worker in workers * AHEAD:
-            turns.extend(worker.take(item) for item in islice(left, 1))
-        while turns:
-            worker = turns.popleft()
-            while not worker.results:
-                ready = wait([one.connection for one in workers])
-                for one in workers:
-                    if one.connection in ready:
-                        one.receive()
-            turns.extend(worker.take(item) for item in islice(left, 1))
-            yield worker.results.popleft()
+            futures.extend(pool.submit(_call, item) for item in islice(remaining, count))
+
+    try:
+        submit(PREFETCH * processes)
+        while futures:
+            result = futures.popleft().result()
+            submit(1)
+            yield result
+    except BrokenProcessPool as error:
+        remedy = "Memory may be short: set hardware.prepare_workers=1, or fewer than this machine has cores"
+        raise DataError("a process that prepares data was killed", remedy=remedy) from error
     finally:
-        for worker in workers:
-            worker.end()
-
-
-class Worker:
-    """A process that works on items in their order, with a pipe of its own: its end leaves no lock to the others."""
-
-    def __init__(self, work: Callable[[Any], Any]) -> None:
-        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        context: Any = multiprocessing.get_context(method)
-        self.results: deque[Any] = deque()
-        self.connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, work), daemon=True)
-        self._process.start()
-        other.close()  # so that the pipe ends with the process
-
-    def take(self, item: object) -> Worker:
-        """Send an item to work on.
-
-        Raises:
-            DataError: the process was killed.
-        """
-        try:
-            self.connection.send(item)
-        except OSError as error:
-            raise DataError(KILLED, remedy=REMEDY) from error
-        return self
-
-    def receive(self) -> None:
-        """Receive a result, or raise the error that the work ended in.
-
-        Raises:
-            DataError: the process was killed.
-        """
-        try:
-            result, error, trace = self.connection.recv()
-        except (EOFError, OSError) as end:
-            raise DataError(KILLED, remedy=REMEDY) from end
-        if error is not None:
-            raise error from RuntimeError(trace)  # of the other process, for whoever mends it
-        self.results.append(result)
-
-    def end(self) -> None:
-        """End the process, whatever it does."""
-        self._process.kill()
-        self._process.join()
-        self.connection.close()
+        ours.close()  # This ends all processes, whatever they do.
+        pool.shutdown(cancel_futures=True)
+        lifeline.close()
 
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Let processes begin that neither hear Ctrl-C, which this one does for them, nor run the main module again."""
+    """Start processes that neither handle Ctrl-C, which this process does, nor run the main module again."""
     protect_subprocesses()
     main, before = sys.modules["__main__"], None
     if threading.current_thread() is threading.main_thread():
@@ -147,24 +106,17 @@ def _starting() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, work: Callable[[Any], Any]) -> None:
-    """Work on what is received until the other end is closed, in a process of its own."""
+def _start(work: Callable[[Any], Any], lifeline: Connection) -> None:
+    """Prepare a process of the pool, which ends as soon as the other end of `lifeline` is closed."""
+    global _work
+    _work = work  # It is sent once per process, not with each item.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    items: SimpleQueue[Any] = SimpleQueue()
-    # Items are received while results are sent: else both ends could wait for each other.
-    threading.Thread(target=_receive, args=(connection, items), daemon=True).start()
-    while True:
-        answer: tuple[Any, Exception | None, str]
-        try:
-            answer = work(items.get()), None, ""
-        except Exception as error:  # raised again where the result is awaited
-            answer = None, error, traceback.format_exc()
-        connection.send(answer)
+    threading.Thread(target=lambda: (lifeline.poll(None), os._exit(1)), daemon=True).start()
 
 
-def _receive(connection: Connection, items: SimpleQueue[Any]) -> None:
-    with suppress(EOFError, OSError):
-        while True:
-            items.put(connection.recv())
-    os._exit(1)
+_work: Callable[[Any], Any]
+
+
+def _call(item: Any) -> Any:  # noqa: ANN401 - any item and result
+    return _work(item)
