@@ -1,1 +1,1 @@
-"""Attention: patterns define what may be seen, backends compute it."""
+"""Attention patterns, which define the mask, and attention backends, which compute the attention."""

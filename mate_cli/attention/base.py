@@ -1,6 +1,7 @@
-"""Computation of patterns: the plan of a batch, the interface of all attention, and of the backends of any network.
+"""Interfaces of attention (`Attention`, `AttentionBackend`) and the attention plan of a batch.
 
-A plan is a pattern on one batch, without its padding: what backends derive is derived once and shared by all layers.
+A plan applies a pattern to one batch, without padding. Backends cache index tables and masks in the plan, and all
+layers with the same pattern share that cache.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ Derived = TypeVar("Derived")
 
 @dataclass(frozen=True)
 class Packing:
-    """The places of the P real tokens of a batch [B, T], example after example.
+    """Positions of the P real (non-padding) tokens of a batch [B, T], example after example.
 
     Args:
         shape: B and T.
-        lengths: real tokens of every example.
-        places: of every real token in the flat batch, Int64 [P]; None when there is no padding.
+        lengths: number of real tokens of every example.
+        places: index of every real token in the flattened batch [B * T], Int64 [P]. None if the batch has no padding.
     """
 
     shape: tuple[int, int]
@@ -36,19 +37,19 @@ class Packing:
     places: Tensor | None
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Leave out the padding: [B, T, ...] to [P, ...]; a view when there is none."""
+        """Remove the padding: [B, T, ...] to [P, ...]. Return a view if the batch has no padding."""
         flat = padded.flatten(0, 1)
         return flat if self.places is None else _Pack.apply(flat, self.places)  # type: ignore[no-untyped-call]
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Put the padding back, with zeros: [P, ...] to [B, T, ...]; a view when there is none."""
+        """Restore the padding as zeros: [P, ...] to [B, T, ...]. Return a view if the batch has no padding."""
         if self.places is not None:
             packed = _spread(packed, self.places, self.shape[0] * self.shape[1])
         return packed.view(*self.shape, *packed.shape[1:])
 
 
 class _Pack(torch.autograd.Function):
-    """Chosen rows; unlike with `index_select`, the gradient is written, not added."""
+    """Row selection whose backward pass writes the gradient, whereas that of `index_select` accumulates."""
 
     @staticmethod
     def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:  # noqa: ANN401 - torch's own context
@@ -60,25 +61,28 @@ class _Pack(torch.autograd.Function):
         return _spread(gradient, ctx.places, ctx.rows), None
 
 
-def _spread(packed: Tensor, places: Tensor, rows: int) -> Tensor:
-    return packed.new_zeros(rows, *packed.shape[1:]).index_copy(0, places, packed)
+def _spread(packed_rows: Tensor, indices: Tensor, num_rows: int) -> Tensor:
+    return packed_rows.new_zeros(num_rows, *packed_rows.shape[1:]).index_copy(0, indices, packed_rows)
 
 
 def find_packing(batch: TableBatch) -> Packing:
-    """Return the packing of a batch."""
-    real = batch.attention_mask == 1
-    lengths = tuple(real.sum(1).tolist())
-    places = None if sum(lengths) == real.numel() else real.flatten().nonzero().squeeze(1)
-    return Packing((real.shape[0], real.shape[1]), lengths, places)
+    """Compute the packing of a batch from its attention mask."""
+    is_real = batch.attention_mask == 1
+    lengths = tuple(is_real.sum(1).tolist())
+    indices = None if sum(lengths) == is_real.numel() else is_real.flatten().nonzero().squeeze(1)
+    return Packing((is_real.shape[0], is_real.shape[1]), lengths, indices)
 
 
 class AttentionPlan:
-    """The attention plan of one batch: what every head may see; it holds no parameters and computes masks on demand.
+    """The attention plan of one batch: which tokens every head may attend to. It has no parameters.
+
+    Masks and the index tables of backends are computed on demand and cached.
 
     Args:
-        batch: the tokens it is applied to; what was prepared with it is not derived again.
-        derived: where to keep what is derived, when other plans of the batch keep theirs there too.
-        device: the kind of device that will compute it, where that is not the batch's own.
+        pattern: attention pattern to apply.
+        batch: tokens to which the pattern is applied. Results that data workers put into `batch.prepared` are reused.
+        derived: cache shared with the other plans of the batch. None: a new cache, filled from `batch.prepared`.
+        device: type of the device that will compute the attention, such as "cuda". None: the device of the batch.
     """
 
     def __init__(
@@ -91,16 +95,22 @@ class AttentionPlan:
         self.pattern, self.batch = pattern, batch
         self.device = device or batch.input_ids.device.type
         self.derived = dict(batch.prepared) if derived is None else derived
-        self.own: dict[Hashable, object] = {}  # by name alone: each layer asks, and patterns are slow to hash
+        # Keyed by name without the pattern: every layer looks a name up, and patterns are slow to hash.
+        self.own: dict[Hashable, object] = {}
         self.packing: Packing = self.derive("packing", lambda plan: find_packing(plan.batch))
 
     @property
     def mask(self) -> Tensor:
-        """The pattern's mask, Bool [B, N or 1, T, T]."""
+        """The mask of the pattern, Bool [B, N, T, T], or [B, 1, T, T] if all heads share one mask."""
         return self.derive("mask", lambda plan: plan.pattern.mask(plan.batch))
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Derived]) -> Derived:
-        """Return what `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
+        """Return `build(plan)`, cached under `name` and the pattern, on the device of the batch.
+
+        Args:
+            name: cache key. It must be unique to the backend and its options.
+            build: function that computes the value from this plan on a cache miss.
+        """
         if name not in self.own:
             key = (self.pattern, name)
             if key not in self.derived:
@@ -109,40 +119,42 @@ class AttentionPlan:
         return self.own[name]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
-        """Return query, key and value with padding, each [B, N, T, H], of the packed projections [P, 3, N, H]."""
+        """Unpack projections [P, 3, N, H] into query, key and value with padding, each [B, N, T, H]."""
         return self.packing.unpack(qkv).permute(2, 0, 3, 1, 4).unbind()
 
     def pack_heads(self, output: Tensor) -> Tensor:
-        """Return the attended values without padding: [B, N, T, H] to [P, N, H]."""
+        """Remove the padding of attended values: [B, N, T, H] to [P, N, H]."""
         return self.packing.pack(output.transpose(1, 2))
 
 
 class Plans:
-    """The plans of all layers of a network on one batch; layers of equal patterns have the same one."""
+    """The attention plans of all layers of a network on one batch. Layers with equal patterns share a plan."""
 
     def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)
         self._batch = batch
-        chosen = dict.fromkeys({id(pattern): pattern for pattern in patterns}.values())  # hashed once, not per layer
-        self._plans = {pattern: AttentionPlan(pattern, batch, self.derived, device) for pattern in chosen}
+        # Deduplicate by id first, so that a pattern is hashed once and not once per layer.
+        unique_patterns = dict.fromkeys({id(pattern): pattern for pattern in patterns}.values())
+        self._plans = {pattern: AttentionPlan(pattern, batch, self.derived, device) for pattern in unique_patterns}
 
     def __getitem__(self, pattern: AttentionPattern) -> AttentionPlan:
         return self._plans[pattern]
 
     @property
     def packing(self) -> Packing:
-        """The places of the real tokens of the batch."""
+        """Positions of the real tokens of the batch."""
         plan = next(iter(self._plans.values()), None)
         return find_packing(self._batch) if plan is None else plan.packing
 
 
 class Work(NamedTuple):
-    """The operations of one layer on one batch besides its dense layers on tokens.
+    """Operation counts of one layer on one batch, excluding the dense layers applied to tokens.
 
     Args:
-        pairs: of queries and keys, over all heads.
-        mixed: pairs of tokens and slots into which a dense layer mixes keys, and then values, over all heads.
-        memory: states beside those of tokens, which go through the dense layers too.
+        pairs: number of query-key pairs, summed over all heads.
+        mixed: number of (token, slot) pairs of a dense layer that mixes keys, and then values, of all tokens into
+            slots, as Linformer does. Summed over all heads.
+        memory: number of hidden states that are not tokens but also pass through the dense layers.
     """
 
     pairs: int
@@ -151,83 +163,94 @@ class Work(NamedTuple):
 
 
 class Attention(ABC):
-    """The attention of a layer; it may have weights, and then it is part of one network."""
+    """Base class of the attention of a layer. A subclass with weights belongs to a single network."""
 
     among_tokens: ClassVar[bool] = True
-    """True if tokens attend to tokens by queries and keys alone, as in `Eager`: to no slots, by no relations."""
+    """True if attention weights depend on queries and keys only, as in `Eager`, without slots or relations."""
 
     takes_key_bias: ClassVar[bool] = True
-    """True if single keys can have weights."""
+    """True if `forward` accepts a `key_bias`, which weights single keys."""
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:  # noqa: B027 - most need not refuse
-        """Accept the pattern, and the share of attention weights to be dropped in training.
+        """Check that this attention can compute a pattern.
+
+        Args:
+            pattern: attention pattern of a layer.
+            dropout: dropout probability of attention weights in training.
 
         Raises:
-            ConfigError: it cannot be computed this way.
+            ConfigError: this attention cannot compute the pattern with this dropout.
         """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return what it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
+        """Count the operations on a batch. The default is the minimum: the pairs that the pattern allows."""
         return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return weights of which rows are added to values [rows, H], such as those of relations; none mostly."""
+        """Return embedding tables [rows, H] added to value vectors, such as relation embeddings. Empty by default."""
         return ()
 
     @abstractmethod
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend among the P real tokens of a batch.
+        """Compute attention among the P real tokens of a batch.
 
         Args:
-            qkv: query, key and value of every token, [P, 3, N, H].
-            plan: the pattern on this batch, shared by all layers that have it.
-            key_bias: added to the scaled scores of every key, [P].
-            dropout: the probability of dropping an attention weight.
+            qkv: query, key and value vectors of every token, [P, 3, N, H].
+            plan: attention plan of this batch, shared by all layers with the same pattern.
+            key_bias: bias added to the scaled logits of every key, [P]. None: no bias.
+            dropout: dropout probability of attention weights.
 
         Returns:
-            The attended values [P, N, H].
+            Attended values [P, N, H].
         """
 
 
 class AttentionBackend(Attention):
-    """A way to compute patterns, without weights: any network can be given it, and processes that make batches too."""
+    """Base class of attention computations without weights, which any network and any data worker can use."""
 
     exact: ClassVar[bool] = True
-    """True if it equals the others wherever `supports` lets it pass."""
+    """True if the result equals that of `Eager` for every pattern that `supports` accepts."""
 
     leaves_choice: ClassVar[bool] = False
-    """True if it asks for no way in particular, so that a network with attention of its own may pass it over."""
+    """True if a network with a specialized attention may ignore this backend, as for `auto`."""
 
     def check_machine(self, device: str) -> None:
-        """Accept a kind of device of this machine, as PyTorch calls it; also looks up what `prepare` will ask of it.
+        """Check that the backend runs on a device type of this machine, and cache device facts for `prepare`.
+
+        Args:
+            device: device type as named by PyTorch, such as "cuda".
 
         Raises:
-            ConfigError: it cannot run there.
+            ConfigError: the backend cannot run on that device type.
         """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
+        """Compute and cache the values that `forward` derives from the plan. Runs on the CPU, in data workers."""
 
     def facts(self) -> Mapping[str, str]:
-        """Return what a record should say of its work so far, in words."""
+        """Return a human-readable summary of the use of this backend so far, for the record of a run."""
         return {}
 
     def counts(self) -> dict[str, int]:
-        """Return what `facts` tell, for a run that is resumed to count on from."""
+        """Return the usage counts behind `facts`, for the checkpoint."""
         return {}
 
     def count_on(self, counts: Mapping[str, int]) -> None:
-        """Go on from `counts`."""
+        """Restore usage counts from a checkpoint, so that a resumed run continues them."""
 
 
 class SegmentBackend(AttentionBackend):
-    """A way to compute patterns that are made of segments, and no others."""
+    """Base class of backends that compute only patterns made of segments (`SegmentedPattern`)."""
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments.
+        """Check that the pattern is made of segments.
+
+        Args:
+            pattern: attention pattern of a layer.
+            dropout: dropout probability of attention weights in training.
 
         Raises:
-            ConfigError: the pattern has none, or the machine has not what this needs.
+            ConfigError: the pattern has no segments, or this machine lacks a requirement of the backend.
         """
         if not isinstance(pattern, SegmentedPattern):
             name = f"{type(self).__name__.lower()} cannot compute {type(pattern).__name__}"
@@ -237,21 +260,22 @@ class SegmentBackend(AttentionBackend):
 
 @dataclass(frozen=True)
 class Planner:
-    """Derives what attention will ask of a batch ahead of time, where batches are made.
+    """Prepares the attention plans of batches ahead of time, in data workers.
 
     Args:
-        layers: the patterns of a network, each with what will compute it; None for what stays with its weights.
-        device: the kind of device that will compute it, as PyTorch calls it.
+        layers: the patterns of a network with their backends. None instead of a backend for attention that has weights,
+            which cannot be prepared in a data worker.
+        device: type of the device that will compute the attention, as named by PyTorch.
     """
 
     layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
     device: str = "cpu"
 
     def on(self, device: str) -> Planner:
-        """Return the same for another kind of device, which this process looks at, as those that make batches cannot.
+        """Return a planner for another device type. Call it in the main process: data workers cannot query devices.
 
         Raises:
-            ConfigError: a backend cannot run there.
+            ConfigError: a backend cannot run on that device type.
         """
         for _, backend in self.layers:
             if backend is not None:
@@ -259,7 +283,7 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with its plans prepared, to be pinned and moved with it."""
+        """Return the batch with prepared plans, which are pinned and moved to the device together with the batch."""
         plans = Plans((pattern for pattern, _ in self.layers), batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:
@@ -268,6 +292,6 @@ class Planner:
 
 
 def attention_dtype(projections: Tensor) -> torch.dtype:
-    """Return the type in which attention is computed: that of what it is computed from, or autocast's."""
+    """Return the dtype of the attention: that of autocast if enabled on this device, else that of `projections`."""
     device = projections.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype

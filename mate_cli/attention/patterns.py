@@ -1,6 +1,6 @@
-"""Attention patterns: boolean masks that define which token may see which, apart from how it is computed.
+"""Attention patterns: boolean masks that define which tokens a token may attend to, independent of the computation.
 
-A pattern of your own is a class like these, in any module.
+A user-defined pattern is a subclass of `AttentionPattern` in any module.
 """
 
 from abc import ABC, abstractmethod
@@ -14,10 +14,10 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class AttentionPattern(ABC):
-    """A definition of which token may see which: a boolean mask per group of heads, and nothing about speed.
+    """Base class of attention patterns: one boolean mask per group of attention heads.
 
     Args:
-        head_groups: how many heads share each mask, in the order of the heads; each has one at least.
+        head_groups: number of heads that share each mask, in the order of the heads, at least 1 each.
 
     Raises:
         ConfigError: a group has no heads.
@@ -40,24 +40,24 @@ class AttentionPattern(ABC):
 
     @property
     def num_heads(self) -> int:
-        """The number of heads N."""
+        """The number N of attention heads."""
         return sum(self.head_groups)
 
     def group_labels(self) -> list[str]:
-        """Return what the heads of each group are called where people look at masks."""
+        """Return the name of each group of heads, as shown in plots of masks."""
         if len(self.head_groups) == 1:
             return ["all heads"]
-        return [f"{heads} heads ({place})" for place, heads in enumerate(self.head_groups, 1)]
+        return [f"{heads} heads ({index})" for index, heads in enumerate(self.head_groups, 1)]
 
     @abstractmethod
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return the definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""
+        """Compute the masks: Bool [B, groups, T, T], True if query i (first T) may attend to key j (second T)."""
 
     def checked_masks(self, batch: TableBatch) -> Tensor:
-        """Return `group_masks`, as many as there are groups of heads.
+        """Compute `group_masks`, and check that their number equals the number of groups of heads.
 
         Raises:
-            ConfigError: there are more or fewer.
+            ConfigError: the numbers differ.
         """
         masks = self.group_masks(batch)
         if masks.shape[1] != len(self.head_groups):
@@ -66,7 +66,7 @@ class AttentionPattern(ABC):
         return masks
 
     def mask(self, batch: TableBatch) -> Tensor:
-        """Return the definition for every head: Bool [B, N, T, T], or [B, 1, T, T] where all heads are alike."""
+        """Compute the mask of every head: Bool [B, N, T, T], or [B, 1, T, T] if all heads share one mask."""
         masks = self.checked_masks(batch)
         if masks.shape[1] == 1:
             return masks
@@ -76,19 +76,21 @@ class AttentionPattern(ABC):
 
 @runtime_checkable
 class SegmentedPattern(Protocol):
-    """A pattern in which tokens see the global tokens and those of the same segment (a row, or a column)."""
+    """A pattern in which a token attends to the global tokens and to the tokens of its segment (a row or column)."""
 
     head_groups: tuple[int, ...]
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """Return the segment of every token, for each group of heads: Int64 [groups, B, T]."""
+        """Return the segment id of every token, for each group of heads: Int64 [groups, B, T]."""
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return which tokens see and are seen by all: Bool [B, T]."""
+        """Return the mask of global tokens, which attend to and are attended to by all tokens: Bool [B, T]."""
 
 
 def global_tokens(batch: TableBatch) -> Tensor:
-    """Find tokens that see and are seen by all: segment 0 and real (never the header row), Bool [B, T].
+    """Find the global tokens: the non-padding tokens of segment 0 (never the header row), Bool [B, T].
+
+    Global tokens attend to, and are attended to by, all tokens of the example.
 
     Source: google-research/tapas, `attention_utils`; MATE paper, section 3.
     """
@@ -96,75 +98,78 @@ def global_tokens(batch: TableBatch) -> Tensor:
 
 
 def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Count pairs of dense attention, padding included, over all heads."""
+    """Count the query-key pairs of dense attention, padding included, over all heads."""
     examples, tokens = batch.input_ids.shape
     return pattern.num_heads * examples * tokens**2
 
 
 def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Count pairs of real tokens that the pattern lets through, over all heads: no exact method can do with fewer."""
+    """Count the pairs of real tokens that the pattern allows, over all heads: the minimum of any exact backend."""
     if not isinstance(pattern, SegmentedPattern):
-        real = batch.attention_mask == 1
-        masks = pattern.checked_masks(batch) & real[:, None, :, None]
+        is_real = batch.attention_mask == 1
+        masks = pattern.checked_masks(batch) & is_real[:, None, :, None]
         heads = torch.tensor(pattern.head_groups, device=masks.device)
         return int((masks.sum((0, 2, 3)) * heads).sum())
     groups = zip(pattern.head_groups, pattern.segment_ids(batch), strict=True)
-    real, is_global = batch.attention_mask == 1, pattern.global_tokens(batch)
+    is_real, is_global = batch.attention_mask == 1, pattern.global_tokens(batch)
     return sum(
-        heads * _pairs_of(*example) for heads, ids in groups for example in zip(ids, real, is_global, strict=True)
+        heads * _pairs_of(*example) for heads, ids in groups for example in zip(ids, is_real, is_global, strict=True)
     )
 
 
-def _pairs_of(ids: Tensor, real: Tensor, is_global: Tensor) -> int:
-    """Return one example and head: globals see and are seen by all, the others see their segment."""
-    total, seen_by_all = int(real.sum()), int((is_global & real).sum())
-    segments = torch.unique(ids[real & ~is_global], return_counts=True)[1]
-    return seen_by_all * (2 * total - seen_by_all) + int((segments**2).sum())
+def _pairs_of(ids: Tensor, is_real: Tensor, is_global: Tensor) -> int:
+    """Count the pairs of one example and head. Tokens that are not global attend to their segment and the globals."""
+    total, num_globals = int(is_real.sum()), int((is_global & is_real).sum())
+    segment_sizes = torch.unique(ids[is_real & ~is_global], return_counts=True)[1]
+    return num_globals * (2 * total - num_globals) + int((segment_sizes**2).sum())
 
 
 class Full(AttentionPattern):
-    """Every token sees every token that is not padding, as in BERT and TAPAS."""
+    """Every token attends to every token that is not padding, as in BERT and TAPAS."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """Return one segment, in which all are global: Int64 [1, B, T]."""
+        """Return zeros, Int64 [1, B, T]: all tokens are in one segment, and all are global."""
         return torch.zeros_like(batch.row_ids)[None]
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return all real tokens, Bool [B, T]."""
+        """Return the mask of all real tokens, Bool [B, T]."""
         return batch.attention_mask == 1
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, 1, T, T], the same row for every query (a view that takes no memory)."""
-        real = batch.attention_mask == 1
-        return real[:, None, None, :].expand(-1, 1, real.shape[1], -1)
+        """Compute the mask, Bool [B, 1, T, T]: an expanded view, because all queries share one row."""
+        is_real = batch.attention_mask == 1
+        return is_real[:, None, None, :].expand(-1, 1, is_real.shape[1], -1)
 
 
 class SameRowOrColumn(AttentionPattern):
-    """A token sees its row and its column; global tokens see and are seen.
+    """A token attends to its row, its column and the global tokens, which attend to all tokens.
 
-    Header cells are row 0, and so see one another; a body cell sees the header of its own column only.
+    Header cells form row 0, and attend to one another. A body cell attends to the header of its column only.
 
     Source: google-research/tapas, `attention_utils`, mode `same_colum_or_row`; MATE paper, section 5.1.
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
-        real, is_global = batch.attention_mask == 1, global_tokens(batch)
-        sees_all = (is_global | ~real)[:, :, None]
+        """Compute the mask, Bool [B, 1, T, T]. Padding attends to all real tokens, so every query has a key."""
+        is_real, is_global = batch.attention_mask == 1, global_tokens(batch)
+        sees_all = (is_global | ~is_real)[:, :, None]
         mask = equal_ids(batch.row_ids) | equal_ids(batch.column_ids) | sees_all | is_global[:, None, :]
-        return (mask & real[:, None, :])[:, None]
+        return (mask & is_real[:, None, :])[:, None]
 
 
 def equal_ids(ids: Tensor) -> Tensor:
-    """Compare ids in pairs: [B, T] to Bool [B, T, T]."""
+    """Compare all pairs of ids for equality: [B, T] to Bool [B, T, T]."""
     return ids[:, :, None] == ids[:, None, :]
 
 
 class RowColumnHeads(AttentionPattern):
-    """Row heads, which come first, see the same row; column heads the same column; global tokens see and are seen.
+    """Row heads attend to the same row, and column heads, which follow them, to the same column.
+
+    All heads also attend to the global tokens, and global tokens attend to all tokens.
 
     Args:
-        row_head_ratio: the share of row heads; their number is rounded down.
+        num_heads: number N of attention heads.
+        row_head_ratio: fraction of row heads, from 0 to 1. Their number is rounded down.
 
     Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", section 3;
         google-research/tapas, `attention_utils`, mode `headwise_same_colum_or_row`.
@@ -175,38 +180,39 @@ class RowColumnHeads(AttentionPattern):
         super().__init__(*filter(None, (self.num_row_heads, num_heads - self.num_row_heads)))
 
     def group_labels(self) -> list[str]:
-        """Return row heads and column heads, where there are both."""
+        """Return names such as `6 row heads` and `6 column heads`, or `all heads` for a single group."""
         if len(self.head_groups) == 1:
             return super().group_labels()
-        named = zip(self.head_groups, ("row", "column"), strict=True)
-        return [f"{heads} {kind} head{'s' * (heads > 1)}" for heads, kind in named]
+        groups = zip(self.head_groups, ("row", "column"), strict=True)
+        return [f"{heads} {name} head{'s' * (heads > 1)}" for heads, name in groups]
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """Return row ids for the row heads, column ids for the column heads: Int64 [groups, B, T]."""
+        """Return row ids for the row heads and column ids for the column heads: Int64 [groups, B, T]."""
         views = [batch.row_ids] * (self.num_row_heads > 0) + [batch.column_ids] * (self.num_row_heads < self.num_heads)
         return torch.stack(views)
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return the question and the special tokens, Bool [B, T]."""
+        """Return the mask of the tokens of the question and the special tokens, Bool [B, T]."""
         return global_tokens(batch)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, groups, T, T]; padding sees all that is real, so that no query is left without a key."""
+        """Compute the masks, Bool [B, groups, T, T]. Padding attends to all real tokens, so every query has a key."""
         ids = self.segment_ids(batch).transpose(0, 1)
-        real, is_global = batch.attention_mask == 1, global_tokens(batch)
+        is_real, is_global = batch.attention_mask == 1, global_tokens(batch)
         same_segment = ids[..., :, None] == ids[..., None, :]
-        sees_all = (is_global | ~real)[:, None, :, None]
-        return (same_segment | sees_all | is_global[:, None, None, :]) & real[:, None, None, :]
+        sees_all = (is_global | ~is_real)[:, None, :, None]
+        return (same_segment | sees_all | is_global[:, None, None, :]) & is_real[:, None, None, :]
 
 
 class SatLayer(AttentionPattern):
-    """A token sees its row, the header row and the global tokens, and its column too where `columns` says so.
+    """A token attends to its row, the header row, the global tokens and, if `columns` is True, its column.
 
-    Unlike in `SameRowOrColumn` a body cell sees the headers of other columns. The header sees only what all see
-    (and its columns); global tokens see everything.
+    Unlike in `SameRowOrColumn`, a body cell attends to the headers of all columns. A header cell attends to the header
+    row, the global tokens and, if `columns` is True, its column. Global tokens attend to all tokens.
 
     Args:
-        columns: True for the upper layers, False for the lower ones.
+        num_heads: number N of attention heads.
+        columns: also attend to the same column: True for the upper layers, False for the lower layers.
 
     Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
     """
@@ -216,19 +222,20 @@ class SatLayer(AttentionPattern):
         self.columns = columns
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, 1, T, T]; row 0 is the question and the header, so padding (row 0 too) sees these."""
-        real, is_global = batch.attention_mask == 1, global_tokens(batch)
+        """Compute the mask, Bool [B, 1, T, T]. Padding has row id 0, so it attends to the question and the header."""
+        is_real, is_global = batch.attention_mask == 1, global_tokens(batch)
         mask = equal_ids(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
         if self.columns:
             mask |= equal_ids(batch.column_ids)
-        return (mask & real[:, None, :])[:, None]
+        return (mask & is_real[:, None, :])[:, None]
 
 
 class Window(AttentionPattern):
-    """A token sees those at most so many places away that are not padding.
+    """A token attends to the real tokens at a distance of at most `radius` tokens.
 
     Args:
-        radius: places to either side.
+        num_heads: number N of attention heads.
+        radius: number of positions on each side.
 
     Source: Ainslie et al., "ETC: Encoding Long and Structured Inputs in Transformers", EMNLP 2020, section 3.
     """
@@ -238,38 +245,38 @@ class Window(AttentionPattern):
         self.radius = radius
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, 1, T, T]; padding may be left without a key."""
-        real = batch.attention_mask == 1
-        place = torch.arange(real.shape[1], device=real.device)
-        return ((place - place[:, None]).abs() <= self.radius) & real[:, None, None, :]
+        """Compute the mask, Bool [B, 1, T, T]. A padding query may have no key."""
+        is_real = batch.attention_mask == 1
+        position = torch.arange(is_real.shape[1], device=is_real.device)
+        return ((position - position[:, None]).abs() <= self.radius) & is_real[:, None, None, :]
 
 
 class CandidateBlocks(AttentionPattern):
-    """A token sees the tokens of its own candidate, whose number is its row id; no token is global."""
+    """A token attends to the tokens of its candidate, which its row id numbers. No token is global."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """Return the number of the candidate, Int64 [1, B, T]."""
+        """Return the index of the candidate of every token, Int64 [1, B, T]."""
         return batch.row_ids[None]
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return none: Bool [B, T]."""
+        """Return False for every token, Bool [B, T]: no token is global."""
         return torch.zeros_like(batch.row_ids, dtype=torch.bool)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
-        real = batch.attention_mask == 1
-        return ((equal_ids(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]
+        """Compute the mask, Bool [B, 1, T, T]. Padding attends to all real tokens, so every query has a key."""
+        is_real = batch.attention_mask == 1
+        return ((equal_ids(batch.row_ids) | ~is_real[:, :, None]) & is_real[:, None, :])[:, None]
 
 
 class PreviousSegment(AttentionPattern):
-    """A token sees the tokens of its own segment, whose number is its row id, and of the segment before.
+    """A token attends to the tokens of its segment, which its row id numbers, and of the previous segment.
 
     Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019,
         section 3.2.
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
-        real = batch.attention_mask == 1
-        back = batch.row_ids[:, :, None] - batch.row_ids[:, None, :]
-        return (((back == 0) | (back == 1) | ~real[:, :, None]) & real[:, None, :])[:, None]
+        """Compute the mask, Bool [B, 1, T, T]. Padding attends to all real tokens, so every query has a key."""
+        is_real = batch.attention_mask == 1
+        distance = batch.row_ids[:, :, None] - batch.row_ids[:, None, :]
+        return (((distance == 0) | (distance == 1) | ~is_real[:, :, None]) & is_real[:, None, :])[:, None]

@@ -1,9 +1,9 @@
-"""A pattern of segments as a list of small dense attentions, the tasks, from which every fast backend starts.
+"""Decomposition of a segmented pattern into tasks, small dense attentions, which every fast backend computes.
 
-The stream [P, N, H] is seen as a table of P * V rows: row p * V + v holds the heads of block v of token p, and all
-heads of a block see alike. A segment's tokens ask the global tokens and their own segment; the global tokens ask
-everything. Every row asks in exactly one task. The pattern is symmetric: with queries and keys swapped, the same
-tasks say which queries see a given key.
+The packed stream [P, N, H] is viewed as a table of P * V rows. Row p * V + v contains the heads of block v of token p,
+and all heads of a block have the same mask. The tokens of a segment attend to the global tokens and to their segment.
+The global tokens attend to all tokens of the example. Every row is a query in exactly one task. The pattern is
+symmetric: with queries and keys swapped, the same tasks define which queries attend to a given key.
 """
 
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SegmentTasks:
-    """The tasks of a batch, in the order of `rows`; all tensors are Int32 [tasks] but for the rows.
+    """The tasks of a batch, in the order of `rows`. All tensors except `rows` are Int32 [tasks].
 
     Args:
-        blocks: the number V of blocks of heads.
-        heads: in each block.
-        rows: of the table, sorted by block, example, globals first, segment; Int32 [V * P].
-        query_start: where a task's queries begin in `rows`.
-        queries: how many there are.
-        global_start: where the global tokens begin that are its first keys.
-        globals: how many there are.
-        local_start: where its other keys begin.
-        locals: how many there are.
+        blocks: number V of blocks of heads.
+        heads: number of heads in each block.
+        rows: indices of table rows, sorted by block, example, global tokens first, and segment. Int32 [V * P].
+        query_start: index in `rows` of the first query of each task.
+        queries: number of queries of each task.
+        global_start: index in `rows` of the first global token. The global tokens are the first keys of each task.
+        globals: number of global tokens of each task.
+        local_start: index in `rows` of the first key that is not a global token.
+        locals: number of keys that are not global tokens.
     """
 
     blocks: int
@@ -49,17 +49,17 @@ class SegmentTasks:
 
     @property
     def pairs(self) -> int:
-        """The (query, key) pairs that the pattern needs, over all heads."""
+        """The number of query-key pairs that the pattern allows, over all heads."""
         return int((self.queries.long() * (self.globals + self.locals)).sum()) * self.heads
 
 
 def segment_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Return the tasks of a plan, derived once per batch; under a millisecond for a few thousand tokens."""
+    """Return the tasks of a plan, cached per batch. Takes under a millisecond for a few thousand tokens."""
     return plan.derive("segment_tasks", _find_tasks)
 
 
 def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Sort tokens by (block, example, globals first, segment) and read one task off every run of equal keys."""
+    """Sort rows by (block, example, global first, segment) and build one task per run of equal sort keys."""
     pattern = plan.pattern
     assert isinstance(pattern, SegmentedPattern)
     heads = gcd(*pattern.head_groups)
@@ -70,49 +70,51 @@ def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
     ids = ids.T.repeat([group // heads for group in pattern.head_groups], axis=0)
     blocks, tokens = ids.shape
     examples = len(plan.packing.lengths)
-    owner = np.arange(blocks)[:, None] * examples + np.repeat(np.arange(examples), plan.packing.lengths)
-    spread = int(ids.max(initial=0)) + 2
-    keys = (owner * spread + np.where(is_global, 0, ids + 1)).ravel()
+    example_index = np.arange(blocks)[:, None] * examples + np.repeat(np.arange(examples), plan.packing.lengths)
+    id_range = int(ids.max(initial=0)) + 2
+    keys = (example_index * id_range + np.where(is_global, 0, ids + 1)).ravel()
     order = np.argsort(keys, kind="stable")
     keys, starts, queries = _runs(keys[order])
-    owner, asks_all = keys // spread, keys % spread == 0
-    own_start = np.append(0, np.cumsum(np.tile(plan.packing.lengths, blocks)))
+    example_index, is_global_task = keys // id_range, keys % id_range == 0
+    example_start = np.append(0, np.cumsum(np.tile(plan.packing.lengths, blocks)))
     num_globals = np.zeros(blocks * examples, dtype=np.int64)
-    num_globals[owner[asks_all]] = queries[asks_all]
-    locals_start = np.where(asks_all, own_start[owner] + queries, starts)
-    num_locals = np.where(asks_all, own_start[owner + 1] - locals_start, queries)
+    num_globals[example_index[is_global_task]] = queries[is_global_task]
+    locals_start = np.where(is_global_task, example_start[example_index] + queries, starts)
+    num_locals = np.where(is_global_task, example_start[example_index + 1] - locals_start, queries)
     rows = order % tokens * blocks + order // tokens if tokens else order
-    arrays = (rows, starts, queries, own_start[owner], num_globals[owner], locals_start, num_locals)
+    arrays = (rows, starts, queries, example_start[example_index], num_globals[example_index], locals_start, num_locals)
     return SegmentTasks(blocks, heads, *(torch.from_numpy(array.astype(np.int32)) for array in arrays))
 
 
 def _runs(values: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the value, start and length of every run of equal values."""
+    """Return the value, start index and length of every run of equal values."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return values[starts], starts, np.diff(starts, append=len(values))
 
 
 CALL_COST, GPU_CALL_COST = 3000, 1_000_000
-"""Cost of one more fused call, in (query, key) pairs; measured on two CPU cores, and guessed for GPUs."""
+"""Cost of one additional fused call, in query-key pairs. Measured on two CPU cores, estimated for GPUs."""
 
 PADDING_COST = 1.08
-"""Factor by which a mask for padded keys makes a pair dearer; measured on two CPU cores."""
+"""Factor by which a mask for padded keys raises the cost of a pair. Measured on two CPU cores."""
 
 
 @dataclass(frozen=True)
 class Gather:
-    """Row indices of a table for each slot; Int32.
+    """Indices of the table rows of each slot, Int32.
+
+    A slot with several rows receives their sum, and an empty slot receives zeros.
 
     Args:
-        rows: the row in every filled slot, in the order of the slots.
-        offsets: where each slot begins in `rows`, [slots + 1]; an empty slot has no row, a slot of sums has several.
+        rows: row indices of all slots, slot after slot.
+        offsets: index in `rows` of the first row of each slot, followed by the number of rows, [slots + 1].
     """
 
     rows: Tensor
     offsets: Tensor
 
     def __call__(self, table: Tensor) -> Tensor:
-        """Return the table [rows, C] as slots [slots, C]; zeros where a slot is empty."""
+        """Gather table rows into slots: [rows, C] to [slots, C]."""
         if not len(self.rows):
             return table.new_zeros(len(self.offsets) - 1, table.shape[1])
         return torch.embedding_bag(table, self.rows, self.offsets, include_last_offset=True)[0]
@@ -120,16 +122,16 @@ class Gather:
 
 @dataclass(frozen=True)
 class TaskClass:
-    """Segments padded to one shape: S tasks of as many queries and keys.
+    """A batch of S tasks, padded to the same numbers of query slots and key slots.
 
     Args:
-        tasks: the number S.
-        queries: slots for queries in each.
-        keys: slots for keys in each.
-        key_counts: filled slots for keys, Int32 [S].
-        has_empty_keys: some slots for keys are empty.
-        projections: from the table of projections to all query slots, then all key slots, then all value slots.
-        outputs: from the table of outputs to all query slots.
+        tasks: number S of tasks.
+        queries: number of query slots of each task.
+        keys: number of key slots of each task.
+        key_counts: number of filled key slots of each task, Int32 [S].
+        has_empty_keys: whether any key slot is empty.
+        projections: gather from the table of projections to all query slots, then all key slots, then all value slots.
+        outputs: gather from the table of outputs to all query slots.
     """
 
     tasks: int
@@ -142,12 +144,12 @@ class TaskClass:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of slots for queries, keys and values."""
+        """The total numbers of query slots, key slots and value slots."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
     @property
     def empty_keys(self) -> Tensor | None:
-        """Bool [S, keys], True on empty slots; None when there is none."""
+        """The mask of empty key slots, Bool [S, keys]. None if every key slot is filled."""
         if not self.has_empty_keys:
             return None
         return torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
@@ -155,16 +157,16 @@ class TaskClass:
 
 @dataclass(frozen=True)
 class SegmentTables:
-    """All that the segments backend needs of a batch.
+    """The index tables of a batch that the segments backend needs.
 
     Args:
-        blocks: the number V of blocks of heads.
-        classes: of segments.
-        gradients: from all slots, class after class, back to the table of projections.
-        output_slots: the query slot of every row of the table of outputs, class after class; 0 where a global token
-            asks, which is in no class. Int32 [P * V].
-        globals: the global tokens of every example, as places in the packed stream; Int64.
-        spans: where every example begins and ends in the packed stream.
+        blocks: number V of blocks of heads.
+        classes: tasks of segments, batched into classes of similar size.
+        gradients: gather from all slots, class after class, back to the table of projections.
+        output_slots: query slot of every row of the table of outputs, counted class after class, Int32 [P * V]. It is
+            0 for global tokens, which no class contains.
+        globals: positions of the global tokens of every example in the packed stream, Int64.
+        spans: start and end of every example in the packed stream.
     """
 
     blocks: int
@@ -176,9 +178,9 @@ class SegmentTables:
 
 
 def segment_tables(plan: AttentionPlan) -> SegmentTables:
-    """Return the tables of a plan, derived once per batch; a few milliseconds on the CPU.
+    """Return the tables of a plan, cached per batch. Takes a few milliseconds on the CPU.
 
-    Projections [P, 3, N, H] are a table of P * 3 * V rows, outputs [P, N, H] one of P * V rows.
+    Projections [P, 3, N, H] are viewed as a table of P * 3 * V rows, outputs [P, N, H] as a table of P * V rows.
     """
     call_cost = CALL_COST if plan.device == "cpu" else GPU_CALL_COST
     return plan.derive(("segment_tables", call_cost), lambda plan: _build_tables(plan, call_cost))
@@ -189,47 +191,53 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
     keys, queries = (tasks.globals + tasks.locals).numpy(), tasks.queries.numpy()
     is_segment = (tasks.local_start == tasks.query_start).numpy()
     members = _length_classes(np.flatnonzero(is_segment), keys, queries, call_cost)
-    slots = [_slots(tasks, chosen) for chosen in members]
+    slots = [_slots(tasks, task_indices) for task_indices in members]
     projected = [_all_slots(*pair, tasks.blocks) for pair in slots]
     output_slots, gradients = _invert(slots, projected, tasks)
-    ends = np.cumsum(plan.packing.lengths).tolist()
+    example_ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
         blocks=tasks.blocks,
         classes=tuple(_task_class(*pair, rows) for pair, rows in zip(slots, projected, strict=True)),
         gradients=gradients,
         output_slots=output_slots,
-        globals=_global_tokens(tasks, ends),
-        spans=tuple(zip([0, *ends], ends, strict=False)),
+        globals=_global_tokens(tasks, example_ends),
+        spans=tuple(zip([0, *example_ends], example_ends, strict=False)),
     )
 
 
 def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -> list[Ints]:
-    """Split segments by number of keys so that padding and calls together cost least (dynamic programming)."""
+    """Group segments by number of keys, minimizing the cost of padding and calls by dynamic programming."""
     if not len(segments):
         return []
     segments = segments[np.argsort(keys[segments], kind="stable")]
-    lengths, ends = np.unique(keys[segments], return_index=True)
-    ends = np.append(ends, len(segments))
-    pairs = lengths * np.maximum.accumulate(np.maximum.reduceat(queries[segments], ends[:-1]))
-    best, first = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
-    for last in range(1, len(ends)):
-        padding = np.where(np.arange(last) == last - 1, 1.0, PADDING_COST)
-        cost = best[:last] + (ends[last] - ends[:last]) * pairs[last - 1] * padding + call_cost
-        first[last] = cost.argmin()
-        best[last] = cost[first[last]]
-    classes, last = [], len(ends) - 1
-    while last:
-        classes.append(segments[ends[first[last]] : ends[last]])
-        last = first[last]
+    lengths, length_ends = np.unique(keys[segments], return_index=True)
+    length_ends = np.append(length_ends, len(segments))
+    pairs = lengths * np.maximum.accumulate(np.maximum.reduceat(queries[segments], length_ends[:-1]))
+    lowest_cost, class_start = np.zeros(len(length_ends)), np.zeros(len(length_ends), dtype=np.int64)
+    for class_end in range(1, len(length_ends)):
+        padding = np.where(np.arange(class_end) == class_end - 1, 1.0, PADDING_COST)
+        cost = (
+            lowest_cost[:class_end]
+            + (length_ends[class_end] - length_ends[:class_end]) * pairs[class_end - 1] * padding
+            + call_cost
+        )
+        class_start[class_end] = cost.argmin()
+        lowest_cost[class_end] = cost[class_start[class_end]]
+    classes, class_end = [], len(length_ends) - 1
+    while class_end:
+        classes.append(segments[length_ends[class_start[class_end]] : length_ends[class_end]])
+        class_end = class_start[class_end]
     return classes
 
 
-def _slots(tasks: SegmentTasks, chosen: Ints) -> tuple[Ints, Ints]:
-    """Give the row of the table of outputs in every query slot [S, queries] and key slot [S, keys], -1 where empty."""
+def _slots(tasks: SegmentTasks, task_indices: Ints) -> tuple[Ints, Ints]:
+    """Return the output row of every query slot [S, queries] and key slot [S, keys], -1 for an empty slot."""
     rows, start, queries, global_start, num_globals = (
         x.numpy() for x in (tasks.rows, tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
     )
-    start, queries, global_start, num_globals = (x[chosen, None] for x in (start, queries, global_start, num_globals))
+    start, queries, global_start, num_globals = (
+        x[task_indices, None] for x in (start, queries, global_start, num_globals)
+    )
     slot = np.arange((queries + num_globals).max())
     position = np.where(slot < num_globals, global_start + slot, start + slot - num_globals)
     query_slot = np.arange(queries.max())
@@ -244,9 +252,10 @@ def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
 
 
 def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """Return the row of the table of projections in every slot of a class, -1 where empty.
+    """Return the row of the table of projections for every slot of a class, -1 for an empty slot.
 
-    A query is in row p * 3 * V + v where its output is in p * V + v; its key is V rows further, its value 2 * V.
+    If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
+    its key V rows and its value 2 * V rows after it.
     """
     queries, keys = (
         np.where(rows < 0, -1, rows + rows // blocks * (2 * blocks) + shift)
@@ -269,33 +278,35 @@ def _task_class(query_slots: Ints, key_slots: Ints, projected: Ints) -> TaskClas
 
 
 def _gather(slots: Ints) -> Gather:
-    """Build the gathering from the row of every slot, -1 where empty."""
+    """Build a `Gather` from the row of every slot, -1 for an empty slot."""
     filled = slots >= 0
     return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
 
 
 def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
-    """Return where every row of the outputs is found, and what every row of the projections receives."""
-    num_rows, nothing = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
-    asking = np.concatenate([nothing, *(queries.ravel() for queries, _ in slots)])
+    """Return the query slot of every output row, and the gather that sums slot gradients into projection rows."""
+    num_rows, empty = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
+    query_rows = np.concatenate([empty, *(queries.ravel() for queries, _ in slots)])
     output_slots = np.zeros(num_rows, dtype=np.int64)
-    output_slots[asking[asking >= 0]] = np.flatnonzero(asking >= 0)
-    receiving = np.concatenate([nothing, *projected])
-    filled = np.flatnonzero(receiving >= 0)
-    rows = receiving[filled]
+    output_slots[query_rows[query_rows >= 0]] = np.flatnonzero(query_rows >= 0)
+    projection_rows = np.concatenate([empty, *projected])
+    filled = np.flatnonzero(projection_rows >= 0)
+    rows = projection_rows[filled]
     offsets = np.append(0, np.cumsum(np.bincount(rows, minlength=3 * num_rows)))
     return _int32(output_slots), Gather(_int32(filled[np.argsort(rows, kind="stable")]), _int32(offsets))
 
 
-def _global_tokens(tasks: SegmentTasks, ends: list[int]) -> tuple[Tensor, ...]:
-    """Give the global tokens of every example, from the first block's part of the rows, which is sorted by example."""
-    asks_all = tasks.local_start > tasks.query_start
-    places = [torch.zeros(0, dtype=torch.int64)] * len(ends)
-    for start, count in zip(tasks.query_start[asks_all].tolist(), tasks.queries[asks_all].tolist(), strict=True):
-        if ends and start < ends[-1]:
+def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor, ...]:
+    """Return the global tokens of every example, read from the rows of the first block, sorted by example."""
+    is_global_task = tasks.local_start > tasks.query_start
+    positions = [torch.zeros(0, dtype=torch.int64)] * len(example_ends)
+    for start, count in zip(
+        tasks.query_start[is_global_task].tolist(), tasks.queries[is_global_task].tolist(), strict=True
+    ):
+        if example_ends and start < example_ends[-1]:
             tokens = tasks.rows[start : start + count].long() // tasks.blocks
-            places[int(np.searchsorted(ends, start, side="right"))] = tokens
-    return tuple(places)
+            positions[int(np.searchsorted(example_ends, start, side="right"))] = tokens
+    return tuple(positions)
 
 
 def _int32(array: NDArray[np.integer]) -> Tensor:

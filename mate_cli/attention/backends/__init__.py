@@ -1,1 +1,1 @@
-"""Computations: one implementation per file."""
+"""Attention backends, one implementation per file."""

@@ -1,4 +1,4 @@
-"""The backend that should be fastest for each batch, by counted pairs."""
+"""Automatic selection of the fastest backend for each batch, estimated from the number of query-key pairs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 
 TOKEN_COST = {"native": 30, "segments": 105}
-"""Cost of gathering a token, in (query, key) pairs of the dense kernel; measured on a CPU."""
+"""Cost of gathering a token, in query-key pairs of the dense kernel, by backend. Measured on a CPU."""
 
 GPU_TOKENS = 2048
-"""Below this many tokens a GPU without Triton attends densely; a guess, not measured."""
+"""Minimum padded length for attention by segments on a GPU without Triton. An estimate, not measured."""
 
 
 class Auto(AttentionBackend):
-    """Dense attention where a batch is short or its rows and columns are long, segments elsewhere.
+    """Selects dense attention for batches that are short or have long rows and columns, else attention by segments.
 
-    On a CPU with a compiler that is `native`, on a GPU that can run it `triton`, else `segments`. All are exact, so
-    that the choice changes nothing but time. `chosen` counts the batches of each.
+    Attention by segments is `native` on a CPU with a compiler, `triton` on a GPU that supports it, else `segments`.
+    All backends are exact, so the selection affects only the speed. `chosen` counts the batches of each backend.
     """
 
     leaves_choice: ClassVar[bool] = True
@@ -42,48 +42,46 @@ class Auto(AttentionBackend):
         self.chosen: Counter[str] = Counter()
 
     def check_machine(self, device: str) -> None:
-        """Look up what computes segments on a kind of device: GPUs can only be asked by the process that uses them."""
+        """Cache the segment backend for a device type. Only the process that uses a GPU can query it."""
         self._by_device[device] = self._segment_backend(device)
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Choose, and derive what the choice will ask of the plan."""
+        """Select the backend of this batch and prepare the plan for it."""
         self._backends[self.choose(plan)].prepare(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]."""
+        """Run the selected backend, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
         choice = self.choose(plan)
         plan.derive("counted", lambda _: self.chosen.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return the work of the backend for this batch."""
+        """Count the operations of the backend selected for this batch."""
         return self._backends[self.choose(plan)].work(plan)
 
     def facts(self) -> Mapping[str, str]:
-        """Return what was chosen so far."""
+        """Return how many batches each backend computed so far, as text."""
         counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
         return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
 
     def counts(self) -> dict[str, int]:
-        """Return the batches of each backend."""
+        """Return the number of batches that each backend computed."""
         return dict(self.chosen)
 
     def count_on(self, counts: Mapping[str, int]) -> None:
-        """Go on from the batches of each backend."""
+        """Restore the number of batches of each backend. Unknown names are ignored."""
         self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
     def choose(self, plan: AttentionPlan) -> str:
-        """Return the backend for this batch, by its name in `conf/attention`.
-
-        Decided once per batch and kind of device.
-        """
+        """Select the backend for this batch, as its name in `conf/attention`. Cached per batch and device type."""
         return plan.derive(("auto", plan.device), self._fastest)
 
     def _fastest(self, plan: AttentionPlan) -> str:
-        """Return the exact backend that should be fastest on this batch, by counted pairs."""
+        """Estimate the fastest exact backend for this batch from the number of query-key pairs."""
         pattern, (examples, tokens) = plan.pattern, plan.packing.shape
         if isinstance(pattern, Full):
-            return "segments"  # which is dense, but for the padding
+            # For the full pattern, `segments` is dense attention without the padding.
+            return "segments"
         if not isinstance(pattern, SegmentedPattern):
             return "sdpa"
         if plan.device not in self._by_device:
@@ -93,8 +91,8 @@ class Auto(AttentionBackend):
             return name
         if plan.device != "cpu" and tokens < GPU_TOKENS:
             return "sdpa"
-        needed = segment_tasks(plan).pairs / pattern.num_heads + TOKEN_COST[name] * sum(plan.packing.lengths)
-        return name if needed < examples * tokens**2 else "sdpa"
+        segment_cost = segment_tasks(plan).pairs / pattern.num_heads + TOKEN_COST[name] * sum(plan.packing.lengths)
+        return name if segment_cost < examples * tokens**2 else "sdpa"
 
     def _segment_backend(self, device: str) -> str:
         if device == "cpu":
@@ -107,9 +105,9 @@ class Auto(AttentionBackend):
 
 
 def portable(backend: AttentionBackend, device: str) -> AttentionBackend:
-    """Return the backend, or `Auto` where this machine lacks what it needs on a kind of device.
+    """Return the backend, or `Auto` if the backend cannot run on this device type of this machine.
 
-    Weights do not depend on how attention is computed, so that a finished run moves between machines.
+    Weights do not depend on the attention backend, so a finished run can be used on other machines.
     """
     try:
         backend.check_machine(device)

@@ -1,7 +1,7 @@
-"""The MATE paper's linear attention: sort by row or column, cut into buckets, see the neighbouring buckets.
+"""Linear attention of the MATE paper: sort tokens by row or column, split them into buckets, attend to near buckets.
 
-Source: MATE paper, section 3.1; google-research/tapas, `attention_utils.create_bucketed_attention_layer`, whose edge
-behaviour is kept: neighbours are cyclic, and with fewer than three buckets the same keys are counted more than once.
+Source: MATE paper, section 3.1; google-research/tapas, `attention_utils.create_bucketed_attention_layer`. As in that
+implementation, bucket neighbors are cyclic, and with fewer than three buckets the same keys are counted repeatedly.
 """
 
 from dataclasses import dataclass
@@ -19,18 +19,19 @@ from mate_cli.attention.patterns import AttentionPattern, Full, SegmentedPattern
 from mate_cli.errors import ConfigError
 
 MINIMUM_BUCKETS = 3
-"""With fewer, the next bucket is also the previous one."""
+"""Minimum number of buckets. With fewer, the next and the previous bucket are the same."""
 
 
 @dataclass(frozen=True)
 class _View:
-    """The view of the heads of one group; T' is the number of tokens after padding.
+    """Sorting order and masks of one group of heads. T' is the number of tokens after padding.
 
     Args:
-        order: the sorted tokens, Int64 [B, T'].
-        rank: where each token went, the inverse of `order`, Int64 [B, T'].
-        first_mask: additive, first-section queries to all keys, [B, 1, first, T'].
-        window_mask: additive, bucket queries to their window, [B * buckets, 1, bucket, first + 3 * bucket].
+        order: indices that sort the tokens, Int64 [B, T'].
+        rank: position of each token after sorting, the inverse of `order`, Int64 [B, T'].
+        first_mask: additive mask from queries of the first section to all keys, [B, 1, first, T'].
+        window_mask: additive mask from queries of a bucket to the keys of its window,
+            [B * buckets, 1, bucket, first + 3 * bucket].
     """
 
     order: Tensor
@@ -40,12 +41,13 @@ class _View:
 
 
 class Bucketed(SegmentBackend):
-    """An approximation of row and column heads: what lies beyond the window of buckets is not seen.
+    """An approximation of row and column heads: keys outside the window of three buckets are masked.
 
     Args:
-        first_section: sorted tokens that every query may see (the question, when it fits).
-        bucket_size: tokens in a bucket; a query sees its own bucket, the next and the previous one.
-        pad: append masked tokens so that any length fits; False refuses such lengths, as the reference does.
+        first_section: number of sorted tokens to which every query may attend (the question, if it fits).
+        bucket_size: number of tokens in a bucket. A query attends to its bucket, the next and the previous bucket.
+        pad: append masked tokens until the buckets are full. False: raise an error for a length that does not fill
+            them, as google-research/tapas does.
     """
 
     exact: ClassVar[bool] = False
@@ -54,31 +56,35 @@ class Bucketed(SegmentBackend):
         self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments, of which there must be several.
+        """Check that the pattern has several segments.
+
+        Args:
+            pattern: attention pattern of a layer.
+            dropout: dropout probability of attention weights in training.
 
         Raises:
-            ConfigError: the pattern has none, or one.
+            ConfigError: the pattern has no segments, or a single one (`Full`).
         """
         super().supports(pattern, dropout)
         if isinstance(pattern, Full):
             raise ConfigError("bucketed cannot compute Full", where="attention", remedy="Use attention=sdpa")
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Sort the tokens and mask the windows."""
+        """Compute and cache the sorting order and the masks of the windows."""
         self._views(plan)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return the first section with all tokens, the others with the first section and three buckets."""
+        """Count pairs: the first section with all tokens, other tokens with the first section and three buckets."""
         examples, tokens = plan.packing.shape
         padded, window = tokens + self.padding(tokens), self.first_section + 3 * self.bucket_size
         pairs = self.first_section * padded + (padded - self.first_section) * window
         return Work(plan.pattern.num_heads * examples * pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H].
+        """Compute attention in windows of buckets, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`.
 
         Raises:
-            ConfigError: the length does not fit and `pad` is False.
+            ConfigError: the tokens do not fill the buckets and `pad` is False.
         """
         dtype, tokens = attention_dtype(qkv), plan.packing.shape[1]
         padding = self.padding(tokens)
@@ -89,19 +95,19 @@ class Bucketed(SegmentBackend):
         return plan.pack_heads(torch.cat(outputs, 1))
 
     def padding(self, tokens: int) -> int:
-        """Return how many masked tokens to append to this length.
+        """Compute the number of masked tokens to append to an input of `tokens` tokens.
 
         Raises:
-            ConfigError: some are needed and `pad` is False.
+            ConfigError: padding is needed and `pad` is False.
         """
         first, bucket = self.first_section, self.bucket_size
         if not self.pad:
             if tokens < first or (tokens - first) % bucket:
-                below = max(first, tokens - (tokens - first) % bucket)
+                shorter = max(first, tokens - (tokens - first) % bucket)
                 raise ConfigError(
                     f"{tokens} tokens cannot be divided into buckets of {bucket} after the first {first}",
                     where="attention",
-                    remedy=f"Use {below} or {below + bucket} tokens, or set attention.pad=true",
+                    remedy=f"Use {shorter} or {shorter + bucket} tokens, or set attention.pad=true",
                 )
             return 0
         buckets = max(MINIMUM_BUCKETS, -(-(tokens - first) // bucket))
@@ -113,33 +119,33 @@ class Bucketed(SegmentBackend):
     def _build_views(self, plan: AttentionPlan) -> tuple[_View, ...]:
         assert isinstance(plan.pattern, SegmentedPattern)
         padding = self.padding(plan.batch.input_ids.shape[1])
-        is_global, real = (
+        is_global, is_real = (
             pad_end(x, (0, padding)) for x in (plan.pattern.global_tokens(plan.batch), plan.batch.attention_mask == 1)
         )
         ids = pad_end(plan.pattern.segment_ids(plan.batch), (0, padding))
-        return tuple(self._build_view(group, is_global, real) for group in ids)
+        return tuple(self._build_view(group, is_global, is_real) for group in ids)
 
-    def _build_view(self, ids: Tensor, is_global: Tensor, real: Tensor) -> _View:
-        """Sort with padding last (stable, so that equal ids keep their order) and mask both sections."""
+    def _build_view(self, ids: Tensor, is_global: Tensor, is_real: Tensor) -> _View:
+        """Sort by id with padding last, preserving the order of equal ids, and build both masks."""
         first = self.first_section
-        order = torch.where(real, ids, ids.max() + 1).argsort(dim=1, stable=True)
-        ids, is_global, real = (x.gather(1, order) for x in (ids, is_global, real))
+        order = torch.where(is_real, ids, ids.max() + 1).argsort(dim=1, stable=True)
+        ids, is_global, is_real = (x.gather(1, order) for x in (ids, is_global, is_real))
 
-        def allowed(queries: slice, keys: slice) -> Tensor:
-            same = ids[:, queries, None] == ids[:, None, keys]
-            return (same | is_global[:, queries, None] | is_global[:, None, keys]) & real[:, None, keys]
+        def allowed_pairs(queries: slice, keys: slice) -> Tensor:
+            same_segment = ids[:, queries, None] == ids[:, None, keys]
+            return (same_segment | is_global[:, queries, None] | is_global[:, None, keys]) & is_real[:, None, keys]
 
-        window = [self._windows(x[:, None, :, None])[..., 0, :, 0] for x in (ids, is_global, real)]
+        window = [self._windows(x[:, None, :, None])[..., 0, :, 0] for x in (ids, is_global, is_real)]
         bucket = [x[:, first:].reshape(-1, self.bucket_size) for x in (ids, is_global)]
-        same = bucket[0][:, :, None] == window[0][:, None, :]
-        mask = (same | bucket[1][:, :, None] | window[1][:, None, :]) & window[2][:, None, :]
-        first_mask = additive_mask(allowed(slice(first), slice(None)), torch.float32)
+        same_segment = bucket[0][:, :, None] == window[0][:, None, :]
+        mask = (same_segment | bucket[1][:, :, None] | window[1][:, None, :]) & window[2][:, None, :]
+        first_mask = additive_mask(allowed_pairs(slice(first), slice(None)), torch.float32)
         return _View(order, order.argsort(dim=1), first_mask[:, None], additive_mask(mask, torch.float32)[:, None])
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, view: _View, bias: Tensor | None, dropout: float
     ) -> Tensor:
-        """Return one group of heads, [B, n, T', H]."""
+        """Compute the attention of one group of n heads, [B, n, T', H]."""
         batch, heads, _, size = query.shape
         first = self.first_section
         query, key, value = (_reorder(x, view.order) for x in (query, key, value))
@@ -156,20 +162,20 @@ class Bucketed(SegmentBackend):
         return _reorder(torch.cat([head, tail], dim=2), view.rank)
 
     def _buckets(self, x: Tensor) -> Tensor:
-        """Cut everything after the first section: [B, n, T', H] to [B * buckets, n, bucket, H]."""
+        """Split the tokens after the first section: [B, n, T', H] to [B * buckets, n, bucket, H]."""
         batch, heads, _, size = x.shape
-        cut = x[:, :, self.first_section :].reshape(batch, heads, -1, self.bucket_size, size)
-        return cut.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)
+        buckets = x[:, :, self.first_section :].reshape(batch, heads, -1, self.bucket_size, size)
+        return buckets.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """Return what each bucket sees: first section, itself, next, previous.
+        """Return the window of each bucket: first section, the bucket, next and previous bucket.
 
-        [B * buckets, n, first + 3 bucket, H].
+        The shape is [B * buckets, n, first + 3 * bucket, H].
         """
         batch, heads, _, size = x.shape
-        cut = self._buckets(x).view(batch, -1, heads, self.bucket_size, size)
-        first = x[:, None, :, : self.first_section].expand(-1, cut.shape[1], -1, -1, -1)
-        window = torch.cat([first, cut, cut.roll(-1, dims=1), cut.roll(1, dims=1)], dim=3)
+        buckets = self._buckets(x).view(batch, -1, heads, self.bucket_size, size)
+        first = x[:, None, :, : self.first_section].expand(-1, buckets.shape[1], -1, -1, -1)
+        window = torch.cat([first, buckets, buckets.roll(-1, dims=1), buckets.roll(1, dims=1)], dim=3)
         return window.flatten(0, 1)
 
 

@@ -1,4 +1,4 @@
-"""The definition, computed word for word: scores, mask, softmax, weighted sum."""
+"""Textbook masked attention: logits, mask, softmax, weighted sum."""
 
 import torch
 from torch import Tensor
@@ -9,23 +9,32 @@ from mate_cli.attention.patterns import all_pairs
 
 
 class Eager(AttentionBackend):
-    """Dense masked attention in the open: slow, for reading and for checking the others.
+    """Dense masked attention in plain PyTorch: slow, for reading and as the reference implementation of other backends.
 
-    Nothing is prepared: the mask is quadratic, and cheaper to make than to move.
+    Nothing is prepared in data workers: the mask is quadratic, and cheaper to compute than to transfer.
     """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return all pairs."""
+        """Count T^2 query-key pairs per head and example, padding included."""
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]."""
+        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
         probabilities = self.probabilities(qkv, plan, key_bias)
         _, _, value = plan.heads(qkv)
         return plan.pack_heads(drop(probabilities, dropout) @ value)
 
     def probabilities(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
-        """Return how much every query attends to every key: [P, 3, N, H] to [B, N, T, T]."""
+        """Compute the attention weights of every query and key, before dropout.
+
+        Args:
+            qkv: query, key and value vectors of every token, [P, 3, N, H].
+            plan: attention plan of this batch.
+            key_bias: bias added to the scaled logits of every key, [P]. None: no bias.
+
+        Returns:
+            Attention weights [B, N, T, T].
+        """
         query, key, _ = plan.heads(qkv)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if key_bias is not None:

@@ -1,4 +1,4 @@
-"""Exact attention by segments on a CPU, compiled: every row and column is gathered into cache and attended there."""
+"""Exact attention by segments on a CPU, in compiled C++: every row and column is gathered into the CPU cache."""
 
 import ctypes
 import functools
@@ -22,42 +22,42 @@ from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.terminal.progress import Progress
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
-"""Lists of `SegmentTasks`, in the order in which the kernels read them."""
+"""Fields of `SegmentTasks` in the order in which the kernels read them."""
 
 
 class Native(SegmentBackend):
-    """C++ kernels without padding, compiled on first use; `segments` computes where there is no compiler or a GPU.
+    """C++ kernels without padding, compiled on first use. On a GPU or without a compiler, `segments` is used instead.
 
-    They attend in single precision, whatever the precision of the stream. The results are the same with any number
-    of threads.
+    The kernels compute in single precision, regardless of the precision of their inputs. The results do not depend on
+    the number of threads.
     """
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments; compiles, so that no later step waits."""
+        """Check that the pattern is made of segments. Compiles the kernels, so that no training step waits for it."""
         super().supports(pattern, dropout)
         say_if_missing()
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Find the tasks."""
+        """Compute and cache the tasks, or the tables of `segments` if there are no kernels."""
         if native_kernels() is None:
             Segments().prepare(plan)
         else:
             _task_lists(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]."""
+        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
         if qkv.is_cuda or native_kernels() is None:
             return Segments().forward(qkv, plan, key_bias, dropout)
         tasks = segment_tasks(plan)
         bias = None if key_bias is None else key_bias.float().contiguous()
-        # From the generator that torch.manual_seed and activation checkpointing govern.
+        # Sample the seed with torch, because torch.manual_seed and activation checkpointing control its generator.
         seed = torch.randint(2**31 - 1, (1,)) if dropout else torch.zeros(1, dtype=torch.int64)
         arguments = (bias, seed, tasks.rows, _task_lists(plan), tasks.blocks, dropout)
         return native_attention(qkv.float().contiguous(), *arguments)[0].to(attention_dtype(qkv))
 
 
 def _task_lists(plan: AttentionPlan) -> Tensor:
-    """Return the six lists of the tasks, Int32 [6, tasks]."""
+    """Stack the six fields of the tasks that the kernels read, Int32 [6, tasks]."""
     tasks = segment_tasks(plan)
     return plan.derive("native", lambda _: torch.stack([getattr(tasks, name) for name in LISTS]))
 
@@ -68,30 +68,30 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-fopenmp",
 
 
 class CannotCompileError(Exception):
-    """There is no compiler, or it refused."""
+    """No compiler is installed, or the compilation failed."""
 
 
 def native_kernels() -> ctypes.CDLL | None:
-    """Return the kernels, compiled in about three seconds by the first call on a machine.
+    """Return the compiled kernels, or None if they cannot be compiled.
 
-    None where that cannot be done.
+    The first call on a machine compiles them, in about three seconds.
     """
     return _load()[0]
 
 
 @functools.cache
 def say_if_missing() -> None:
-    """Warn, once in a process, that there are no kernels: why, and what would help."""
+    """Warn, once per process, if the kernels are unavailable, with the reason and a hint."""
     kernels, reason = _load()
     if kernels is None:
         text = f"attention=native: {reason}; attention=segments is used instead: same results, slower."
-        remedy = "Install g++ 12 or newer (or name a compiler in CXX), or choose attention=segments."
-        warnings.warn(f"{text} {remedy}", stacklevel=3)
+        hint = "Install g++ 12 or newer (or name a compiler in CXX), or choose attention=segments."
+        warnings.warn(f"{text} {hint}", stacklevel=3)
 
 
 @functools.cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """Return the kernels, or why there are none."""
+    """Return the kernels and "", or None and the reason why they are unavailable."""
     try:
         return ctypes.CDLL(str(_compiled())), ""
     except (CannotCompileError, OSError) as problem:
@@ -99,9 +99,9 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _compiled() -> Path:
-    """Return the shared library in the cache, compiled if it is not there yet."""
+    """Return the path of the shared library in the cache folder. Compiles the library if it is missing."""
     command, files = [*_compiler(), *FLAGS], sorted(SOURCES.iterdir())
-    # The macros tell the compiler's version and the processor's instructions: a home folder may serve many machines.
+    # Machines may share a home folder. The macros identify the compiler version and the instruction set of the CPU.
     macros = _run([*command, "-dM", "-E", "-x", "c++", os.devnull])
     parts = [*command, macros, *(path.read_text(encoding="utf-8") for path in files)]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] + ".so"
@@ -109,10 +109,11 @@ def _compiled() -> Path:
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            fresh = Path(folder, name)
+            new_library = Path(folder, name)
             with Progress("compiling attention kernels"):
-                _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(fresh)])
-            fresh.replace(library)  # at once: another process may be looking
+                _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(new_library)])
+            # Rename atomically, because another process may load the library.
+            new_library.replace(library)
     return library
 
 
@@ -124,11 +125,13 @@ def _compiler() -> list[str]:
 
 
 def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["?"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        errors = (
+            [line for line in process.stderr.splitlines() if "error" in line] or process.stderr.splitlines() or ["?"]
+        )
         raise CannotCompileError(f"{command[0]} failed ({errors[0].strip()})")
-    return done.stdout
+    return process.stdout
 
 
 Tensors = tuple[Tensor, Tensor]
@@ -137,7 +140,7 @@ COMMON = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, 
 
 
 class KernelArguments(ctypes.Structure):
-    """Arguments of both kernels; the fields are those of `Problem` in native_cpp/tasks.h."""
+    """Arguments of both kernels. The fields are those of `Problem` in native_cpp/tasks.h."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("blocks", "heads", "size", "count", "threads", "seed")),
@@ -150,16 +153,19 @@ class KernelArguments(ctypes.Structure):
 def native_attention(
     qkv: Tensor, key_bias: Tensor | None, seed: Tensor, rows: Tensor, tasks: Tensor, blocks: int, dropout: float
 ) -> Tensors:
-    """Attend: Float32 [P, 3, N, H] to [P, N, H], and the log-sum-exp of the scores in base 2, [P, N].
+    """Compute attention by segments with the C++ kernel.
 
     Args:
-        qkv: query, key and value of every token, contiguous.
-        key_bias: Float32 [P], or None.
-        seed: of the dropout, Int64 [1].
-        rows: of the table, see `SegmentTasks`; Int32 [V * P].
-        tasks: its six lists, Int32 [6, tasks].
-        blocks: of heads, V.
-        dropout: the probability of dropping an attention weight.
+        qkv: query, key and value vectors of every token, contiguous, Float32 [P, 3, N, H].
+        key_bias: bias of every key, Float32 [P]. None: no bias.
+        seed: seed of the dropout, Int64 [1].
+        rows: rows of the table, see `SegmentTasks`, Int32 [V * P].
+        tasks: the fields `LISTS` of `SegmentTasks`, Int32 [6, tasks].
+        blocks: number V of blocks of heads.
+        dropout: dropout probability of attention weights.
+
+    Returns:
+        Attended values [P, N, H], and the log-sum-exp of the logits in base 2, [P, N].
     """
     outputs = _like_outputs(qkv)
     _call("mate_attend", (qkv, key_bias, seed, rows, tasks, blocks, dropout), outputs)
@@ -189,7 +195,24 @@ def native_attention_backward(
     blocks: int,
     dropout: float,
 ) -> Tensors:
-    """Return the gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
+    """Compute the gradients of `native_attention`.
+
+    Args:
+        output: attended values, [P, N, H].
+        lse: log-sum-exp of the logits in base 2, [P, N].
+        gradient: gradient of `output`, [P, N, H].
+        biased: whether to compute the gradient of `key_bias`.
+        qkv: as in `native_attention`, like all following arguments.
+        key_bias: bias of every key.
+        seed: seed of the dropout.
+        rows: rows of the table.
+        tasks: fields of the tasks.
+        blocks: number V of blocks of heads.
+        dropout: dropout probability of attention weights.
+
+    Returns:
+        The gradient of `qkv` [P, 3, N, H], and the gradient of `key_bias` per head [P, N] (empty if not `biased`).
+    """
     gradients = _like_gradients(qkv, lse, biased)
     arguments = (qkv, key_bias, seed, rows, tasks, blocks, dropout)
     _call("mate_attend_backward", arguments, (output, lse, gradient, gradients[0], gradients[1] if biased else None))
@@ -227,7 +250,7 @@ def _like_gradients(qkv: Tensor, lse: Tensor, biased: bool) -> Tensors:
 
 
 def _call(name: str, arguments: tuple[Any, ...], results: tuple[Tensor | None, ...]) -> None:
-    """Run a kernel; it releases Python's lock."""
+    """Run a kernel. ctypes releases the global interpreter lock during the call."""
     qkv, key_bias, seed, rows, tasks, blocks, dropout = arguments
     kernels = native_kernels()
     assert kernels is not None

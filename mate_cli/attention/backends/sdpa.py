@@ -1,4 +1,4 @@
-"""Dense masked attention through PyTorch's fused kernel."""
+"""Dense masked attention with the fused kernels of PyTorch."""
 
 import torch
 from torch import Tensor
@@ -9,17 +9,17 @@ from mate_cli.attention.patterns import AttentionPattern, all_pairs
 
 
 class Sdpa(AttentionBackend):
-    """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads.
+    """`scaled_dot_product_attention` with an additive mask, one call for each group of heads.
 
-    Nothing is prepared: the mask is quadratic, and cheaper to make than to move.
+    Nothing is prepared in data workers: the mask is quadratic, and cheaper to compute than to transfer.
     """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return all pairs."""
+        """Count T^2 query-key pairs per head and example, padding included."""
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]."""
+        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
         dtype = attention_dtype(qkv)
         masks = plan.derive(("sdpa", dtype), lambda plan: _additive(plan, dtype))
         bias = None if key_bias is None else plan.packing.unpack(key_bias)
@@ -32,17 +32,23 @@ class Sdpa(AttentionBackend):
 
 
 def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, ...]:
-    """Return the heads [B, n, T, H] of every group, of [B, N, T, H]."""
+    """Split a projection [B, N, T, H] into one tensor [B, n, T, H] per group of heads."""
     return torch.split(projection, list(pattern.head_groups), dim=1)
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return 0 where the boolean mask is True, elsewhere the most negative number (finite: no row gives NaN)."""
+    """Convert a boolean mask: True to 0, False to the lowest finite value of `dtype` (-inf could give NaN)."""
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
 def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return the additive mask [B, 1, 1 or T, T] with a bias [B, T] on its keys."""
+    """Add a bias on keys to an additive mask.
+
+    Args:
+        mask: additive mask, [B, 1, 1 or T, T]. None: no token is masked.
+        key_bias: bias of every key, [B, T]. None: the mask is returned unchanged.
+        dtype: dtype of the result.
+    """
     if key_bias is None:
         return mask
     bias = key_bias[:, None, None, :].to(dtype)
@@ -50,12 +56,13 @@ def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dty
 
 
 def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
-    """Return one additive mask per group of heads, None where everything may be seen (the kernel is then fastest)."""
+    """Return an additive mask per group of heads, or None if all pairs are allowed: the kernel is then fastest."""
     masks = plan.pattern.checked_masks(plan.batch)
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]
     groups = torch.split(masks, 1, dim=1)
     tracing = torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
-    if tracing or torch.compiler.is_compiling():  # a graph cannot depend on what is in a mask
+    # A traced graph cannot depend on the values of a mask.
+    if tracing or torch.compiler.is_compiling():
         return [additive_mask(mask, dtype) for mask in groups]
     return [None if bool(mask.all()) else additive_mask(mask, dtype) for mask in groups]

@@ -1,4 +1,4 @@
-"""Exact row and column attention without a dense mask: every row and column is a small attention of its own."""
+"""Exact row and column attention without a dense mask: every row and column is a separate small attention."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,25 +13,25 @@ from mate_cli.attention.patterns import Full
 from mate_cli.attention.segment_tasks import SegmentTables, TaskClass, segment_tables
 
 Context = Any
-"""The context that torch hands to the two passes of an autograd function."""
+"""The context that torch passes to the forward and backward pass of an autograd function."""
 
 Masks = Sequence[Tensor | None]
-"""Added to the scores of each class, [S, 1, 1, keys]; None where no slot is empty."""
+"""Additive mask of each task class, [S, 1, 1, keys]. None if no key slot of the class is empty."""
 
 
 class Segments(SegmentBackend):
-    """Gathers every row and column with the global tokens, attends within, and puts the results back.
+    """Gathers every row and column with the global tokens, computes attention within it, and scatters the results.
 
-    Costs T * (G + mean segment) instead of T * T, with the same numbers. In the full pattern every example is one
-    segment, so that examples of different lengths need no padding.
+    Computes T * (G + mean segment length) pairs instead of T * T, with G global tokens and the same result. In the full
+    pattern every example is one segment, so examples of different lengths need no padding.
     """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Build the index tables."""
+        """Compute and cache the index tables."""
         segment_tables(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]."""
+        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
         if isinstance(plan.pattern, Full) and plan.packing.places is None:
             return Sdpa().forward(qkv, plan, key_bias, dropout)
         dtype = attention_dtype(qkv)
@@ -47,19 +47,22 @@ class Segments(SegmentBackend):
 
 
 def _kernel_dtype(qkv: Tensor) -> torch.dtype:
-    """Choose float32 for training on a CPU: the fused kernel's backward pass takes twice as long in bfloat16."""
+    """Return the dtype of the fused kernel.
+
+    Training on a CPU uses float32, because the backward pass of the kernel takes twice the time in bfloat16.
+    """
     dtype = attention_dtype(qkv)
     narrow = torch.finfo(dtype).bits < 32
     return torch.float32 if narrow and qkv.device.type == "cpu" and torch.is_grad_enabled() else dtype
 
 
 def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
-    """Return what is added to the scores of a class, [S, 1, 1, keys]."""
+    """Return the additive mask of a task class, [S, 1, 1, keys]. None if no key slot is empty."""
     return None if task_class.empty_keys is None else additive_mask(~task_class.empty_keys, dtype)[:, None, None]
 
 
 def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
-    """Attend within all classes of segments, and let the global tokens of each example ask all of it."""
+    """Compute attention within segments, class by class, then from the global tokens to their whole examples."""
     if key_bias is not None:
         masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
     gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
@@ -68,19 +71,21 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
         for task_class, x, mask in zip(tables.classes, gathered, masks, strict=True)
     ]
     outputs = _Assemble.apply(tables, qkv, *slots)  # type: ignore[no-untyped-call]
-    examples = torch.split(qkv, [end - begin for begin, end in tables.spans])
-    asking, answers = [], []
-    for places, span, example in zip(tables.globals, tables.spans, examples, strict=True):
-        if len(places):
+    examples = torch.split(qkv, [end - start for start, end in tables.spans])
+    global_positions, global_outputs = [], []
+    for positions, span, example in zip(tables.globals, tables.spans, examples, strict=True):
+        if len(positions):
             bias = None if key_bias is None else key_bias[None, None, None, slice(*span)]
-            answer = scaled_dot_product_attention(*_global_heads(example, places - span[0]), bias, dropout)
-            asking.append(places)
-            answers.append(answer[0].transpose(0, 1))
-    return outputs.index_copy(0, torch.cat(asking), torch.cat(answers)) if asking else outputs
+            output = scaled_dot_product_attention(*_global_heads(example, positions - span[0]), bias, dropout)
+            global_positions.append(positions)
+            global_outputs.append(output[0].transpose(0, 1))
+    return (
+        outputs.index_copy(0, torch.cat(global_positions), torch.cat(global_outputs)) if global_positions else outputs
+    )
 
 
 class _GatherAll(torch.autograd.Function):
-    """The slots of all classes; their gradients are summed up once, without atomic adds."""
+    """Gathers the slots of all classes. The backward pass sums the gradients once, without atomic adds."""
 
     @staticmethod
     def forward(ctx: Context, table: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
@@ -93,7 +98,7 @@ class _GatherAll(torch.autograd.Function):
 
 
 class _Assemble(torch.autograd.Function):
-    """The outputs [P, N, H] of the query slots of all classes, in the order of tokens; of global tokens none yet."""
+    """Sorts the outputs of all query slots by token, [P, N, H]. The rows of global tokens are not valid yet."""
 
     @staticmethod
     def forward(ctx: Context, tables: SegmentTables, like: Tensor, *slots: Tensor) -> Tensor:
@@ -113,12 +118,12 @@ def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
 
 
 def _bias_table(key_bias: Tensor, tables: SegmentTables) -> Tensor:
-    """Spread [P] to a table of one column with the rows of the table of projections."""
+    """Expand a bias [P] to a table of one column with the rows of the table of projections."""
     return key_bias[:, None].expand(-1, 3 * tables.blocks).reshape(-1, 1)
 
 
 def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Masks:
-    """Return masks with the bias that is in the key slots of every class."""
+    """Add the bias in the key slots of every class to the masks."""
     keys = [
         torch.split(x, task_class.sizes)[1].view(task_class.tasks, 1, 1, task_class.keys)
         for task_class, x in zip(tables.classes, slots, strict=True)
@@ -126,21 +131,21 @@ def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Mas
     return tuple(bias if mask is None else bias + mask for bias, mask in zip(keys, masks, strict=True))
 
 
-def _class_heads(task_class: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values [S * slots, N / V * H] of a class, each as [S, N / V, slots, H]."""
-    shape = (task_class.tasks, -1, slots.shape[1] // like.shape[-1], like.shape[-1])
+def _class_heads(task_class: TaskClass, slots: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Split the slots of a class into queries, keys and values, each [S, N / V, slots, H]."""
+    shape = (task_class.tasks, -1, slots.shape[1] // qkv.shape[-1], qkv.shape[-1])
     query, key, value = (x.view(shape).transpose(1, 2) for x in torch.split(slots, task_class.sizes))
     return query, key, value
 
 
-def _global_heads(example: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries of global tokens [1, N, G, H] of an example, keys and values of all its tokens [1, N, L, H]."""
+def _global_heads(example: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the queries of the global tokens [1, N, G, H], and the keys and values of all tokens [1, N, L, H]."""
     query, key, value = example.unbind(1)
-    if len(places) != len(query):
-        query = query[places]
+    if len(positions) != len(query):
+        query = query[positions]
     return query.transpose(0, 1)[None], key.transpose(0, 1)[None], value.transpose(0, 1)[None]
 
 
 def _join_heads(heads: Tensor) -> Tensor:
-    """Map [S, N / V, slots, H] to [S * slots, N / V * H]."""
+    """Merge heads into rows of slots: [S, N / V, slots, H] to [S * slots, N / V * H]."""
     return heads.transpose(1, 2).flatten(2).flatten(0, 1)

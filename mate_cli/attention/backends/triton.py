@@ -1,4 +1,4 @@
-"""Exact attention by segments on a GPU: Triton kernels that gather rows by index; nothing is padded or copied."""
+"""Exact attention by segments on a GPU, with Triton kernels that gather rows by index, without padding or copies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class Triton(SegmentBackend):
-    """One program per tile of queries and head, which gathers its keys by index; deterministic, without atomics.
+    """Triton kernels with one program per tile of queries and head. Deterministic, without atomics.
 
     Args:
-        tile: queries that a program takes.
-        step: keys that it takes at a time, at most.
+        tile: number of queries of a program, a power of two, at least 16.
+        step: maximum number of keys that a program loads at a time, a power of two, at least 16.
 
     Raises:
-        ConfigError: a size is not a power of two, or under 16.
+        ConfigError: a size is not a power of two or is less than 16.
     """
 
     def __init__(self, tile: int = 64, step: int = 64) -> None:
@@ -34,29 +34,32 @@ class Triton(SegmentBackend):
             raise ConfigError(problem, where="attention", remedy="Use powers of two, at least 16")
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments, where Triton can run."""
+        """Check that the pattern is made of segments and that this machine can run Triton."""
         super().supports(pattern, dropout)
         self.check_machine("cuda")
 
     def check_machine(self, device: str) -> None:
-        """Accept CUDA devices of compute capability 8.0 or later, where Triton is installed."""
-        remedy = "Use attention=auto or attention=segments"
+        """Check for a CUDA device of compute capability 8.0 or later and an installed Triton.
+
+        Under TRITON_INTERPRET=1 only the installation is checked.
+        """
+        hint = "Use attention=auto or attention=segments"
         if not is_interpreted() and (device != "cuda" or not torch.cuda.is_available()):
-            raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
+            raise ConfigError("triton needs a CUDA device", where="attention", remedy=hint)
         if not is_interpreted() and torch.cuda.get_device_capability() < (8, 0):
-            raise ConfigError("triton needs a GPU of compute capability 8.0 or later", where="attention", remedy=remedy)
+            raise ConfigError("triton needs a GPU of compute capability 8.0 or later", where="attention", remedy=hint)
         if find_spec("triton") is None:
             raise ConfigError("Triton is not installed", where="attention", remedy="Install it: pip install triton")
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Cut the tasks into tiles."""
+        """Split the tasks into tiles and cache the tiles."""
         self._tiling(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H].
+        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`.
 
         Raises:
-            ConfigError: the tensors are not on a GPU, or in double precision.
+            ConfigError: the tensors are not on a GPU or have an unsupported dtype, such as float64.
         """
         from mate_cli.attention.backends.triton_op import segment_attention
 
@@ -65,7 +68,8 @@ class Triton(SegmentBackend):
             raise ConfigError(f"triton cannot compute {dtype} on {qkv.device}", where="attention", remedy="Use sdpa")
         tiling = self._tiling(plan)
         bias = None if key_bias is None else key_bias.float()
-        # On the device: no GPU waits, a CUDA graph draws anew, and torch.manual_seed and checkpointing govern it.
+        # Sample on the device: the GPU need not wait, and a CUDA graph samples a new seed at every replay.
+        # torch.manual_seed and activation checkpointing control the generator of the device.
         seed = torch.randint(2**31 - 1, (1,), device=qkv.device) if dropout else None
         return segment_attention(qkv.to(dtype), bias, seed, tiling, (self.tile, self.step), dropout)
 

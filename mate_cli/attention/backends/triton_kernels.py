@@ -1,24 +1,26 @@
 """The kernels of the triton backend: one program per tile of queries (or of keys) and head, no atomics.
 
-A table row r = token * V + block stands for a token in one of the V blocks of heads, so that r * HEADS + head is its
-place in [P, N]. A tile is six integers: the first and the end of its rows, then the start and number of the global
-partners, then of the other ones. Which queries see a key is symmetric, so the same tiles serve both roles.
-A kernel loads the rows that it stores to itself: torch.compile takes what a helper is given for written to.
-What a kernel leaves of each query for the next, log-sum-exp and delta, is [HEADS, V * P] in the order of the tasks:
-read without waiting for the rows.
+A table row r = token * V + block stands for a token in one of the V blocks of heads, so r * HEADS + head is its index
+in [P, N]. A tile is six integers: the start and the end of its rows, then the start and the number of the global
+partners, then the start and the number of the other partners. The pattern is symmetric, so the same tiles serve as
+queries and as keys.
+Each kernel, not a helper, loads the rows to which it stores: torch.compile assumes that a tensor passed to a helper is
+written to.
+The log-sum-exp and the delta of each query, which one kernel stores for the next, are [HEADS, V * P] in the order of
+the tasks, so that they can be loaded before the rows are.
 Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
 Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox); Wellons, "Prospecting for Hash Functions"
 (the constants of the mixing function).
 """
 
-# ruff: noqa: N803 - capitals mark what Triton compiles in.
+# ruff: noqa: N803 - capitals mark compile-time constants (tl.constexpr).
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
-"""Scores are kept in base 2, which GPUs exponentiate faster."""
+"""log2(e). Logits are scaled to base 2, because GPUs compute 2^x faster than e^x."""
 
 QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """Indices of the projections in the second axis of [P, 3, N, H]."""
@@ -26,7 +28,7 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def _partners(tile: tl.tensor) -> tl.tensor:
-    """Return where the globals begin, how many they are, what a later slot adds to find its place, and all partners."""
+    """Return the start and number of the globals, the offset of later slots, and the number of all partners."""
     num_globals = tl.load(tile + 3)
     return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
 
@@ -41,65 +43,66 @@ def _partner_rows(
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """Return the partners from this slot on, globals first: positions in `rows`, the table rows there, which exist."""
+    """Return positions in `rows`, table rows and the mask of STEP partners from slot `start`, globals first."""
     slot = start + tl.arange(0, STEP)
-    real = slot < num_partners
+    is_real = slot < num_partners
     position = slot + tl.where(slot < num_globals, global_start, local_start)
-    return position, tl.load(rows + position, mask=real, other=0), real
+    return position, tl.load(rows + position, mask=is_real, other=0), is_real
 
 
 @triton.jit
-def _places(
+def _offsets(
     row: tl.tensor,
-    real: tl.tensor,
+    is_real: tl.tensor,
     head: tl.tensor,
     HEADS: tl.constexpr,
     SIZE: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> tl.tensor:
-    """Return where rows of one head lie in [P, N, H], and which numbers exist: of real rows, in the unpadded width."""
+    """Return offsets into [P, N, H] of the rows of one head, and the mask: real rows, columns below SIZE."""
     column = tl.arange(0, WIDTH)
-    place = (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :]
-    return place, real[:, None] & (column < SIZE)[None, :]
+    offset = (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :]
+    return offset, is_real[:, None] & (column < SIZE)[None, :]
 
 
 @triton.jit
 def _shift(
     row: tl.tensor, PART: tl.constexpr, BLOCKS: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr
 ) -> tl.tensor:
-    """Return what to add to places in [P, N, H] to find the query, key or value in [P, 3, N, H]."""
+    """Return the shift from offsets into [P, N, H] to the query, key or value in [P, 3, N, H]."""
     return ((row // BLOCKS).to(tl.int64) * 2 + PART)[:, None] * (BLOCKS * HEADS * SIZE)
 
 
 @triton.jit
 def _dot(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr, WIDEN: tl.constexpr) -> tl.tensor:
-    """Return a matrix product summed in float32; WIDEN for the interpreter, which cannot multiply bfloat16."""
+    """Multiply matrices, accumulating in float32. The interpreter cannot multiply bfloat16 and needs WIDEN."""
     if WIDEN:
         a, b = a.to(tl.float32), b.to(tl.float32)
     return tl.dot(a, b, input_precision=PRECISION)
 
 
 @triton.jit
-def _bias(key_bias: tl.tensor, row: tl.tensor, real: tl.tensor, BLOCKS: tl.constexpr) -> tl.tensor:
-    """Return the bias of the keys, in base 2."""
-    return tl.load(key_bias + row // BLOCKS, mask=real, other=0.0) * LOG2E
+def _bias(key_bias: tl.tensor, row: tl.tensor, is_real: tl.tensor, BLOCKS: tl.constexpr) -> tl.tensor:
+    """Load the bias of the keys, scaled to base 2."""
+    return tl.load(key_bias + row // BLOCKS, mask=is_real, other=0.0) * LOG2E
 
 
 @triton.jit
-def _words(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr) -> tl.tensor:
-    """Return a random word for every row as a query or as a key, by Philox."""
+def _random_bits(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr) -> tl.tensor:
+    """Generate 32 random bits for every row as a query or as a key, by Philox."""
     zero = row * 0
     bits, _, _, _ = tl.philox(seed, row, zero + head, zero + ROLE, zero)
     return bits
 
 
 @triton.jit
-def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) -> tl.tensor:
-    """Return 0 for dropped weights, else 1 / (1 - dropout), by seed, query, key and head: alike in all kernels.
+def _dropout_factor(query_bits: tl.tensor, key_bits: tl.tensor, dropout: tl.tensor) -> tl.tensor:
+    """Return the dropout factor of every pair: 0 for dropped weights, else 1 / (1 - dropout).
 
-    Philox for every pair would take longer than the attention; mixing the words of query and key is enough.
+    The factor depends only on seed, query, key and head, so all kernels compute the same. Philox for every pair would
+    take longer than the attention, so the random bits of query and key are mixed instead.
     """
-    bits = query_words + key_words
+    bits = query_bits + key_bits
     bits = (bits ^ (bits >> 16)) * 0x7FEB352D
     bits = (bits ^ (bits >> 15)) * 0x846CA68B
     return tl.where(tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout, 1 / (1 - dropout), 0.0)
@@ -128,38 +131,40 @@ def attend(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Attend: values [P, N, H] and log-sum-exp of a tile of queries, by an online softmax over its keys."""
+    """Compute the values [P, N, H] and the log-sum-exp of a tile of queries, by an online softmax over its keys."""
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
     position = tl.load(tile) + tl.arange(0, TILE)
     real_query = position < tl.load(tile + 1)
     query_row = tl.load(rows + position, mask=real_query, other=0)
-    place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
-    query = tl.load(qkv + place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=exists, other=0.0)
-    # Finite, so that a first step whose keys all have a bias of -inf gives no NaN.
-    top = tl.full([TILE], -1e30, tl.float32)
+    query_offset, query_mask = _offsets(query_row, real_query, head, HEADS, SIZE, WIDTH)
+    query = tl.load(qkv + query_offset + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=query_mask, other=0.0)
+    # A finite start value avoids NaN if all keys of the first step have a bias of -inf.
+    maximum = tl.full([TILE], -1e30, tl.float32)
     total = tl.zeros([TILE], tl.float32)
     attended = tl.zeros([TILE, WIDTH], tl.float32)
-    drawn = tl.load(seed) if DROPPED else 0
-    words = _words(drawn, query_row, head, QUERY) if DROPPED else query_row
+    seed_value = tl.load(seed) if DROPPED else 0
+    query_bits = _random_bits(seed_value, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         _, key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
-        key_place, key_exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
-        key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
-        value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
+        key_offset, key_mask = _offsets(key_row, real_key, head, HEADS, SIZE, WIDTH)
+        key = tl.load(qkv + key_offset + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_mask, other=0.0)
+        value = tl.load(qkv + key_offset + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_mask, other=0.0)
         scores = _dot(query, tl.trans(key), PRECISION, WIDEN) * (scale * LOG2E)
         scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :] if BIASED else 0.0
         scores = tl.where(real_key[None, :], scores, float("-inf"))
-        higher = tl.maximum(top, tl.max(scores, 1))
-        weights = tl.exp2(scores - higher[:, None])
-        shrink = tl.exp2(top - higher)
+        new_maximum = tl.maximum(maximum, tl.max(scores, 1))
+        weights = tl.exp2(scores - new_maximum[:, None])
+        shrink = tl.exp2(maximum - new_maximum)
         total = total * shrink + tl.sum(weights, 1)
         if DROPPED:
-            weights *= _survival(words[:, None], _words(drawn, key_row, head, KEY)[None, :], dropout)
+            weights *= _dropout_factor(
+                query_bits[:, None], _random_bits(seed_value, key_row, head, KEY)[None, :], dropout
+            )
         attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
-        top = higher
-    tl.store(output + place, (attended / total[:, None]).to(output.dtype.element_ty), mask=exists)
-    tl.store(lse + head * num_rows + position, top + tl.log2(total), mask=real_query)
+        maximum = new_maximum
+    tl.store(output + query_offset, (attended / total[:, None]).to(output.dtype.element_ty), mask=query_mask)
+    tl.store(lse + head * num_rows + position, maximum + tl.log2(total), mask=real_query)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -188,38 +193,38 @@ def query_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Return the gradient of a tile of queries; leaves delta = sum(gradient * output) for the other kernel."""
+    """Compute the gradient of a tile of queries. Stores delta = sum(gradient * output) for `key_value_gradient`."""
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
     position = tl.load(tile) + tl.arange(0, TILE)
     real_query = position < tl.load(tile + 1)
     query_row = tl.load(rows + position, mask=real_query, other=0)
-    place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
+    query_offset, query_mask = _offsets(query_row, real_query, head, HEADS, SIZE, WIDTH)
     query_shift = _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
-    query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
-    output_gradient = tl.load(gradient + place, mask=exists, other=0.0)
-    result = tl.load(output + place, mask=exists, other=0.0)
-    own_delta = tl.sum(output_gradient.to(tl.float32) * result.to(tl.float32), 1)
-    tl.store(delta + head * num_rows + position, own_delta, mask=real_query)
-    own_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=0.0)
+    query = tl.load(qkv + query_offset + query_shift, mask=query_mask, other=0.0)
+    output_gradient = tl.load(gradient + query_offset, mask=query_mask, other=0.0)
+    result = tl.load(output + query_offset, mask=query_mask, other=0.0)
+    query_delta = tl.sum(output_gradient.to(tl.float32) * result.to(tl.float32), 1)
+    tl.store(delta + head * num_rows + position, query_delta, mask=real_query)
+    query_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=0.0)
     summed = tl.zeros([TILE, WIDTH], tl.float32)
-    drawn = tl.load(seed) if DROPPED else 0
-    words = _words(drawn, query_row, head, QUERY) if DROPPED else query_row
+    seed_value = tl.load(seed) if DROPPED else 0
+    query_bits = _random_bits(seed_value, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         _, key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
-        key_place, key_exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
-        key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
-        value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
+        key_offset, key_mask = _offsets(key_row, real_key, head, HEADS, SIZE, WIDTH)
+        key = tl.load(qkv + key_offset + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_mask, other=0.0)
+        value = tl.load(qkv + key_offset + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_mask, other=0.0)
         scores = _dot(query, tl.trans(key), PRECISION, WIDEN) * (scale * LOG2E)
         scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :] if BIASED else 0.0
-        weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
+        weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - query_lse[:, None])
         pull = _dot(output_gradient, tl.trans(value), PRECISION, WIDEN)
         if DROPPED:
-            pull *= _survival(words[:, None], _words(drawn, key_row, head, KEY)[None, :], dropout)
-        pull = weights * (pull - own_delta[:, None])
+            pull *= _dropout_factor(query_bits[:, None], _random_bits(seed_value, key_row, head, KEY)[None, :], dropout)
+        pull = weights * (pull - query_delta[:, None])
         summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
     summed = (summed * scale).to(qkv_gradient.dtype.element_ty)
-    tl.store(qkv_gradient + place + query_shift, summed, mask=exists)
+    tl.store(qkv_gradient + query_offset + query_shift, summed, mask=query_mask)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -248,40 +253,44 @@ def key_value_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Return the gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
+    """Compute the gradients of a tile of keys and values, over all their queries. Logits are [keys, queries]."""
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
-    place_in_rows = tl.load(tile) + tl.arange(0, TILE)
-    real_key = place_in_rows < tl.load(tile + 1)
-    key_row = tl.load(rows + place_in_rows, mask=real_key, other=0)
-    place, exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
+    position_in_rows = tl.load(tile) + tl.arange(0, TILE)
+    real_key = position_in_rows < tl.load(tile + 1)
+    key_row = tl.load(rows + position_in_rows, mask=real_key, other=0)
+    key_offset, key_mask = _offsets(key_row, real_key, head, HEADS, SIZE, WIDTH)
     key_shift = _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
     value_shift = key_shift + BLOCKS * HEADS * SIZE
-    key = tl.load(qkv + place + key_shift, mask=exists, other=0.0)
-    value = tl.load(qkv + place + value_shift, mask=exists, other=0.0)
+    key = tl.load(qkv + key_offset + key_shift, mask=key_mask, other=0.0)
+    value = tl.load(qkv + key_offset + value_shift, mask=key_mask, other=0.0)
     key_sum, value_sum = tl.zeros([TILE, WIDTH], tl.float32), tl.zeros([TILE, WIDTH], tl.float32)
     bias_sum = tl.zeros([TILE], tl.float32)
-    drawn = tl.load(seed) if DROPPED else 0
-    words = _words(drawn, key_row, head, KEY) if DROPPED else key_row
+    seed_value = tl.load(seed) if DROPPED else 0
+    key_bits = _random_bits(seed_value, key_row, head, KEY) if DROPPED else key_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         position, query_row, real_query = _partner_rows(
             rows, start, STEP, global_start, num_globals, local_start, num_partners
         )
-        query_place, query_exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
-        query = tl.load(qkv + query_place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=query_exists, other=0.0)
-        output_gradient = tl.load(gradient + query_place, mask=query_exists, other=0.0)
-        # With an infinite log-sum-exp the queries that do not exist weigh nothing.
-        their_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=float("inf"))
-        their_delta = tl.load(delta + head * num_rows + position, mask=real_query, other=0.0)
+        query_offset, query_mask = _offsets(query_row, real_query, head, HEADS, SIZE, WIDTH)
+        query = tl.load(qkv + query_offset + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=query_mask, other=0.0)
+        output_gradient = tl.load(gradient + query_offset, mask=query_mask, other=0.0)
+        # An infinite log-sum-exp gives queries outside the mask a weight of 0.
+        query_lse = tl.load(lse + head * num_rows + position, mask=real_query, other=float("inf"))
+        query_delta = tl.load(delta + head * num_rows + position, mask=real_query, other=0.0)
         scores = _dot(key, tl.trans(query), PRECISION, WIDEN) * (scale * LOG2E)
         scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None] if BIASED else 0.0
-        weights = tl.exp2(scores - their_lse[None, :])
-        left = _survival(_words(drawn, query_row, head, QUERY)[None, :], words[:, None], dropout) if DROPPED else 1.0
-        value_sum += _dot((weights * left).to(output_gradient.dtype), output_gradient, PRECISION, WIDEN)
-        pull = weights * (_dot(value, tl.trans(output_gradient), PRECISION, WIDEN) * left - their_delta[None, :])
+        weights = tl.exp2(scores - query_lse[None, :])
+        factor = (
+            _dropout_factor(_random_bits(seed_value, query_row, head, QUERY)[None, :], key_bits[:, None], dropout)
+            if DROPPED
+            else 1.0
+        )
+        value_sum += _dot((weights * factor).to(output_gradient.dtype), output_gradient, PRECISION, WIDEN)
+        pull = weights * (_dot(value, tl.trans(output_gradient), PRECISION, WIDEN) * factor - query_delta[None, :])
         key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)
         if BIASED:
             bias_sum += tl.sum(pull, 1)
-    tl.store(qkv_gradient + place + key_shift, (key_sum * scale).to(qkv_gradient.dtype.element_ty), mask=exists)
-    tl.store(qkv_gradient + place + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=exists)
+    tl.store(qkv_gradient + key_offset + key_shift, (key_sum * scale).to(qkv_gradient.dtype.element_ty), mask=key_mask)
+    tl.store(qkv_gradient + key_offset + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=key_mask)
     tl.store(bias_gradient + key_row * HEADS + head, bias_sum, mask=real_key)

@@ -1,7 +1,7 @@
-"""The triton backend's kernels as operators of PyTorch: known to autograd, and traced by torch.compile.
+"""The kernels of the triton backend as PyTorch operators, supported by autograd and torch.compile.
 
-Without a compiler the kernels are called directly: the checks that `triton_op` makes in Python cost a call more host
-time than the kernels need on a short batch.
+Without torch.compile the kernels are called directly: on a short batch, the Python checks of `triton_op` take longer
+than the kernels.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mate_cli.attention.backends.triton_tiles import Tiling, is_interpreted
 def segment_attention(
     qkv: Tensor, key_bias: Tensor | None, seed: Tensor | None, tiling: Tiling, sizes: tuple[int, int], dropout: float
 ) -> Tensor:
-    """Attend: [P, 3, N, H] to [P, N, H].
+    """Compute attention by segments, [P, 3, N, H] to [P, N, H].
 
     Args:
-        qkv: query, key and value of every token.
-        key_bias: Float32 [P], or None.
-        seed: of the dropout, Int64 [1] on the device; None without dropout.
-        tiling: the tasks cut into tiles.
-        sizes: queries in a tile, and keys taken at a time.
-        dropout: the probability of dropping an attention weight.
+        qkv: query, key and value vectors of every token.
+        key_bias: bias of every key, Float32 [P]. None: no bias.
+        seed: seed of the dropout, Int64 [1] on the device. None without dropout.
+        tiling: tasks split into tiles.
+        sizes: number of queries in a tile, and number of keys loaded at a time.
+        dropout: dropout probability of attention weights.
     """
     inputs = (key_bias, seed, tiling.rows, tiling.tiles, *sizes, tiling.heads, dropout)
     output: Tensor = _Attention.apply(qkv.contiguous(), *inputs)  # type: ignore[no-untyped-call]
@@ -59,8 +59,10 @@ class Launch(NamedTuple):
     """Launch settings of a kernel.
 
     Args:
-        width: columns that a program works on, the head size or the next power of two.
-        step: keys that a program takes at a time.
+        width: number of columns of a program: the head size, rounded up to a power of two.
+        step: number of keys that a program loads at a time.
+        warps: number of warps of a program.
+        stages: number of stages of software pipelining.
     """
 
     width: int
@@ -70,10 +72,17 @@ class Launch(NamedTuple):
 
 
 def launch_options(kernel: Any, tile: int, step: int, head_size: int, bytes_per_number: int) -> Launch:  # noqa: ANN401
-    """Choose launch settings that fit the shared memory of every GPU from Ampere on.
+    """Return launch settings that fit the shared memory of every GPU from Ampere on.
 
-    Measured on an H200 in bfloat16, heads of 64; the gradient of keys and values has the most registers to fill. In 32
-    bits heads of more than 64 take 16 keys at a time: 32 of them would need 104 KB, and GPUs for desktops have 99.
+    Tuned on an H200 in bfloat16 with a head size of 64. `key_value_gradient` needs the most registers. In 32 bits,
+    heads larger than 64 load 16 keys at a time, because 32 keys would need 104 KB and desktop GPUs have 99 KB.
+
+    Args:
+        kernel: kernel of `triton_kernels` to launch.
+        tile: number of queries (or keys) in a tile.
+        step: maximum number of keys to load at a time.
+        head_size: size H of an attention head.
+        bytes_per_number: size of the dtype in bytes.
     """
     width = max(16, triton.next_power_of_2(head_size))
     if bytes_per_number == 4:
@@ -92,7 +101,22 @@ def attend(
     heads: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return attended values [P, N, H] and log-sum-exp in base 2, by head in the order of the tasks."""
+    """Compute attention by segments.
+
+    Args:
+        qkv: query, key and value vectors of every token, [P, 3, N, H].
+        key_bias: bias of every key, Float32 [P]. None: no bias.
+        seed: seed of the dropout, Int64 [1] on the device. None without dropout.
+        rows: rows of `Tiling`, Int32 [V * P].
+        tiles: tiles of `Tiling`, Int32 [tiles, 6].
+        tile: number of queries in a tile.
+        step: maximum number of keys to load at a time.
+        heads: number of heads in each block.
+        dropout: dropout probability of attention weights.
+
+    Returns:
+        Attended values [P, N, H], and log-sum-exp of the logits in base 2, [heads, V * P] in the order of the tasks.
+    """
     output = qkv.new_empty(len(qkv), *qkv.shape[2:])
     lse = qkv.new_empty(heads, len(rows), dtype=torch.float32)
     _launch(kernels.attend, (qkv, key_bias, output, lse), seed, rows, tiles, tile, step, heads, dropout)
@@ -113,7 +137,25 @@ def attend_backward(
     heads: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
+    """Compute the gradients of `attend`.
+
+    Args:
+        qkv: query, key and value vectors of every token, [P, 3, N, H].
+        output: attended values, [P, N, H].
+        lse: log-sum-exp of the logits in base 2, [heads, V * P].
+        gradient: gradient of `output`, [P, N, H].
+        key_bias: as in `attend`, like all following arguments.
+        seed: seed of the dropout.
+        rows: rows of `Tiling`.
+        tiles: tiles of `Tiling`.
+        tile: number of queries (or keys) in a tile.
+        step: maximum number of keys (or queries) to load at a time.
+        heads: number of heads in each block.
+        dropout: dropout probability of attention weights.
+
+    Returns:
+        The gradient of `qkv` [P, 3, N, H], and the gradient of `key_bias` per head [P, N].
+    """
     arguments = (seed, rows, tiles, tile, step, heads, dropout)
     delta = torch.empty_like(lse)
     gradients = torch.empty_like(qkv), qkv.new_empty(len(qkv), qkv.shape[2], dtype=torch.float32)
@@ -123,7 +165,7 @@ def attend_backward(
 
 
 def _launch(
-    kernel: Any,  # noqa: ANN401 - Triton's own type differs when it interprets
+    kernel: Any,  # noqa: ANN401 - the type differs in the Triton interpreter
     tensors: tuple[Tensor | None, ...],
     seed: Tensor | None,
     rows: Tensor,
@@ -138,7 +180,8 @@ def _launch(
     assert qkv is not None
     if not len(tiles) or isinstance(qkv, FakeTensor):
         return
-    if type(qkv) is not Tensor:  # torch.compile is tracing
+    # torch.compile traces with a subclass of Tensor.
+    if type(qkv) is not Tensor:
         kernel = torch.library.wrap_triton(kernel)
     size = qkv.shape[-1]
     options = launch_options(kernel, tile, step, size, qkv.element_size())
@@ -161,7 +204,7 @@ def _launch(
 
 
 def _precision() -> str:
-    """Choose how float32 is multiplied: as PyTorch multiplies it on a GPU; exactly, unless told otherwise."""
+    """Return the precision of float32 products: "tf32" if PyTorch allows it on CUDA, else "ieee"."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
 
 

@@ -1,4 +1,4 @@
-"""The tasks of the triton backend cut into tiles, which its kernels take one by one."""
+"""Tasks split into tiles, each of which one program of the Triton kernels computes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mate_cli.attention.segment_tasks import SegmentTasks
 
 @dataclass(frozen=True)
 class Tiling:
-    """The arrays of a batch that the kernels read.
+    """The index tensors of a batch that the kernels read.
 
     Args:
-        heads: in each block.
-        rows: the table rows in the order of the tasks, Int32 [V * P].
-        tiles: Int32 [tiles, 6], longest list of partners first: the first and the end of its rows, then start and
-            number of the global partners, then of the other ones.
+        heads: number of heads in each block.
+        rows: table rows in the order of the tasks, Int32 [V * P].
+        tiles: start and end of the rows of a tile, start and number of its global partners, start and number of its
+            other partners, Int32 [tiles, 6]. Tiles with the most partners come first.
     """
 
     heads: int
@@ -29,12 +29,12 @@ class Tiling:
 
 
 def is_interpreted() -> bool:
-    """Tell whether Triton was told to run its kernels in Python, on any tensor."""
+    """Return whether TRITON_INTERPRET=1 is set: Triton then runs kernels in Python, on any device."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def cut_tiles(tasks: SegmentTasks, size: int) -> Tiling:
-    """Cut every task's queries into tiles of this size."""
+    """Split the queries of every task into tiles of at most `size` queries."""
     starts, queries, *partners = (
         getattr(tasks, name).cpu().numpy()
         for name in ("query_start", "queries", "global_start", "globals", "local_start", "locals")
