@@ -1,1 +1,1 @@
-"""Transformer-XH: evidence graphs whose texts hop between each other (Zhao et al., ICLR 2020)."""
+"""Transformer-XH: evidence graphs with hop attention (Zhao et al., ICLR 2020)."""

@@ -1,4 +1,4 @@
-"""The view of `mate inspect` on texts that are read side by side: the nodes, and what each one takes from others."""
+"""Graph view of `mate inspect`: nodes of an example and attention weights between nodes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_LETTERS = 24
-"""The most letters of a node's name."""
+"""Maximum length of a node label in characters."""
 
 
 def show_graph(
     example: TableExample,
     encoding: TableEncoding,
     nodes: Sequence[NodeText],
-    encoder: Any,  # noqa: ANN401 - of any network
+    encoder: Any,  # noqa: ANN401 - any network
 ) -> Figure:
-    """Print the nodes of an example and draw their edges, with an encoder its weights."""
+    """Print the nodes of an example and plot the edges between nodes.
+
+    Args:
+        example: the example.
+        encoding: encoding of the example with relations.
+        nodes: nodes of the encoding, in the same order.
+        encoder: network whose hop weights determine the shade of the edges. None: all edges have the same shade.
+    """
     kinds = np.array(["", *KINDS])[np.asarray(encoding.more[RELATIONS])]
     print_nodes(example, encoding, nodes, kinds)
     names = [
@@ -45,7 +52,14 @@ def show_graph(
 
 
 def print_nodes(example: TableExample, encoding: TableEncoding, nodes: Sequence[NodeText], kinds: np.ndarray) -> None:
-    """Print the question, and every node with its place, its text and the relations to the nodes that it sees."""
+    """Print the question, and the position, text and relations of each node.
+
+    Args:
+        example: the example.
+        encoding: encoding of the example with labels and truncation counts.
+        nodes: nodes of the encoding, in the same order.
+        kinds: name of the relation of node i (query) to node j (key), "" without a relation [K, K].
+    """
     assert encoding.label_ids is not None
     assert encoding.cut is not None
     console = report_console()
@@ -57,31 +71,34 @@ def print_nodes(example: TableExample, encoding: TableEncoding, nodes: Sequence[
     view = Table(*numbers, Column("text", overflow="ellipsis", no_wrap=True, ratio=1), "sees", expand=True)
     for number, (text, row) in enumerate(zip(nodes, kinds, strict=True), 1):
         labels = encoding.label_ids[encoding.row_ids == number]
-        sees = ", ".join(f"{count} {kind}" for kind, count in Counter(row).items() if kind) or "none"
-        place = (number, text.node.row + 1, text.node.column + 1, len(labels))
+        related = ", ".join(f"{count} {kind}" for kind, count in Counter(row).items() if kind) or "none"
+        position = (number, text.node.row + 1, text.node.column + 1, len(labels))
         body = f"{text.title}: {text.body}" if text.title else text.body
-        view.add_row(*map(str, place), Text(body, style=IN_CELL if (labels & 1).any() else ""), sees)
+        view.add_row(*map(str, position), Text(body, style=IN_CELL if (labels & 1).any() else ""), related)
     console.print(view)
 
 
-def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
-    """Return the mean over heads of the weights between nodes [K, K], by layer that hops; {} without hops."""
-    ask = getattr(encoder, "edge_weights", None)
-    if ask is None:
+def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - any network
+    """Return the head-averaged hop weights between nodes [K, K] per hop layer.
+
+    The keys are panel titles. A network without hops returns {}.
+    """
+    edge_weights = getattr(encoder, "edge_weights", None)
+    if edge_weights is None:
         return {}
     batch = collate([encoding], reset_positions=True, max_positions=encoder.size.max_positions)
-    layers = ask(batch)
+    layers = edge_weights(batch)
     first = encoder.size.num_layers - len(layers) + 1
-    return {f"after layer {first + place}": weights[0].mean(0).numpy() for place, weights in enumerate(layers)}
+    return {f"after layer {first + index}": weights[0].mean(0).numpy() for index, weights in enumerate(layers)}
 
 
 def edges_figure(names: Sequence[str], kinds: np.ndarray, weights: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Draw a square for each edge in the colour of its relation, the darker the more node i takes of node j.
+    """Plot a square for each edge in the color of its relation, darker for a larger weight.
 
     Args:
-        names: of the K nodes.
-        kinds: what the relation of node i, which asks, to node j, which is asked, is called; "" without one [K, K].
-        weights: how much node i takes of node j, [K, K], by what the panel is called; without any the edges alone.
+        names: labels of the K nodes.
+        kinds: name of the relation of node i (query) to node j (key), "" without a relation [K, K].
+        weights: attention weight of node i for node j [K, K], by panel title. If empty, one panel shows the edges.
         title: the figure's title.
     """
     from matplotlib.colors import to_rgb
@@ -91,7 +108,7 @@ def edges_figure(names: Sequence[str], kinds: np.ndarray, weights: Mapping[str, 
     size = 2.5 + 0.22 * len(names)
     figure, ((*axes,),) = new_panels(1, len(panels), size * len(panels), size)
     present = [kind for kind in KINDS if (kinds == kind).any()]
-    colors = {kind: COLORS[place % len(COLORS)] for place, kind in enumerate(present)}
+    colors = {kind: COLORS[index % len(COLORS)] for index, kind in enumerate(present)}
     paint = np.array([[to_rgb(colors.get(kind, INK)) for kind in row] for row in kinds])
     for panel, (name, shares) in zip(axes, panels.items(), strict=True):
         panel.grid(visible=False)

@@ -1,4 +1,7 @@
-"""Relations of texts that are read side by side, by the cells, pages and mentions they are of; and the texts."""
+"""Nodes of an evidence graph and the relations between nodes.
+
+A relation follows from shared rows, columns or pages, links, mentions or the reading order.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,20 @@ from mate_cli.tokenization.expansion import Parts, expand_cell
 from mate_cli.tokenization.layout import Array
 
 RELATIONS = Array(("K", "K"), "uint8", name="relations")
-"""How node i, which asks, relates to node j, which is asked: 0 not at all, else a place in `KINDS`, from 1; every node
-to every other where nobody says."""
+"""Relation of node i (query) to node j (key): 0 for none, else index in `KINDS` plus 1.
+
+Without this array every node is related to all other nodes.
+"""
 NODE_CELLS = Array(("K", 2), "int16", fill=-1, name="node_cells")
-"""The body cell that each node is of, (row, column) from 0."""
+"""Body cell of each node as (row, column), both from 0."""
 SENTENCE_IDS = Array(("T",), "int16", name="sentence_ids")
-"""Of each token of a node's own text, the number of its sentence from 1; 0 elsewhere."""
+"""Number of the sentence of each token of a node's text, from 1; 0 for other tokens."""
 
 Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]
 KINDS: tuple[Kind, ...] = ("row", "first", "column", "page", "link", "mention", "next", "all")
-"""The kinds of relations; the place, from 1, is the number of a kind, 0 being no relation."""
+"""The types of relations. The id of a type is its index plus 1; id 0 is no relation."""
 MIN_TITLE = 2
-"""A title of fewer characters is not looked for in other texts."""
+"""Minimum length in characters of a title to search for in other texts."""
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 
@@ -37,12 +42,12 @@ class EvidenceNode:
     """One text of a graph.
 
     Args:
-        row: body row that it is of, from 0.
-        column: column, from 0; of a whole row the first one.
-        title: what others may mention it by.
-        text: what it says itself.
-        pages: links of the pages that it tells of.
-        asks: rows whose texts the data say it sees, such as those that link to its page.
+        row: body row of the text, from 0.
+        column: column, from 0; 0 for the text of a whole row.
+        title: the name by which other texts may mention this node.
+        text: the content of the node.
+        pages: links of the pages that the text describes.
+        asks: rows whose texts this node attends to according to the dataset, such as rows that link to its page.
     """
 
     row: int
@@ -54,51 +59,51 @@ class EvidenceNode:
 
 
 def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
-    """Relate node i, which asks, to node j, which is asked: uint8 [K, K].
+    """Return the relation ids of node i (query) to node j (key), UInt8 [K, K].
 
-    Entry (i, j) is the number of the first of `kinds` that holds, 0 where none does; no node relates to itself.
-    `row` and `column`: cells of one line. `first`: cells of one row, one of them the first. `page`: both tell of one
-    page. `link`: the data say so. `mention`: the title of i, without its bracket, stands in the text of j. `next`: j is
-    the node before i. `all`: always.
+    Entry (i, j) is the id of the first of `kinds` that applies, 0 if none applies. No node is related to itself.
+    `row` and `column`: cells of one row or column. `first`: cells of one row, one of them the first. `page`: both
+    describe one page. `link`: the dataset links them. `mention`: the title of i, without its parenthesis, occurs in the
+    text of j. `next`: j directly precedes i. `all`: always.
 
     Args:
         nodes: K texts.
-        kinds: in the order in which they are tried.
+        kinds: types of relations in order of precedence.
     """
     related = np.zeros((len(nodes), len(nodes)), np.uint8)
     for kind in kinds:
-        holds = _FOUND[kind](nodes)
-        related[(related == 0) & holds] = KINDS.index(kind) + 1
+        matches = _FOUND[kind](nodes)
+        related[(related == 0) & matches] = KINDS.index(kind) + 1
     np.fill_diagonal(related, 0)
     return related
 
 
 def bare_title(title: str) -> str:
-    """Return a title as sentences say it: "Alva (river)" is "alva"."""
+    """Return a title as it occurs in sentences: "Alva (river)" is "alva"."""
     return _BRACKET.sub("", title).strip().lower()
 
 
 def mentions(title: str, text: str) -> bool:
-    """Tell whether a title, without its bracket, stands in a text as words of their own."""
+    """Return whether a title, without its parenthesis, occurs in a text as complete words."""
     bare = bare_title(title)
     return len(bare) >= MIN_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
 
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    """Tell of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
+    """Return a function that evaluates a condition for all (query, key) pairs, Bool [K, K]."""
     return lambda nodes: np.array([[holds(node, other) for other in nodes] for node in nodes], bool)
 
 
 def _equal(lines: Iterable[int]) -> np.ndarray:
-    """Return pairs of nodes of one line."""
+    """Return the pairs of nodes with equal row or column numbers, Bool [K, K]."""
     numbers = np.array(list(lines))
     return numbers[:, None] == numbers
 
 
 def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    """Return pairs of which one is the first node of its row."""
+    """Return the pairs in which one node is the first node of its row, Bool [K, K]."""
     rows = [node.row for node in nodes]
-    first = np.array([rows.index(row) == place for place, row in enumerate(rows)])
+    first = np.array([rows.index(row) == index for index, row in enumerate(rows)])
     return first[:, None] | first
 
 
@@ -115,13 +120,23 @@ _FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
 
 
 Unit = Literal["cell", "row", "document", "segment"]
-"""What a node is: a cell or a row, each with sentences of its pages; a cell's page as a whole; or a part of that page,
-so long that it fits."""
+"""The text of a node.
+
+"cell" and "row": a cell or a row, each with sentences of its pages. "document": the whole page of a cell. "segment": a
+part of that page with the maximum length that fits into a node.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """A node with its text as it is laid out."""
+    """A node with its text in serialized form.
+
+    Args:
+        node: the node.
+        sentences: parts of each sentence of the text.
+        title: title that precedes the text; "" for cells and rows.
+        first: index of the first sentence within the document, from 0.
+    """
 
     node: EvidenceNode
     sentences: tuple[Parts, ...]
@@ -130,14 +145,19 @@ class NodeText:
 
     @property
     def body(self) -> str:
-        """Its text."""
+        """The sentences as one string."""
         return " ".join(part for parts in self.sentences for part in parts)
 
 
 def evidence_texts(example: TableExample, unit: Unit, additions: Mapping[str, Parts]) -> list[NodeText]:
-    """Return the texts of an example in reading order, those without words left out.
+    """Return the texts of an example in reading order, without empty texts.
 
-    Segments are cut where their length is known; documents are told whole, without additions.
+    Segments are returned as whole documents and split later, when their length in tokens is known.
+
+    Args:
+        example: the example.
+        unit: the text of a node.
+        additions: sentences to add after each link, by link. Ignored for documents and segments.
     """
     if unit == "row":
         return [text for row in range(len(example.table.rows)) if (text := _row(example.table, row, additions))]
@@ -147,7 +167,7 @@ def evidence_texts(example: TableExample, unit: Unit, additions: Mapping[str, Pa
 
 
 def row_documents(table: Table) -> list[str]:
-    """Return all that can be read of each row: its cells and what they link to."""
+    """Return the full text of each row: its cells and their linked pages."""
     return [
         " ".join([cell.text + " " + " ".join(table.passages.get(link, "") for link in cell.links) for cell in row])
         for row in table.rows

@@ -1,4 +1,4 @@
-"""Lay out texts side by side as the nodes of a graph, each with the question, and say how they relate.
+"""Serialize texts as parallel nodes of a graph, each with the question and its relations.
 
 Source: Zhao et al. 2020, "Transformer-XH"; microsoft/Transformer-XH, `data/hotpotqa.py` and `data/fever.py`.
 """
@@ -42,31 +42,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Told = tuple[str, ...]
-"""Sentences of other texts that lead to a node."""
+"""Sentences of other nodes that mention or link to a node."""
 
 
 @dataclass(eq=False)
 class EvidenceSerializer(Serializer):
-    """[CLS] question [SEP] told [SEP] and text [SEP], for every node; row ids number the nodes from 1.
+    """[CLS] question [SEP] mentions [SEP] text [SEP], for every node.
 
-    The question, and what is told of a node, are of segment 0, its text of segment 1. Where there are more nodes or
-    tokens than fit, the rows stay that are nearest to the question by TF-IDF, each whole.
+    Row ids number the nodes from 1. The question and the mentions have segment id 0, the text has segment id 1. If the
+    nodes or tokens do not fit, the rows most similar to the question by TF-IDF are selected, each with all its nodes.
 
     Args:
-        max_tokens: of all nodes together.
-        reset_positions: positions restart in every node, as they must.
-        unit: what a node is.
-        relations: the kinds of relations between nodes, in the order in which they are tried.
-        label: what `label_ids` mark: nodes with the answer ("evidence"), or its text and the sentences that support it
-            ("answer").
-        sentences: of linked pages that are told in cells and rows; 0 for none.
-        max_nodes: the most nodes.
-        node_tokens: each is cut at so many.
-        edge_texts: tell each node the sentences that mention it, of the nodes that it sees by a mention or a link.
-        lexical_features: also say how well the words of each node fit the question.
+        max_tokens: maximum number of tokens of all nodes together.
+        reset_positions: positions restart in every node; must be true.
+        unit: the text of a node.
+        relations: types of relations between nodes, in order of precedence.
+        label: content of `label_ids`: "evidence" labels nodes with the answer; "answer" labels the answer's text and
+            its supporting sentences.
+        sentences: maximum number of sentences of linked pages added to cells and rows; 0 for none.
+        max_nodes: maximum number of nodes.
+        node_tokens: maximum number of tokens per node; longer nodes are truncated.
+        edge_texts: if true, prepend the sentences that mention the node, from nodes related to it by a mention or a
+            link.
+        lexical_features: if true, add features of the word overlap of each node with the question.
 
     Raises:
-        ConfigError: answers shall be marked in whole rows.
+        ConfigError: `label=answer` with `unit=row`.
     """
 
     arrays: ClassVar[Sequence[Array]] = (RELATIONS, NODE_CELLS, SENTENCE_IDS)
@@ -92,38 +93,50 @@ class EvidenceSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return nodes with the answer, be they rows or not, or its text."""
+        """Return the label kind: nodes or rows with the answer, or the answer's text."""
         label: Label = options.get("label", cls.label)
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
 
     def draw(self, example: TableExample, encoding: TableEncoding, encoder: Any) -> Figure:  # noqa: ANN401
-        """Print the nodes and draw their graph, with a network its weights."""
+        """Print the nodes of an example and plot the graph.
+
+        Args:
+            example: the example.
+            encoding: encoding of the example.
+            encoder: network whose hop weights are plotted. None: only the edges are plotted.
+        """
         from mate_cli.papers.transformer_xh.inspect_graph import show_graph
 
         return show_graph(example, encoding, self.nodes(example), encoder)
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has the same order and length."""
         tables = {id(example.table): example.table for example in examples}
-        known = {key: _Known(table, self) for key, table in tables.items()}
-        return [self._encode(example, known[id(example.table)]) for example in examples]
+        parts = {key: _Known(table, self) for key, table in tables.items()}
+        return [self._encode(example, parts[id(example.table)]) for example in examples]
 
     def nodes(self, example: TableExample) -> list[NodeText]:
-        """Return the nodes of an example's encoding; none where it cannot be encoded."""
-        return [laid.text for laid in self._laid_out(example, _Known(example.table, self))]
+        """Return the nodes of an example's encoding; empty if the example cannot be encoded."""
+        return [node.text for node in self._laid_out(example, _Known(example.table, self))]
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """Return the text of a node at a span of an example's encoding, first and last token from 0."""
+        """Return the text of a token span within one node; "" if the span is out of range.
+
+        Args:
+            example: the example.
+            start: index of the first token in the example's encoding, from 0.
+            end: index of the last token, inclusive.
+        """
         begin = 0
-        for laid in self._laid_out(example, _Known(example.table, self)):
-            if start < begin + len(laid.ids):
-                pieces = laid.ids[start - begin : end + 1 - begin]
-                return span_text(self.tokenizer, pieces, [laid.text.body, laid.text.title], start - begin - laid.body)
-            begin += len(laid.ids)
+        for node in self._laid_out(example, _Known(example.table, self)):
+            if start < begin + len(node.ids):
+                pieces = node.ids[start - begin : end + 1 - begin]
+                return span_text(self.tokenizer, pieces, [node.text.body, node.text.title], start - begin - node.body)
+            begin += len(node.ids)
         return ""
 
-    def _encode(self, example: TableExample, known: _Known) -> TableEncoding | EncodingFailure:
-        node_pieces = self._laid_out(example, known)
+    def _encode(self, example: TableExample, table_parts: _Known) -> TableEncoding | EncodingFailure:
+        node_pieces = self._laid_out(example, table_parts)
         if not node_pieces:
             return EncodingFailure(example.example_id, "the table has no text")
         lengths = [len(laid.ids) for laid in node_pieces]
@@ -142,29 +155,32 @@ class EvidenceSerializer(Serializer):
             more[SENTENCE_IDS] = sentences.astype(np.int16)
         return tokens.encoding(
             example.example_id,
-            cell_features=known.features(example.question, node_pieces) if self.lexical_features else None,
+            cell_features=table_parts.features(example.question, node_pieces) if self.lexical_features else None,
             class_ids=find_class(example),
             cut=self._cut(example, node_pieces, tokens["label_ids"]),
             more=more,
         )
 
-    def _laid_out(self, example: TableExample, known: _Known) -> list[NodePieces]:
-        """Return the nodes that fit."""
-        texts = evidence_texts(example, self.unit, known.additions(example.question))
-        told = self._list_mentions(example, texts)
+    def _laid_out(self, example: TableExample, table_parts: _Known) -> list[NodePieces]:
+        """Return the nodes that fit into the limits."""
+        texts = evidence_texts(example, self.unit, table_parts.additions(example.question))
+        mention_sentences = self._list_mentions(example, texts)
         answers = example.answer.texts if example.answer else ()
-        self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *told))
+        self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *mention_sentences))
         node_pieces = [
             pieces
-            for text, sentences in zip(texts, told, strict=True)
+            for text, sentences in zip(texts, mention_sentences, strict=True)
             for pieces in self._nodes(example, text, sentences)
         ]
-        return known.choose(example.question, node_pieces)
+        return table_parts.choose(example.question, node_pieces)
 
-    def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[NodePieces]:
-        """Yield the node of a text; of segments several, each of whole sentences where they fit."""
+    def _nodes(self, example: TableExample, text: NodeText, mention_sentences: Told) -> Iterator[NodePieces]:
+        """Yield the node of a text.
+
+        A text of segments yields several nodes, each of whole sentences if possible.
+        """
         first, second = [self.tokenizer.cls_id, *self._pieces[example.question,], self.tokenizer.sep_id], []
-        for sentence in told:
+        for sentence in mention_sentences:
             first += [*self._pieces[sentence,], self.tokenizer.sep_id]
         if text.title:
             second += [*self._pieces[text.title,], self.tokenizer.sep_id]
@@ -174,13 +190,16 @@ class EvidenceSerializer(Serializer):
             yield self._lay_out_text(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Yield runs of sentences that have `room` tokens, or one sentence."""
+        """Yield groups of consecutive sentences with at most `room` tokens.
+
+        A longer sentence forms a group by itself.
+        """
         begin, used = 0, 0
-        for place, sentence in enumerate(text.sentences):
+        for index, sentence in enumerate(text.sentences):
             length = len(self._pieces[sentence])
             if used and used + length > room:
-                yield replace(text, sentences=text.sentences[begin:place], first=begin)
-                begin, used = place, 0
+                yield replace(text, sentences=text.sentences[begin:index], first=begin)
+                begin, used = index, 0
             used += length
         yield replace(text, sentences=text.sentences[begin:], first=begin)
 
@@ -192,26 +211,30 @@ class EvidenceSerializer(Serializer):
         second = np.concatenate([title, *bodies, end]).astype(np.int32)
         number = np.concatenate([np.zeros(len(title), int), numbers, [0]])
         lengths = _shares(len(first), len(second), min(self.node_tokens, self.max_tokens))
-        whole = len(first) + len(second)
+        full_length = len(first) + len(second)
         ids = np.concatenate([_shortened(first, lengths[0]), _shortened(second, lengths[1])]).astype(np.int32)
         segments = np.repeat((0, 1), lengths)
         sentences = np.concatenate([np.zeros(lengths[0], int), _shortened(number, lengths[1])])
-        return NodePieces(text, ids, segments, sentences, lengths[0] + len(title), whole > len(ids))
+        return NodePieces(text, ids, segments, sentences, lengths[0] + len(title), full_length > len(ids))
 
     def _list_mentions(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
-        """List the sentences of other nodes that lead to each one, in reading order, each sentence once."""
+        """Return the distinct sentences of other nodes that lead to each node, in reading order."""
         if not self.edge_texts:
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
         link_sentences: dict[tuple[int, int], list[str]] = defaultdict(list)
         for link in example.links:
             link_sentences[link.source, link.target] += [link.text] if link.text else []
-        told = []
-        for text, asked in zip(texts, related.tolist(), strict=True):
-            others = [texts[place] for place, kind in enumerate(asked) if kind]
-            known = [(link_sentences.get((other.node.row, text.node.row)), other) for other in others]
-            told.append([sentence for sentences, other in known for sentence in sentences or _leading(text, other)])
-        return [tuple(dict.fromkeys(some)) for some in told]
+        mention_sentences = []
+        for text, relation_ids in zip(texts, related.tolist(), strict=True):
+            related_nodes = [texts[index] for index, kind in enumerate(relation_ids) if kind]
+            linked_nodes = [
+                (link_sentences.get((neighbor.node.row, text.node.row)), neighbor) for neighbor in related_nodes
+            ]
+            mention_sentences.append(
+                [s for sentences, neighbor in linked_nodes for s in sentences or _mentioning_sentences(text, neighbor)]
+            )
+        return [tuple(dict.fromkeys(node_sentences)) for node_sentences in mention_sentences]
 
     def _cut(self, example: TableExample, node_pieces: Sequence[NodePieces], labels: np.ndarray) -> np.ndarray:
         rows = {laid.text.node.row for laid in node_pieces}
@@ -221,11 +244,11 @@ class EvidenceSerializer(Serializer):
 
 
 _TELLING = ("mention", "link")
-"""Kinds of relations that a sentence stands for."""
+"""Types of relations that are based on a sentence."""
 
 
 class _Known:
-    """Parts of a table, or of one of its questions, that a serializer works out once."""
+    """Cached parts of a table, shared by all its questions."""
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
         self.table, self.serializer = table, serializer
@@ -243,33 +266,36 @@ class _Known:
         return LexicalTable(self.table)
 
     def additions(self, question: str) -> Mapping[str, Parts]:
-        """Return the sentences that a question has told of each link."""
+        """Return the sentences of each linked page to add for a question."""
         is_whole = self.serializer.unit in ("document", "segment")
         if is_whole or not self.serializer.sentences or not self.table.passages:
             return {}
         return self._expander.choose(question)
 
     def choose(self, question: str, node_pieces: Sequence[NodePieces]) -> list[NodePieces]:
-        """Return the nodes of the rows that fit the question best, in reading order, as many as there is room for."""
+        """Return the nodes of the rows most similar to the question that fit, in reading order.
+
+        If the nodes of the most similar row do not fit, the first nodes of that row are returned.
+        """
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
         if len(node_pieces) <= nodes and sum(len(laid.ids) for laid in node_pieces) <= tokens:
             return list(node_pieces)
         selection: set[int] = set()
         for row in np.argsort(-self._rows.scores(question), kind="stable").tolist():
-            places = [place for place, laid in enumerate(node_pieces) if laid.text.node.row == row]
-            cost = sum(len(node_pieces[place].ids) for place in places)
-            if len(places) > nodes or cost > tokens:
+            indices = [index for index, laid in enumerate(node_pieces) if laid.text.node.row == row]
+            cost = sum(len(node_pieces[index].ids) for index in indices)
+            if len(indices) > nodes or cost > tokens:
                 if selection:
                     continue
-                costs = np.cumsum([len(node_pieces[place].ids) for place in places])
-                places = places[: min(nodes, int((costs <= tokens).sum()))]
-                cost = sum(len(node_pieces[place].ids) for place in places)
-            selection.update(places)
-            nodes, tokens = nodes - len(places), tokens - cost
-        return [node_pieces[place] for place in sorted(selection)]
+                costs = np.cumsum([len(node_pieces[index].ids) for index in indices])
+                indices = indices[: min(nodes, int((costs <= tokens).sum()))]
+                cost = sum(len(node_pieces[index].ids) for index in indices)
+            selection.update(indices)
+            nodes, tokens = nodes - len(indices), tokens - cost
+        return [node_pieces[index] for index in sorted(selection)]
 
     def features(self, question: str, node_pieces: Sequence[NodePieces]) -> np.ndarray:
-        """Return the lexical features of each node, [K, F]; of a row the largest of its cells."""
+        """Return the lexical features of each node, [K, F]. A row has the maximum over its cells."""
         width = len(self.table.header)
         cells = self._lexical.features(question)[1:].reshape(len(self.table.rows), width, -1)
         nodes = [laid.text.node for laid in node_pieces]
@@ -284,43 +310,43 @@ def _words(text: NodeText) -> Iterator[str]:
         yield from parts
 
 
-def _leading(text: NodeText, other: NodeText) -> list[str]:
-    """Return the sentences of another text that mention this one."""
-    sentences = [sentence for parts in other.sentences for sentence in split_sentences(" ".join(parts))]
+def _mentioning_sentences(text: NodeText, neighbor: NodeText) -> list[str]:
+    """Return the sentences of `neighbor` that mention the title of `text`."""
+    sentences = [sentence for parts in neighbor.sentences for sentence in split_sentences(" ".join(parts))]
     return [sentence for sentence in sentences if mentions(text.node.title, sentence)]
 
 
-def _shares(first: int, second: int, most: int) -> tuple[int, int]:
-    """Count the tokens of two parts that are kept: the longer one loses some until both fit.
+def _shares(first: int, second: int, limit: int) -> tuple[int, int]:
+    """Return the truncated lengths of two parts. The longer part is truncated until both fit.
 
     Source: microsoft/Transformer-XH, `truncate_input_sequence`.
     """
-    count = min(first, max(most - second, -(-most // 2)))
-    return count, min(second, most - count)
+    count = min(first, max(limit - second, -(-limit // 2)))
+    return count, min(second, limit - count)
 
 
 def _shortened(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the first values and the last one."""
+    """Return the first `count` - 1 values and the last value."""
     return values if len(values) == count else np.append(values[: count - 1], values[-1:])
 
 
 HAS_ANSWER, SUPPORTS, UNJUDGED = 1, 2, 4
-"""Bits of `label_ids`: the answer's text; a sentence that supports it; a text of which nobody knows."""
+"""Bits of `label_ids` per token: answer, supporting sentence, unannotated text."""
 ANSWER_KINDS = ("span", "yes", "no")
-"""What an answer can be; the place is its `class_id`."""
+"""Types of answers; the index is the `class_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePieces:
-    """A node in word pieces.
+    """A tokenized node.
 
     Args:
-        text: what it was.
-        ids: word pieces [tokens].
-        segments: 0 for the question and what is told, 1 for its own text.
-        sentences: number of the sentence of each token, from 1, 0 outside.
-        body: place of its text's first token, behind the title.
-        cut: whether words were left out.
+        text: source text of the node.
+        ids: token ids [tokens].
+        segments: 0 for the question and the mentions, 1 for the node's text.
+        sentences: number of the sentence of each token, from 1; 0 outside sentences.
+        body: index of the text's first token, after the title.
+        cut: True if the node was truncated.
     """
 
     text: NodeText
@@ -332,23 +358,39 @@ class NodePieces:
 
 
 def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
-    """Mark with 1 each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
-    right = set(example.answer.coordinates) if example.answer else set()
-    right_rows = {row for row, _ in right}
+    """Return 1 for each node with the answer, else 0, Int32 [K].
+
+    Args:
+        example: the example.
+        node_pieces: the K nodes.
+        rows: if true, a node has the answer if any cell of its row has it. If false, the node's cell must have it.
+    """
+    answer_cells = set(example.answer.coordinates) if example.answer else set()
+    answer_rows = {row for row, _ in answer_cells}
     nodes = [laid.text.node for laid in node_pieces]
-    return np.array([node.row in right_rows if rows else (node.row, node.column) in right for node in nodes], np.int32)
+    return np.array(
+        [node.row in answer_rows if rows else (node.row, node.column) in answer_cells for node in nodes], np.int32
+    )
 
 
 def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], pieces: PieceCache) -> np.ndarray:
-    """Set bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
-    right = set(example.answer.coordinates) if example.answer else set()
+    """Return the label bits of each token of all nodes, Int32 [T], see `HAS_ANSWER`.
+
+    The answer is labeled at its first occurrence in each node whose cell contains it.
+
+    Args:
+        example: the example.
+        node_pieces: the nodes with T tokens in total.
+        pieces: tokenized answers.
+    """
+    answer_cells = set(example.answer.coordinates) if example.answer else set()
     texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
     supporting = set(example.supporting)
     unjudged = set(example.unjudged)
     labels = []
     for laid in node_pieces:
         node, bits = laid.text.node, np.zeros(len(laid.ids), np.int32)
-        if (node.row, node.column) in right:
+        if (node.row, node.column) in answer_cells:
             start, end = _first_place(texts, laid, pieces)
             bits[start:end] = HAS_ANSWER
         numbers = [sentence + 1 for row, sentence in supporting if row == node.row]
@@ -359,7 +401,10 @@ def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], piec
 
 
 def find_class(example: TableExample) -> int | None:
-    """Return a statement's label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
+    """Return a statement's label, else the index of the answer's type in `ANSWER_KINDS`.
+
+    Return None if neither is known.
+    """
     if example.answer is None or not (example.answer.texts or example.answer.label is not None):
         return None
     if example.answer.label is not None:
@@ -369,11 +414,17 @@ def find_class(example: TableExample) -> int | None:
 
 
 def _first_place(texts: Sequence[str], laid: NodePieces, pieces: PieceCache) -> tuple[int, int]:
-    """Find where the first of some texts stands in a node's text, else in its title; (0, 0) where none does."""
+    """Find the first text that occurs in a node's text or title.
+
+    For each text, the node's text is searched before its title.
+
+    Returns:
+        The first token and the last token + 1 of the occurrence; (0, 0) if no text occurs.
+    """
     for text in texts:
-        wanted = pieces[text,]
+        answer_ids = pieces[text,]
         for begin in (laid.body, int((laid.segments == 0).sum())):
-            place = find_pieces(wanted, laid.ids[begin:])
-            if place >= 0:
-                return begin + place, begin + place + len(wanted)
+            offset = find_pieces(answer_ids, laid.ids[begin:])
+            if offset >= 0:
+                return begin + offset, begin + offset + len(answer_ids)
     return 0, 0

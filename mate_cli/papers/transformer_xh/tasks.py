@@ -1,7 +1,7 @@
-"""Tasks on texts that hop: an answer with what supports it, the best cell, and whether a statement is entailed.
+"""Tasks on evidence graphs: answers with supporting sentences, cell ranking, entailment.
 
 Source: Zhao et al. 2020, "Transformer-XH", sections 3 and 4; microsoft/Transformer-XH, `model_hotpotqa.py`, which
-neither tells yes from no nor names sentences, and `model_fever.py`.
+predicts neither yes/no answers nor supporting sentences, and `model_fever.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,15 +43,15 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class EvidenceAnswer:
-    """An answer and what it was read from.
+    """A predicted answer and its evidence.
 
     Args:
-        start: first token of the answer in the example's encoding, from 0.
-        end: last token of the answer.
-        kind: place in `ANSWER_KINDS`: the tokens, or yes or no.
+        start: index of the answer's first token in the example's encoding, from 0.
+        end: index of the answer's last token.
+        kind: index in `ANSWER_KINDS`: text span, yes or no.
         cell: (row, column) of the best node, from 0.
-        probability: of this node, by itself.
-        supporting: (row, sentence) that support the answer, from 0.
+        probability: sigmoid of the logit of the best node.
+        supporting: (row, sentence) of the supporting sentences, from 0.
     """
 
     example_id: str
@@ -64,7 +64,17 @@ class EvidenceAnswer:
 
 
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
-    """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
+    """Reads an answer from the best of several nodes, and its supporting sentences.
+
+    The answer starts at the best first token of the best node and ends at the best last token within `max_span_length`.
+    Sentences with a probability above 0.5 are supporting sentences.
+
+    Args:
+        max_span_length: maximum number of tokens of an answer.
+        answer_kinds: if true, predict whether the answer is yes, no or a text span. False: as released.
+        supporting_sentences: if true, predict supporting sentences. False: as released.
+        dropout: dropout probability of the pooled states.
+    """
 
     spec = TaskSpec("dev/f1", label="answer", encoding="documents", uses_pooler=True)
 
@@ -86,7 +96,15 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
 
     def output_loss(self, output: EncoderOutput, head: ReadingHead, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, and those of known kinds of answers, a scalar."""
+        """Return the mean loss over examples, a scalar.
+
+        The mean answer type loss over examples with a known answer type is added.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task.
+            encoder: encoder with the pooler.
+        """
         logits: ReadingLogits = head(output, encoder.pooler)
         targets = reading_targets(output.batch, logits)
         losses = binary(logits.nodes, targets.judged, targets.answers) + span_losses(logits, targets)
@@ -99,7 +117,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return loss + self.average_terms(total, output.batch, "kinds")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count examples, and those whose kind of answer is known."""
+        """Count the examples and the examples with a known answer type."""
         assert batch.class_ids is not None
         return {**super().count_terms(batch), "kinds": (batch.class_ids >= 0).sum()}
 
@@ -112,9 +130,9 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         first = logits.tokens[example, best]
         kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best)
         cells = output.batch.more[NODE_CELLS]
-        chosen = (logits.sentences > 0) & logits.is_sentence & self.supporting_sentences
+        is_supporting = (logits.sentences > 0) & logits.is_sentence & self.supporting_sentences
         supporting: list[list[tuple[int, int]]] = [[] for _ in best]
-        for row, node, sentence in chosen.nonzero().tolist():
+        for row, node, sentence in is_supporting.nonzero().tolist():
             supporting[row].append((int(cells[row, node, 0]), sentence))
         columns = (
             output.batch.find_places(first + start).tolist(),
@@ -127,7 +145,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return [EvidenceAnswer(*values) for values in zip(output.batch.example_ids, *columns, strict=True)]
 
     def answers(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each answer, by example."""
+        """Return the text of each answer, by example id."""
         return {p.example_id: self._text(p, examples[p.example_id]) for p in predictions}
 
     def _text(self, prediction: EvidenceAnswer, example: TableExample) -> str:
@@ -136,21 +154,24 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return self.serializer.span_text(example, prediction.start, prediction.end)
 
     def is_correct(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
-        """Tell whether the answer is right, by the official exact match."""
+        """Return whether the answer is an exact match by the official normalization."""
         return self.score([prediction], {example.example_id: example})["em"] == 1
 
     def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return exact match and F1 of answers, of supporting sentences where known, and of both; best nodes."""
-        known = {name: example for name, example in examples.items() if example.answer}
-        groups = group_by_subset(known)
+        """Return exact match and F1 of answers, and the accuracy of the best node.
+
+        With supporting sentences, also return their scores and the joint scores.
+        """
+        answerable = {name: example for name, example in examples.items() if example.answer}
+        groups = group_by_subset(answerable)
         supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else None
-        scores = score_documents(self.answers(predictions, known), supporting, known, groups)
+        scores = score_documents(self.answers(predictions, answerable), supporting, answerable, groups)
         cells = {p.example_id: p.cell for p in predictions}
-        right = [n for n, e in known.items() if e.answer and cells.get(n) in e.answer.coordinates]
-        return {**scores, **accuracy("node_accuracy", right, known, groups)}
+        correct = [n for n, e in answerable.items() if e.answer and cells.get(n) in e.answer.coordinates]
+        return {**scores, **accuracy("node_accuracy", correct, answerable, groups)}
 
     def details(self, prediction: EvidenceAnswer) -> dict[str, Any]:
-        """Return the best node, and the sentences that support the answer."""
+        """Return details with the supporting sentences."""
         return {**super().details(prediction), "supporting": [list(sentence) for sentence in prediction.supporting]}
 
     def selection(self, prediction: EvidenceAnswer) -> Selection | None:
@@ -158,38 +179,43 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return Selection((prediction.cell,), (prediction.probability,), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Return how often the node that is best by TF-IDF leads to the answer, nothing learned."""
-        known = {name: example for name, example in examples.items() if example.answer}
-        best = {name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in known.items()}
-        right = [n for n, e in known.items() if e.answer and set(best[n]) & set(e.answer.coordinates)]
-        return {f"tfidf/{name}": value for name, value in accuracy("node_accuracy", right, known).items()}
+        """Return the accuracy of the node that is most similar to the question by TF-IDF."""
+        answerable = {name: example for name, example in examples.items() if example.answer}
+        best = {name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in answerable.items()}
+        correct = [n for n, e in answerable.items() if e.answer and set(best[n]) & set(e.answer.coordinates)]
+        return {f"tfidf/{name}": value for name, value in accuracy("node_accuracy", correct, answerable).items()}
 
 
 def best_span(starts: torch.Tensor, ends: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the best first token, then the best last one of at most `most` tokens; scores and result [B, L] and [B].
+    """Return the best first token and the best last token of at most `most` tokens, each [B].
 
     Source: microsoft/Transformer-XH, `utils.py`.
+
+    Args:
+        starts: logits of the first token [B, L].
+        ends: logits of the last token [B, L].
+        most: maximum number of tokens of a span.
     """
     start = starts.argmax(-1)
-    behind = torch.arange(starts.shape[-1], device=starts.device) - start[:, None]
-    end = ends.masked_fill((behind < 0) | (behind >= most), 2 * NO_LOGIT).argmax(-1)
+    offset = torch.arange(starts.shape[-1], device=starts.device) - start[:, None]
+    end = ends.masked_fill((offset < 0) | (offset >= most), 2 * NO_LOGIT).argmax(-1)
     return start, end
 
 
 @dataclass(frozen=True)
 class ReadingTargets:
-    """Targets of answers that stand in one of several texts.
+    """Targets of answers in one of several texts.
 
     Args:
         answers: Bool [B, K], nodes with the answer.
-        judged: Bool [B, K], nodes of which somebody knows.
-        starts: Bool [B, K, L], tokens that begin the answer.
-        ends: Bool [B, K, L], tokens that end it.
-        kinds: [B], -1 where not known.
+        judged: Bool [B, K], annotated nodes.
+        starts: Bool [B, K, L], first tokens of the answer.
+        ends: Bool [B, K, L], last tokens of the answer.
+        kinds: type of the answer [B], -1 if unknown.
         supporting: Bool [B, K, S], sentences that support the answer.
 
     Source: microsoft/Transformer-XH, `utils.py`: binary cross entropy of texts, and the mean cross entropy of the
-        first and the last token over the texts that hold the answer.
+        first and the last token over the texts that contain the answer.
     """
 
     answers: Tensor
@@ -219,55 +245,77 @@ def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
 
 
 def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Average the cross entropies of the answer's first and last token over the nodes with it [B]; 0 without any."""
+    """Return the mean cross entropy of start and end over the nodes with the answer [B].
+
+    The loss is 0 if no node contains the answer.
+    """
     losses = [
-        -(scores.log_softmax(-1) * wanted).sum(-1)
-        for scores, wanted in ((logits.starts, targets.starts), (logits.ends, targets.ends))
+        -(scores.log_softmax(-1) * target).sum(-1)
+        for scores, target in ((logits.starts, targets.starts), (logits.ends, targets.ends))
     ]
     answers = targets.answers
     return ((losses[0] + losses[1]) / 2 * answers).sum(-1) / answers.sum(-1).clamp(min=1)
 
 
 def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Return the mean binary cross entropy of the sentences of each example [B]; 0 where none is known."""
-    wanted = targets.supporting & logits.is_sentence
-    losses = binary_cross_entropy_with_logits(logits.sentences, wanted.float(), reduction="none")
+    """Return the mean binary cross entropy of the sentences of each example [B].
+
+    The loss is 0 if no supporting sentence is known.
+    """
+    target = targets.supporting & logits.is_sentence
+    losses = binary_cross_entropy_with_logits(logits.sentences, target.float(), reduction="none")
     total = (losses * logits.is_sentence).sum((1, 2)) / logits.is_sentence.sum((1, 2)).clamp(min=1)
-    return total * wanted.any(-1).any(-1)
+    return total * target.any(-1).any(-1)
 
 
 class EvidenceRanking(CellSelection):
-    """A score per node from its pooled first token; all else is as in cell selection (MATE paper, section 4.1).
+    """Cell selection with one logit per node, from the pooled first token of the node.
+
+    Everything else is equal to cell selection (MATE paper, section 4.1).
 
     Args:
-        **options: those of `CellSelection`; the loss that is released with Transformer-XH is `binary`.
+        **options: arguments of `CellSelection`. Transformer-XH was released with `loss=binary`.
     """
 
     spec = replace(CellSelection.spec, label="evidence", encoding="evidence", uses_pooler=True, auto_class=None)
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
-        """Return what scores the nodes of an encoder's output."""
+        """Return the node head."""
         return NodeHead(encoder.size.hidden_size, self.dropout.p)
 
     def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]
-        """Return the scores of the cells that nodes are of."""
+        """Return the logits of the nodes' cells.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task.
+            encoder: encoder with the pooler.
+        """
         logits: CellLogits = head(output, encoder.pooler)
         return logits
 
 
 @dataclass(frozen=True)
 class EvidenceVerdict(Verdict):
-    """The verdict on a statement, and the rows that it rests on.
+    """A predicted label of a statement and the rows with the largest mixture weights.
 
     Args:
-        rows: (row, share) of the texts that count most, rows from 0, the first one most.
+        rows: (row, weight) in descending order of weight, rows from 0.
     """
 
     rows: tuple[tuple[int, float], ...] = ()
 
 
 class EvidenceEntailment(Entailment):
-    """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too."""
+    """Entailment as a mixture of the nodes' class probabilities with softmax weights.
+
+    Examples with known evidence also train the mixture weights.
+
+    Args:
+        double_softmax: if true, apply cross entropy to probabilities, as microsoft/Transformer-XH does.
+        dropout: dropout probability of the pooled states.
+        keep: number of rows stored with each prediction.
+    """
 
     spec = replace(Entailment.spec, label="rows", encoding="rows", transformers_class=None)
 
@@ -285,7 +333,13 @@ class EvidenceEntailment(Entailment):
         self.double_softmax, self.keep = double_softmax, keep
 
     def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]
-        """Average the losses of all classes, and those of the nodes of examples with known evidence, a scalar."""
+        """Return the mean class loss plus the mean evidence loss of examples with known evidence.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task.
+            encoder: encoder with the pooler.
+        """
         batch = output.batch
         assert batch.class_ids is not None
         assert batch.label_ids is not None
@@ -294,36 +348,36 @@ class EvidenceEntailment(Entailment):
             total = cross_entropy(mixture.log_probabilities.exp(), batch.class_ids, reduction="sum")
         else:
             total = nll_loss(mixture.log_probabilities, batch.class_ids, reduction="sum")
-        right = (batch.label_ids.gather(1, mixture.tokens) > 0) & mixture.mask
-        of_nodes = (binary(mixture.node_logits, mixture.mask, right) * right.any(-1)).sum()
-        return self.average_terms(total, batch) + self.average_terms(of_nodes, batch, "evidence")
+        is_evidence = (batch.label_ids.gather(1, mixture.tokens) > 0) & mixture.mask
+        evidence_loss = (binary(mixture.node_logits, mixture.mask, is_evidence) * is_evidence.any(-1)).sum()
+        return self.average_terms(total, batch) + self.average_terms(evidence_loss, batch, "evidence")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count examples, and those whose evidence is known."""
+        """Count the examples and the examples with known evidence."""
         assert batch.label_ids is not None
         example, token = first_tokens(batch)
-        known = example[batch.label_ids[example, token] > 0]
-        return {**TableTask.count_terms(self, batch), "evidence": len(set(known.tolist()))}
+        with_evidence = example[batch.label_ids[example, token] > 0]
+        return {**TableTask.count_terms(self, batch), "evidence": len(set(with_evidence.tolist()))}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
-        """Return the likelier label of each example."""
+        """Return the most probable label of each example."""
         mixture: MixtureOutput = self.head(output, self.encoder.pooler)
         shares, labels = mixture.log_probabilities.exp().max(-1)
         weights, nodes = mixture.node_logits.softmax(-1).topk(min(self.keep, mixture.mask.shape[1]))
         verdicts: list[Verdict] = []
-        for place, name in enumerate(output.batch.example_ids):
-            rows = self._rows(output.batch, mixture.mask[place], nodes[place], place)
-            best = tuple(zip(rows, weights[place].tolist(), strict=False))
-            verdicts.append(EvidenceVerdict(name, int(labels[place]), float(shares[place]), best))
+        for index, name in enumerate(output.batch.example_ids):
+            rows = self._rows(output.batch, mixture.mask[index], nodes[index], index)
+            best = tuple(zip(rows, weights[index].tolist(), strict=False))
+            verdicts.append(EvidenceVerdict(name, int(labels[index]), float(shares[index]), best))
         return verdicts
 
-    def _rows(self, batch: TableBatch, mask: Tensor, nodes: Tensor, place: int) -> Sequence[int]:
-        real = nodes[mask[nodes]]
+    def _rows(self, batch: TableBatch, mask: Tensor, nodes: Tensor, index: int) -> Sequence[int]:
+        valid_nodes = nodes[mask[nodes]]
         cells = batch.more.get(NODE_CELLS)
-        rows: list[int] = (real if cells is None else cells[place, real, 0]).tolist()
+        rows: list[int] = (valid_nodes if cells is None else cells[index, valid_nodes, 0]).tolist()
         return rows
 
     def details(self, prediction: Verdict) -> dict[str, Any]:
-        """Return the rows that count most, with their shares."""
+        """Return details with the rows of the largest mixture weights."""
         rows = prediction.rows if isinstance(prediction, EvidenceVerdict) else ()
         return {**super().details(prediction), "rows": [list(row) for row in rows]}

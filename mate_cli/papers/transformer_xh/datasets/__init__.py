@@ -1,1 +1,1 @@
-"""Releases of questions about documents."""
+"""Datasets of questions about documents."""

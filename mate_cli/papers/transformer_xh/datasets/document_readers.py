@@ -1,9 +1,9 @@
-"""Readers of questions that need several documents: HotpotQA, its graphs of pages, and MuSiQue.
+"""Datasets of multi-document questions: HotpotQA, its graphs of pages, and MuSiQue.
 
 Source: Yang et al. 2018, "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering"; Trivedi et al.
 2022, "MuSiQue: Multihop Questions via Single-hop Question Composition"; microsoft/Transformer-XH, `data/hotpotqa.py`,
-which has the graphs: one object a line with `qid`, `question`, `node` (`full_name` or `name`, `context` in word pieces,
-`is_ans`, `spans` of the context) and `edge` (`start`, `end`, `sent`).
+for the graphs. A file of graphs has one object per line with `qid`, `question`, `node` (`full_name` or `name`,
+`context` in word pieces, `is_ans`, `spans` of the context) and `edge` (`start`, `end`, `sent`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HEADER = (Cell("document"),)
 
 @dataclass(eq=False, kw_only=True)
 class DocumentQuestions(Release):
-    """Questions in files of JSON or of JSON lines, each with its documents.
+    """Questions in JSON or JSON Lines files, each with its documents.
 
     Args:
-        train_file: questions to learn from, below the root; None for none.
-        dev_file: questions of the dev split; the same file as for training may be named, to overfit.
+        train_file: training questions, relative to the root; None for none.
+        dev_file: questions of the dev split. May equal `train_file`, to overfit.
         test_file: questions of the test split.
     """
 
@@ -63,7 +63,7 @@ class DocumentQuestions(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the valid questions of a split in file order, see `Release.read`."""
         file = self.split_files[split]
         examples = []
         for key, entry in read_entries(file, self.need(file), problems):
@@ -73,10 +73,16 @@ class DocumentQuestions(Release):
 
     @abstractmethod
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
-        """Read one entry of a file; what is wrong in it though it can be used is appended to `problems`.
+        """Read one entry of a file.
+
+        Args:
+            file: name of the file, for messages.
+            key: fallback name of the entry, for messages.
+            entry: the parsed entry.
+            problems: list to which problems of a usable entry are appended.
 
         Raises:
-            DamagedEntryError: it cannot be used.
+            DamagedEntryError: the entry is unusable.
         """
 
 
@@ -88,12 +94,17 @@ def document_example(
     rows: Sequence[int],
     **known: Any,
 ) -> TableExample:
-    """Return a question about documents, each a row of one cell.
+    """Return a question about documents, each of which is a table row with one cell.
 
-    `answers` are the answer and other ways to say it, `rows` the documents that lead to it; `known` is what else
-    `TableExample` takes.
+    Args:
+        name: id of the example and its table.
+        question: the question.
+        documents: title and sentences of each document.
+        answers: the gold answer and its aliases. None: the answer is unknown.
+        rows: indices of the documents that lead to the answer, from 0.
+        **known: further fields of `TableExample`.
     """
-    links = [f"{place}/{title}" for place, (title, _) in enumerate(documents)]
+    links = [f"{index}/{title}" for index, (title, _) in enumerate(documents)]
     table = Table(
         table_id=name,
         header=HEADER,
@@ -108,15 +119,16 @@ def document_example(
 
 @dataclass(eq=False, kw_only=True)
 class HotpotQA(DocumentQuestions):
-    """Questions with their paragraphs, or with graphs of pages; which of the two, an entry itself shows.
+    """Questions with their paragraphs or with graphs of pages.
 
-    Subsets are the type of a question (bridge, comparison) and its level (easy, medium, hard). Graphs have no answers:
-    where their questions stand in the official files, too, these say them.
+    The format is detected per entry. Subsets are the type of a question (bridge, comparison) and its level (easy,
+    medium, hard). Graphs contain neither subsets nor answer strings. Both are read from the official files if these
+    contain the question.
 
     Args:
-        setting: "distractor", whose paragraphs hold what leads to the answer; "fullwiki", whose paragraphs a search
-            found, with or without it.
-        answer_files: official files with the questions of graphs.
+        setting: "distractor": the paragraphs contain the supporting facts; "fullwiki": the paragraphs are search
+            results, with or without the supporting facts.
+        answer_files: official files with the questions of the graphs.
     """
 
     train_file: str | None = "hotpot_train_v1.1.json"
@@ -133,7 +145,7 @@ class HotpotQA(DocumentQuestions):
 
     @cached_property
     def _answers(self) -> dict[str, Mapping[str, Any]]:
-        """Official entries by question."""
+        """Official entries by question id."""
         return {
             find_name(entry): entry
             for file in self.answer_files
@@ -142,15 +154,17 @@ class HotpotQA(DocumentQuestions):
 
 
 def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableExample:
-    """Return a question of the authors' files; without an answer it is one of the test split.
+    """Return a question of the official files.
 
-    Supporting facts whose sentence is not there, as a few of the release's are not, are asked for all the same, and so
-    are those whose paragraph a search did not find, as in the full setting: the official script counts them as missed.
+    A question without an answer belongs to the test split. Supporting facts with a missing sentence, which occur in the
+    release, or with a paragraph that the search did not find are kept. They count as missed, as in the official script.
 
-    `lost_facts` says that none of a question's facts need be in its paragraphs.
+    Args:
+        entry: the parsed entry.
+        lost_facts: if true, the paragraphs need not contain any supporting fact.
 
     Raises:
-        DamagedEntryError: it cannot be used.
+        DamagedEntryError: the entry is unusable.
     """
     name, question = require_name(entry, "_id"), require_text(entry, "question")
     documents = [_paragraph(part) for part in require_list(entry, "context")]
@@ -188,13 +202,16 @@ def _facts(parts: object) -> list[tuple[str, int]]:
 
 
 def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:
-    """Return a question with a graph; pages are rows, in the order of the nodes.
+    """Return a question with a graph. Pages are rows, in the order of the nodes.
 
-    The answer is the official one where it is known, else what the first span says.
-    `official` is the same question in the official files, empty where it is not known.
+    The answer is the official answer if known, else the text of the first span.
+
+    Args:
+        entry: the parsed graph.
+        official: the same question in the official files; empty if unknown.
 
     Raises:
-        DamagedEntryError: it cannot be used.
+        DamagedEntryError: the entry is unusable.
     """
     nodes = [_node(part) for part in require_list(entry, "node")]
     documents = [(title, (text_of_pieces(context),)) for title, context, _, _ in nodes]
@@ -218,7 +235,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:
-    """Return word pieces as text."""
+    """Join word pieces to text."""
     return " ".join(pieces).replace(" ##", "")
 
 
@@ -240,7 +257,7 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
 
 
 def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
-    """Return links in the order of the file, one for every sentence that two nodes are linked by."""
+    """Return links in file order, one per sentence that links two nodes."""
     if not isinstance(parts, list):
         raise DamagedEntryError("edge is not a list")
     links: dict[DocumentLink, None] = {}
@@ -256,10 +273,10 @@ def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
 
 @dataclass(eq=False, kw_only=True)
 class MuSiQue(DocumentQuestions):
-    """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
+    """Questions of MuSiQue-Ans. Unanswerable questions of MuSiQue-Full are excluded.
 
-    A paragraph supports an answer as a whole. Subsets are the numbers of hops. Answers are scored by their words alone,
-    also yes and no, as by the authors' script.
+    A supporting paragraph counts as one sentence. Subsets are the numbers of hops. Answers, including yes and no, are
+    scored by words only, as in the authors' script.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "data")
@@ -277,7 +294,8 @@ class MuSiQue(DocumentQuestions):
         documents = [(require_text(part, "title"), (require_text(part, "paragraph_text"),)) for part in paragraphs]
         rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
         answer = entry.get("answer")
-        answerable = entry.get("answerable", True)  # of MuSiQue-Full; the others keep the answer of their twin
+        # Only MuSiQue-Full has this key. Its unanswerable questions repeat the answer of their answerable twin.
+        answerable = entry.get("answerable", True)
         judged = [answerable, *(part.get("is_supporting") for part in paragraphs)]
         if answer is not None and not all(isinstance(label, bool) for label in judged):
             raise DamagedEntryError("answerable or is_supporting is neither true nor false")
@@ -291,5 +309,5 @@ class MuSiQue(DocumentQuestions):
         return document_example(name, question, documents, answers, rows, **known)
 
     def left_out(self, example: TableExample) -> str:
-        """Return the questions that nothing answers."""
+        """Return "without an answer" for an unanswerable question, else ""."""
         return "" if example.answer is None or example.answer.texts else "without an answer"

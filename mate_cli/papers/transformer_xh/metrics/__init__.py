@@ -1,1 +1,1 @@
-"""Scores of answers with their evidence."""
+"""Metrics of answers and supporting sentences."""

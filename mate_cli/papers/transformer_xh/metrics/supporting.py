@@ -1,7 +1,7 @@
-"""Answers with the sentences that support them, and both jointly, as the official script of HotpotQA scores them.
+"""Answer, supporting-sentence and joint metrics of HotpotQA, equal to the official script.
 
-Source: Yang et al. 2018, "HotpotQA"; hotpotqa/hotpot, `hotpot_evaluate_v1.py`. Aliases of answers, and answers that are
-scored by their words alone, both of which MuSiQue has: StonyBrookNLP/musique, `metrics/answer.py`.
+Source: Yang et al. 2018, "HotpotQA"; hotpotqa/hotpot, `hotpot_evaluate_v1.py`. Answer aliases and answers scored by
+words only, both used by MuSiQue: StonyBrookNLP/musique, `metrics/answer.py`.
 """
 
 from collections import Counter
@@ -20,17 +20,20 @@ SP_F1 = MetricSpec("sp_f1", "Sup F1", 1, order=13, table=EVIDENCE)
 JOINT_EM = MetricSpec("joint_em", "Joint EM", 1, order=14, table=EVIDENCE)
 JOINT_F1 = MetricSpec("joint_f1", "Joint F1", 1, order=15, importance=3, table=EVIDENCE)
 NODE_ACCURACY = MetricSpec("node_accuracy", "Node accuracy", 1, order=16, table=EVIDENCE)
-"""The best text is one that leads to the answer."""
+"""Share of questions whose best node contains the answer."""
 _SUBSETS = ("bridge", "comparison", "2hop", "3hop", "4hop")
-BY_HOPS = tuple(SubsetSpec(name, name.capitalize(), "by kind", 60 + place) for place, name in enumerate(_SUBSETS))
-"""Kinds of HotpotQA's questions, and hops of MuSiQue's; HotpotQA's levels are called as those of `exact_set_match`."""
+BY_HOPS = tuple(SubsetSpec(name, name.capitalize(), "by kind", 60 + index) for index, name in enumerate(_SUBSETS))
+"""Question types of HotpotQA and hop counts of MuSiQue.
+
+HotpotQA's levels share the names of `exact_set_match`.
+"""
 
 SPECIAL = ("yes", "no", "noanswer")
-"""Answers that overlap with no other one."""
+"""Answers that have no partial overlap with any other answer."""
 
 
 class Overlap(NamedTuple):
-    """The overlap of two answers, or two sets of sentences; all from 0 to 1."""
+    """The overlap of two answers or of two sets of sentences. All values are from 0 to 1."""
 
     em: float
     f1: float
@@ -42,35 +45,41 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0)
 
 
 def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -> Overlap:
-    """Return the F1 of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole.
+    """Return the F1 of normalized words.
+
+    The answers "yes", "no" and "noanswer" get no partial credit.
 
     Args:
-        prediction: the answer.
-        reference: the right one.
-        by_words: no answer is special, and two texts without words overlap wholly, as by the script of MuSiQue.
+        prediction: the predicted answer.
+        reference: the gold answer.
+        by_words: if true, no answer is special, and two texts without words overlap completely, as in the script of
+            MuSiQue.
     """
-    ours, theirs = normalize_answer(prediction), normalize_answer(reference)
-    em = float(ours == theirs)
-    if by_words and not ours and not theirs:
+    predicted_text, gold_text = normalize_answer(prediction), normalize_answer(reference)
+    em = float(predicted_text == gold_text)
+    if by_words and not predicted_text and not gold_text:
         return Overlap(1.0, 1.0, 1.0, 1.0)
-    if not by_words and ours != theirs and (ours in SPECIAL or theirs in SPECIAL):
+    if not by_words and predicted_text != gold_text and (predicted_text in SPECIAL or gold_text in SPECIAL):
         return NOTHING
-    same = sum((Counter(ours.split()) & Counter(theirs.split())).values())
-    if not same:
+    shared_words = sum((Counter(predicted_text.split()) & Counter(gold_text.split())).values())
+    if not shared_words:
         return NOTHING._replace(em=em)
-    return _overlap(em, same / len(ours.split()), same / len(theirs.split()))
+    return _overlap(em, shared_words / len(predicted_text.split()), shared_words / len(gold_text.split()))
 
 
 def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Collection[tuple[int, int]]) -> Overlap:
-    """Compare sets of sentences; without any prediction the precision is 0, without any reference the recall."""
-    ours, theirs = set(prediction), set(reference)
-    same = len(ours & theirs)
-    precision = same / len(ours) if ours else 0.0
-    return _overlap(float(ours == theirs), precision, same / len(theirs) if theirs else 0.0)
+    """Compare sets of (row, sentence).
+
+    The precision is 0 without predicted sentences, and the recall is 0 without gold sentences.
+    """
+    predicted, gold = set(prediction), set(reference)
+    shared = len(predicted & gold)
+    precision = shared / len(predicted) if predicted else 0.0
+    return _overlap(float(predicted == gold), precision, shared / len(gold) if gold else 0.0)
 
 
 def joint_overlap(answer: Overlap, supporting: Overlap) -> Overlap:
-    """Return the products of precisions and of recalls, and the F1 of these."""
+    """Return the products of the precisions and of the recalls, and the F1 of both products."""
     em = answer.em * supporting.em
     return _overlap(em, answer.precision * supporting.precision, answer.recall * supporting.recall)
 
@@ -83,18 +92,18 @@ def score_supported_answers(
     groups: Mapping[str, Collection[str]] | None = None,
     by_words: Collection[str] = (),
 ) -> dict[str, float]:
-    """Return the means over all references, and over each group of them.
+    """Return the mean scores over all references and over each group of questions.
 
     Args:
-        answers: text by question; one without an answer counts as wrong.
-        supporting: sentences by question, likewise.
-        references: the right answers by question, of which the nearest counts; these are the questions that count.
-        gold: the right sentences by question; where it is empty only answers are scored.
+        answers: predicted text by question id. A question without an answer is scored as wrong.
+        supporting: predicted sentences by question id. A question without an entry is scored as wrong.
+        references: gold answers by question id, of which the most similar is used. Its keys are the scored questions.
+        gold: gold sentences by question id. If all are empty, only answers are scored.
         groups: question ids by group name.
-        by_words: questions whose answers are scored by their words alone, see `answer_overlap`.
+        by_words: ids of questions scored by words only, see `answer_overlap`.
 
     Returns:
-        em, f1; where sentences are known sp_em, sp_f1, joint_em and joint_f1; each also as <name>/<group>.
+        em and f1, and with gold sentences also sp_em, sp_f1, joint_em and joint_f1. Each name also has <name>/<group>.
     """
     overlaps = {"": {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}}
     if any(gold.values()):
@@ -117,7 +126,14 @@ def score_documents(
     examples: Mapping[str, TableExample],
     groups: Mapping[str, Collection[str]],
 ) -> dict[str, float]:
-    """Score answers to questions about documents, see `score_supported_answers`; without sentences these alone."""
+    """Score answers to questions about documents, see `score_supported_answers`.
+
+    Args:
+        answers: predicted text by question id.
+        supporting: predicted sentences by question id. None: only answers are scored.
+        examples: scored questions by id; questions without an answer are skipped.
+        groups: question ids by group name.
+    """
     references = {name: example.answer.texts for name, example in examples.items() if example.answer}
     gold = {} if supporting is None else {name: example.supporting for name, example in examples.items()}
     by_words = {name for name, example in examples.items() if example.answers_by_words}
@@ -125,14 +141,14 @@ def score_documents(
 
 
 class SupportedAnswers(AnswerMetric[TableExample]):
-    """Exact match and F1 of answers; where any names its sentences, of these too."""
+    """Exact match and F1 of answers, and of supporting sentences if any answer has them."""
 
     def __init__(self, answers: Mapping[str, SystemAnswer]) -> None:
         super().__init__(answers)
         self._has_sentences = any(answer.supporting for answer in answers.values())
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return them of all questions, and of each subset."""
+        """Return the scores of all questions and of each subset."""
         answered = {name: example for name, example in examples.items() if name in self.answers}
         supporting = (
             {name: self._sentences(example) for name, example in answered.items()} if self._has_sentences else None
@@ -140,9 +156,9 @@ class SupportedAnswers(AnswerMetric[TableExample]):
         return score_documents(texts_of(self.answers, examples), supporting, examples, group_by_subset(examples))
 
     def _sentences(self, example: TableExample) -> set[tuple[int, int]]:
-        rows = {row[0].text: place for place, row in reversed([*enumerate(example.table.rows)])}
-        named = self.answers[example.example_id].supporting
-        return {(rows.get(title, -1) if isinstance(title, str) else title, place) for title, place in named}
+        rows = {row[0].text: index for index, row in reversed([*enumerate(example.table.rows)])}
+        references = self.answers[example.example_id].supporting
+        return {(rows.get(title, -1) if isinstance(title, str) else title, index) for title, index in references}
 
 
 def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:

@@ -1,4 +1,4 @@
-"""Heads over the nodes of a graph: which one holds the answer, where in it, and what all of them say together.
+"""Output heads over the nodes of a graph: node scores, answer spans and class mixtures.
 
 Source: microsoft/Transformer-XH, `model_hotpotqa.py` and `model_fever.py`.
 """
@@ -18,12 +18,12 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class PooledNodes(NamedTuple):
-    """The nodes of a batch, K in the example with most.
+    """The nodes of a batch; K is the maximum number of nodes per example.
 
     Args:
-        states: pooled first tokens [B, K, D], 0 where there is no node.
-        mask: Bool [B, K], True where there is a node.
-        tokens: place of the first token of each node in its example, Int64 [B, K].
+        states: pooled first tokens [B, K, D], 0 for padding nodes.
+        mask: Bool [B, K], True for nodes, False for padding nodes.
+        tokens: index of the first token of each node in its example, Int64 [B, K].
     """
 
     states: Tensor
@@ -32,12 +32,12 @@ class PooledNodes(NamedTuple):
 
 
 def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
-    """Pool the first token of every node; K is at least 1."""
+    """Pool the first token of every node. K is at least 1."""
     batch = output.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
-    stated = batch.more[NODE_CELLS].shape[1] if NODE_CELLS in batch.more else 1
-    count = max(int(node.max()) + 1 if len(node) else 1, stated)
+    encoded_nodes = batch.more[NODE_CELLS].shape[1] if NODE_CELLS in batch.more else 1
+    count = max(int(node.max()) + 1 if len(node) else 1, encoded_nodes)
     pooled = pooler(output.states[example, token][:, None])
 
     def spread(values: Tensor) -> Tensor:
@@ -48,13 +48,13 @@ def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
 
 
 class NodeHead(nn.Module):
-    """One score for every node, as of the cell that it is of."""
+    """One logit per node, returned as the logit of the node's cell."""
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "score.weight": "final_layer.weight",
         "score.bias": "final_layer.bias",
     }
-    """Our parameters, and what the authors of Transformer-XH call them."""
+    """Parameter names of this head and the corresponding names in microsoft/Transformer-XH."""
 
     def __init__(self, hidden_size: int, dropout: float) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class NodeHead(nn.Module):
         self.score = Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
-        """Map states [B, T, D] to the scores of the K cells of nodes; a candidate's first token is labelled."""
+        """Map states [B, T, D] to the logits of the K node cells. Labels are read at first tokens."""
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
         labels = torch.zeros_like(nodes.tokens) if batch.label_ids is None else batch.label_ids.gather(1, nodes.tokens)
@@ -73,13 +73,13 @@ class NodeHead(nn.Module):
 
 
 class MixtureOutput(NamedTuple):
-    """The verdict of all nodes on a statement.
+    """The class probabilities of a statement, mixed over all nodes.
 
     Args:
-        log_probabilities: of each class [B, C].
-        node_logits: how much each node counts, before the softmax [B, K]; `NO_LOGIT` where there is none.
-        mask: Bool [B, K], True where there is a node.
-        tokens: place of the first token of each node in its example, Int64 [B, K].
+        log_probabilities: log probability of each class [B, C].
+        node_logits: logit of each node's mixture weight, before the softmax [B, K]; `NO_LOGIT` for padding nodes.
+        mask: Bool [B, K], True for nodes, False for padding nodes.
+        tokens: index of the first token of each node in its example, Int64 [B, K].
     """
 
     log_probabilities: Tensor
@@ -89,7 +89,10 @@ class MixtureOutput(NamedTuple):
 
 
 class MixtureHead(nn.Module):
-    """The classes of all nodes, each as far as the node counts; those released for FEVER are three."""
+    """Class probabilities of all nodes, averaged with learned node weights.
+
+    The release for FEVER has 3 classes.
+    """
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "weight.weight": "final_layer.weight",
@@ -97,7 +100,7 @@ class MixtureHead(nn.Module):
         "classes.weight": "pred_final_layer.weight",
         "classes.bias": "pred_final_layer.bias",
     }
-    """Our parameters, and what the authors of Transformer-XH call them."""
+    """Parameter names of this head and the corresponding names in microsoft/Transformer-XH."""
 
     def __init__(self, hidden_size: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -106,27 +109,27 @@ class MixtureHead(nn.Module):
         self.classes = Score(hidden_size, classes)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> MixtureOutput:
-        """Map states [B, T, D] to a mixture of the classes of nodes."""
+        """Map states [B, T, D] to the mixture of the nodes' class probabilities."""
         nodes = pooled_nodes(output, pooler)
         states = self.dropout(nodes.states)
         logits = self.weight(states).squeeze(-1).float().masked_fill(~nodes.mask, NO_LOGIT)
-        of_nodes = self.classes(states).float().log_softmax(-1)
-        mixture = (logits.log_softmax(-1)[..., None] + of_nodes).logsumexp(1)
+        node_log_probabilities = self.classes(states).float().log_softmax(-1)
+        mixture = (logits.log_softmax(-1)[..., None] + node_log_probabilities).logsumexp(1)
         return MixtureOutput(mixture, logits, nodes.mask, nodes.tokens)
 
 
 class ReadingLogits(NamedTuple):
-    """Scores for an answer in one of K nodes of L tokens and S sentences.
+    """Logits for an answer in one of K nodes of L tokens and S sentences.
 
     Args:
-        nodes: whether each holds the answer [B, K], `NO_LOGIT` where there is none.
-        mask: Bool [B, K], True where there is a node.
-        starts: whether each token of a node's text begins the answer [B, K, L], `NO_LOGIT` elsewhere.
-        ends: whether it ends it [B, K, L].
-        tokens: place of the first token of each node in its example, Int64 [B, K].
-        kinds: of the answer: in a text, yes, no [B, 3].
-        sentences: whether each supports the answer [B, K, S].
-        is_sentence: Bool [B, K, S], True where there is one.
+        nodes: logit that each node contains the answer [B, K], `NO_LOGIT` for padding nodes.
+        mask: Bool [B, K], True for nodes, False for padding nodes.
+        starts: logit that each token of a node's text is the first token of the answer [B, K, L], `NO_LOGIT` elsewhere.
+        ends: logit that each token of a node's text is the last token of the answer [B, K, L].
+        tokens: index of the first token of each node in its example, Int64 [B, K].
+        kinds: logits of the answer type: text span, yes, no [B, 3].
+        sentences: logit that each sentence supports the answer [B, K, S].
+        is_sentence: Bool [B, K, S], True for sentences, False for padding.
     """
 
     nodes: Tensor
@@ -140,7 +143,10 @@ class ReadingLogits(NamedTuple):
 
 
 class ReadingHead(nn.Module):
-    """Scores nodes, spans in them, kinds of answers and sentences that support them; the last two are not released."""
+    """Scores nodes, spans, answer types and supporting sentences.
+
+    The released model has no scores of answer types and supporting sentences.
+    """
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "node.weight": "final_layer.weight",
@@ -148,7 +154,7 @@ class ReadingHead(nn.Module):
         "span.weight": "mrc_final_layer.weight",
         "span.bias": "mrc_final_layer.bias",
     }
-    """Our parameters, and what the authors of Transformer-XH call them."""
+    """Parameter names of this head and the corresponding names in microsoft/Transformer-XH."""
 
     def __init__(self, hidden_size: int, kinds: int, dropout: float) -> None:
         super().__init__()
@@ -157,7 +163,10 @@ class ReadingHead(nn.Module):
         self.kind, self.sentence = Score(hidden_size, kinds), Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> ReadingLogits:
-        """Map states [B, T, D] to scores of all parts of an answer; kinds read the nodes as far as they count."""
+        """Map states [B, T, D] to the logits of all parts of an answer.
+
+        Answer types are predicted from the nodes, averaged with the softmax of the node logits.
+        """
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         states = self.dropout(nodes.states)
         logits = self.node(states).squeeze(-1).float().masked_fill(~nodes.mask, NO_LOGIT)
@@ -176,7 +185,7 @@ class ReadingHead(nn.Module):
         )
 
     def _sentences(self, output: EncoderOutput, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean score of the tokens of each sentence [B, K, S], and where there are any."""
+        """Return the mean token logit of each sentence and which sentences exist, both [B, K, S]."""
         batch, scores = output.batch, self.sentence(output.states).squeeze(-1).float()
         numbers = _sentence_ids(batch)
         total, tokens = (sentence_sums(values, numbers, batch, mask) for values in (scores, torch.ones_like(scores)))
@@ -184,26 +193,43 @@ class ReadingHead(nn.Module):
 
 
 def group_by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Tensor:
-    """Return what belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
+    """Scatter token values to the tokens of each node's text, [B, T] to [B, K, L].
+
+    Args:
+        values: one value per token [B, T].
+        batch: the batch with row, segment and position ids.
+        mask: Bool [B, K], True for nodes.
+        fill: value of entries without a token.
+    """
     longest = int((batch.position_ids * batch.attention_mask).max()) + 1
     is_text = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     example, token = is_text.nonzero(as_tuple=True)
-    place = example, batch.row_ids[is_text] - 1, batch.position_ids[is_text]
+    index = example, batch.row_ids[is_text] - 1, batch.position_ids[is_text]
     empty = values.new_full((*mask.shape, longest), fill)
-    return empty.index_put(place, values[example, token])
+    return empty.index_put(index, values[example, token])
 
 
 def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tensor) -> Tensor:
-    """Sum over the tokens of each sentence of each node, [B, T] to [B, K, S]; S is at least 1."""
-    most = max(int(numbers.max()), 1)
+    """Sum token values over each sentence of each node, [B, T] to [B, K, S]. S is at least 1.
+
+    Args:
+        values: one value per token [B, T].
+        numbers: number of the sentence of each token, from 1; 0 for tokens outside sentences [B, T].
+        batch: the batch with row ids.
+        mask: Bool [B, K], True for nodes.
+    """
+    count = max(int(numbers.max()), 1)
     example, token = (numbers > 0).nonzero(as_tuple=True)
-    place = example, batch.row_ids[example, token] - 1, numbers[example, token] - 1
-    empty = values.new_zeros(*mask.shape, most)
-    return empty.index_put(place, values[example, token], accumulate=True)
+    index = example, batch.row_ids[example, token] - 1, numbers[example, token] - 1
+    empty = values.new_zeros(*mask.shape, count)
+    return empty.index_put(index, values[example, token], accumulate=True)
 
 
 def _sentence_ids(batch: TableBatch) -> Tensor:
-    """Return the number of each token's sentence, from 1; without any, a node's text is one sentence."""
+    """Return the number of each token's sentence, from 1.
+
+    Without sentence ids, a node's text is one sentence.
+    """
     is_text = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
-    stated = batch.more.get(SENTENCE_IDS)
-    return is_text.long() if stated is None else stated * batch.attention_mask
+    sentence_ids = batch.more.get(SENTENCE_IDS)
+    return is_text.long() if sentence_ids is None else sentence_ids * batch.attention_mask

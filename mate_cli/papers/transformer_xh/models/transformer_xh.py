@@ -1,4 +1,4 @@
-"""Transformer-XH: texts side by side, whose first tokens hop along the edges of a graph.
+"""Transformer-XH: parallel texts whose first tokens hop along the edges of a graph.
 
 Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop Attention", ICLR 2020;
 microsoft/Transformer-XH, `model.py`, `model_hotpotqa.py`.
@@ -28,23 +28,26 @@ from mate_cli.papers.transformer_xh.relations import RELATIONS
 from mate_cli.tokenization.layout import TableBatch
 
 SLOPE = 0.2
-"""Slope of the leaky rectifier on additive scores."""
+"""Negative slope of the leaky ReLU on additive attention scores."""
 GAIN = 1.414
-"""Gain of the normal distribution that the weights of graph attention are drawn from (Xavier's)."""
+"""Gain of the Xavier normal initialization of the graph attention weights."""
 
 Combination = Literal["random", "identity"]
 HopForm = Literal["after", "parallel"]
-"""The states that hubs hop on: those that their layer has made (as released), or that it reads (as in the paper)."""
+"""Input of the hop.
+
+"after", as released: the output of the hub's layer. "parallel", as in the paper: the input of the hub's layer.
+"""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The graph of a batch, of K nodes in each example.
+    """The graph of a batch with K nodes per example. A hub is the first token of a node.
 
     Args:
-        hubs: place of every hub in the packed stream, Int64 [hubs].
-        slots: place of every hub among those of all examples, B * K, Int64 [hubs].
-        visible: Bool [B, K, K], True where node i, which asks, relates to node j; one that relates to none sees itself.
+        hubs: index of every hub in the packed stream, Int64 [hubs].
+        slots: index of every hub among the B * K nodes of all examples, Int64 [hubs].
+        visible: Bool [B, K, K], True if node i (query) attends to node j. A node without relations attends to itself.
     """
 
     hubs: Tensor
@@ -52,43 +55,49 @@ class Nodes:
     visible: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
-        """Return what belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
+        """Scatter hub values [hubs, D] to nodes [B, K, D]; padding nodes are zero."""
         examples, count = self.visible.shape[:2]
         empty = values.new_zeros(examples * count, values.shape[-1])
         return empty.index_copy(0, self.slots, values).view(examples, count, -1)
 
     def gather(self, values: Tensor) -> Tensor:
-        """Return what belongs to nodes [B, K, D] to [hubs, D]."""
+        """Gather the values of hubs [hubs, D] from nodes [B, K, D]."""
         return values.flatten(0, 1).index_select(0, self.slots)
 
 
 def find_nodes(plan: AttentionPlan) -> Nodes:
-    """Return the graph of a plan's batch; without relations every node relates to every other."""
+    """Return the graph of a plan's batch.
+
+    Without relations every node is related to all other nodes.
+    """
     batch = plan.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
-    most = int(node.max()) + 1 if len(node) else 1
-    stated = batch.more.get(RELATIONS)
-    count = most if stated is None else max(most, stated.shape[1])
-    real = torch.zeros(len(batch.row_ids), count, dtype=torch.bool, device=node.device)
-    real[example, node] = True
+    max_count = int(node.max()) + 1 if len(node) else 1
+    relations = batch.more.get(RELATIONS)
+    count = max_count if relations is None else max(max_count, relations.shape[1])
+    is_node = torch.zeros(len(batch.row_ids), count, dtype=torch.bool, device=node.device)
+    is_node[example, node] = True
     identity = torch.eye(count, dtype=torch.bool, device=node.device)
-    visible = real[:, :, None] & real[:, None] & ~identity
-    if stated is not None:
-        size = stated.shape[1]
+    visible = is_node[:, :, None] & is_node[:, None] & ~identity
+    if relations is not None:
+        size = relations.shape[1]
         related = torch.zeros_like(visible)
-        related[:, :size, :size] = stated > 0
+        related[:, :size, :size] = relations > 0
         visible &= related
     alone = ~visible.any(-1, keepdim=True)
-    places = (batch.attention_mask.flatten().cumsum(0) - 1).view_as(batch.attention_mask)
-    return Nodes(places[example, token], example * count + node, visible | (alone & identity))
+    positions = (batch.attention_mask.flatten().cumsum(0) - 1).view_as(batch.attention_mask)
+    return Nodes(positions[example, token], example * count + node, visible | (alone & identity))
 
 
 class EdgeSoftmax(nn.Module):
-    """The weights of what each node sees, which sum to one."""
+    """Softmax over the nodes that each node attends to."""
 
     def forward(self, scores: Tensor, visible: Tensor) -> Tensor:
-        """Return the scores [B, N, K, K] of node i for node j to weights, 0 where it is not seen [B, K, K]."""
+        """Map scores [B, N, K, K] of node i for node j to weights of the same shape.
+
+        A weight is 0 where `visible` [B, K, K] is False.
+        """
         masked = scores.float().masked_fill(~visible[:, None], torch.finfo(torch.float32).min)
         return masked.softmax(-1).to(scores.dtype)
 
@@ -103,7 +112,7 @@ class Hop(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Return what the hubs [hubs, D] find where they hop, [hubs, D]."""
+        """Return the attention output of the hubs, [hubs, D] to [hubs, D]."""
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Map [hubs, D] to [B, N, K, H]."""
@@ -112,10 +121,10 @@ class Hop(nn.Module, ABC):
 
 
 class GatHop(Hop):
-    """A graph attention network, as released: scores are sums, and all heads share one projection.
+    """Graph attention (GAT) as released: additive scores and one projection for all heads.
 
-    Of head h, with f = W h and the source s and destination t: the score is LeakyReLU(u . f_s + w . f_t), the result
-    ReLU(sum of weight * f_s + R h_t). Dropout, which the released code has and never applies, is left out.
+    For head h with f = W h, source s and destination t, the score is LeakyReLU(u . f_s + w . f_t) and the output is
+    ReLU(sum of weight * f_s + R h_t). Dropout is omitted because the released code defines it but never applies it.
     """
 
     def __init__(self, size: EncoderSize) -> None:
@@ -128,17 +137,22 @@ class GatHop(Hop):
             nn.init.xavier_normal_(weight, gain=GAIN)
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Return what the hubs find, see `Hop`."""
+        """Return the attention output of the hubs, see `Hop`."""
         states = self.heads(hubs, nodes)
-        told = states @ self.projection.T
-        source, destination = ((told * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination))
+        projected = states @ self.projection.T
+        source, destination = (
+            (projected * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination)
+        )
         weights = self.softmax(leaky_relu(source[:, :, None] + destination[..., None], SLOPE), nodes.visible)
-        output = (weights @ told + states @ self.residual.T).relu()
+        output = (weights @ projected + states @ self.residual.T).relu()
         return nodes.gather(output.transpose(1, 2).flatten(2))
 
 
 class DotHop(Hop):
-    """Scaled dot products of queries and keys of their own, as in the paper, and a dense layer on the values."""
+    """Scaled dot-product attention between hubs, as in the paper.
+
+    Queries, keys, values and the output have separate projections.
+    """
 
     def __init__(self, size: EncoderSize) -> None:
         super().__init__(size)
@@ -146,7 +160,7 @@ class DotHop(Hop):
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Return what the hubs find, see `Hop`."""
+        """Return the attention output of the hubs, see `Hop`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
         weights = self.softmax(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes.visible)
         output: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
@@ -157,12 +171,12 @@ HOPS: dict[str, type[Hop]] = {"gat": GatHop, "dot": DotHop}
 
 
 class HopLayer(EncoderLayer):
-    """A layer after which every hub becomes a mixture of itself and of what it found where it hops.
+    """A layer that combines the output of every hub with the output of its hop.
 
-    Other tokens see the new hub in the next layer.
+    Other tokens attend to the combined hub in the next layer.
 
     Args:
-        form: see `HopForm`.
+        form: input of the hop, see `HopForm`.
     """
 
     def __init__(
@@ -181,29 +195,32 @@ class HopLayer(EncoderLayer):
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to states [P, D]."""
-        nodes, before = plan.derive("nodes", find_nodes), states
+        nodes, inputs = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
         hubs = states.index_select(0, nodes.hubs)
-        hopping = hubs if self.form == "after" else before.index_select(0, nodes.hubs)
+        hopping = hubs if self.form == "after" else inputs.index_select(0, nodes.hubs)
         mixed = self.combine(torch.cat([self.hop(hopping, nodes), hubs], -1))
         return states.index_copy(0, nodes.hubs, mixed.to(states.dtype))
 
     def initialize_hop(self) -> None:
-        """Let hubs begin as what their own text made them, beside what they find."""
+        """Initialize the combination as the identity on the hub state.
+
+        The weights of the hop output stay random.
+        """
         width = self.combine.out_features
         with torch.no_grad():
             self.combine.weight[:, width:].copy_(torch.eye(width))
 
 
 HOP = {"fc.weight": "projection", "res_fc.weight": "residual", "attn_l": "source", "attn_r": "destination"}
-"""Names of the parameters of a graph layer; `attn_l` goes with the source of an edge."""
+"""Parameter names of a graph layer. `attn_l` belongs to the source of an edge."""
 GRAPH_LAYER = re.compile(r"encoder\.graph_layers\.(\d+)\.(.+)")
 LINEAR_LAYER = re.compile(r"encoder\.linear_layer(\d+)\.(.+)")
 LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 
 
 def hop_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with our names of what hops; names without the prefix of the encoder."""
+    """Map released hop tensors, without encoder prefix, to parameter names of this network."""
     numbers = [int(match[1]) for name in tensors if (match := GRAPH_LAYER.fullmatch(name))]
     if not numbers:
         return dict(tensors)
@@ -215,29 +232,32 @@ def hop_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _hop_name(name: str, first: int) -> str:
     if (match := GRAPH_LAYER.fullmatch(name)) and match[2] in HOP:
         return f"encoder.layer.{first + int(match[1])}.hop.{HOP[match[2]]}"
-    if match := LINEAR_LAYER.fullmatch(name):  # these are counted from 1
+    # The released names number linear layers from 1.
+    if match := LINEAR_LAYER.fullmatch(name):
         return f"encoder.layer.{first + int(match[1]) - 1}.combine.{match[2]}"
     return name
 
 
 RELEASED_HOPS = 3
-"""Layers that hop in the released code, the last ones."""
+"""Number of layers with hops in the released code, counted from the last layer."""
 
 
 class TransformerXh(TableEncoder):
-    """BERT over the nodes of a graph, each read by itself, with hops between nodes after its last layers.
+    """BERT over the nodes of a graph, with hops between nodes after the last layers.
+
+    Each node is encoded separately.
 
     Args:
-        hop: "gat", the released code's graph attention; "dot", the paper's dot products.
-        hop_form: "after", as released: hubs hop on the states of their layer; "parallel", as in the paper: on those of
-            the layer before, which attention within the texts reads too.
-        hop_layers: in how many layers, the last ones, hubs hop: what is so many steps away reaches a node. None for
-            three, or all where there are fewer; of the parallel form, for all.
-        combine: how the mixture of a hub and of what it found begins: "random" as released; "identity" leaves the hub
-            as it was and adds what it found.
+        hop: "gat": graph attention of the released code; "dot": dot-product attention of the paper.
+        hop_form: "after", as released: hubs hop on the output of their layer; "parallel", as in the paper: hubs hop on
+            the output of the previous layer, which is also the input of attention within the texts.
+        hop_layers: number of layers with hops, counted from the last layer. It limits the number of edges that
+            information crosses. None: 3, or all layers if there are fewer; with the parallel form, all layers.
+        combine: initialization of the layer that combines a hub with the output of its hop. "random": as released;
+            "identity": adds the hop output to the unchanged hub.
 
     Raises:
-        ConfigError: there are not so many layers.
+        ConfigError: `hop_layers` exceeds the number of layers.
     """
 
     arrays = (RELATIONS,)
@@ -254,8 +274,8 @@ class TransformerXh(TableEncoder):
         **options: Any,
     ) -> None:
         shape = encoder_size(size)
-        most = shape.num_layers if hop_form == "parallel" else RELEASED_HOPS
-        hops = min(most, shape.num_layers) if hop_layers is None else hop_layers
+        default_hops = shape.num_layers if hop_form == "parallel" else RELEASED_HOPS
+        hops = min(default_hops, shape.num_layers) if hop_layers is None else hop_layers
         if hops > shape.num_layers:
             raise ConfigError(
                 f"hops after layers {hops} do not fit {shape.num_layers} layers",
@@ -273,7 +293,7 @@ class TransformerXh(TableEncoder):
 
     @classmethod
     def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the tensors with our names of what hops, see `hop_names`."""
+        """Map released tensors to the parameter names of this network, see `hop_names`."""
         return hop_names(tensors)
 
     @property
@@ -282,7 +302,7 @@ class TransformerXh(TableEncoder):
         return [layer for layer in self.layers if isinstance(layer, HopLayer)]
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
-        """Return how much of each node every node takes in each layer that hops: [B, N, K, K], each."""
+        """Return the attention weights between nodes, [B, N, K, K] for each hop layer."""
         layer_weights: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
         with torch.no_grad(), ExitStack() as hooks:

@@ -1,8 +1,8 @@
-"""Transformer-XL's line of segments: the special case of Transformer-XH in which texts follow one another.
+"""Transformer-XL: the special case of Transformer-XH with consecutive segments as nodes.
 
-Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2:
-of segment r in layer l, queries are of H_r, keys and
-values of [SG(H_{r-1}); H_r], all of layer l - 1. Positions there are relative; here they restart in each segment.
+Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2. In
+layer l, the queries of segment r are computed from H_r, and the keys and values from [SG(H_{r-1}); H_r], all of layer l
+- 1. The paper uses relative positions. This implementation uses absolute positions that restart in each segment.
 """
 
 from typing import Any
@@ -19,48 +19,64 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 
 def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-    """Return what the tokens of a plan's batch see: of their own segment, and of the one before, Bool [B, 1, T, T]."""
+    """Return masks of the current and of the previous segment, both Bool [B, 1, T, T].
+
+    An entry is True if the query token attends to the key token.
+    """
     rows = plan.batch.row_ids
     visible, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
     return visible & same, visible & ~same
 
 
 class SegmentMemory(Attention):
-    """One softmax over the own segment and the one before, whose keys and values may come from elsewhere."""
+    """Joint softmax over the current and the previous segment.
+
+    Keys and values of the previous segment may be passed separately.
+    """
 
     takes_key_bias = False
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend, where the memory learns like everything else, see `Attention`."""
+        """Attend with gradients into the previous segment, see `Attention`."""
         return self.attend(qkv, qkv, plan, dropout)
 
     def attend(self, qkv: Tensor, memory: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
-        """Attend with keys and values of the segment before from `memory`, both [P, 3, N, H]; to [P, N, H]."""
-        of_own, of_last = plan.derive("segments", find_segments)
+        """Attend to the current segment in `qkv` and to the previous segment in `memory`.
+
+        Args:
+            qkv: queries, keys and values [P, 3, N, H].
+            memory: projections whose keys and values are used for the previous segment [P, 3, N, H].
+            plan: plan of the batch.
+            dropout: dropout probability of the weights.
+
+        Returns:
+            The output [P, N, H].
+        """
+        current_mask, previous_mask = plan.derive("segments", find_segments)
         query, *current = plan.heads(qkv)
-        _, *before = plan.heads(memory)
+        _, *previous = plan.heads(memory)
         scores = [
             (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).masked_fill(~mask, torch.finfo(query.dtype).min)
-            for (key, _), mask in ((current, of_own), (before, of_last))
+            for (key, _), mask in ((current, current_mask), (previous, previous_mask))
         ]
         weights = drop(torch.cat(scores, -1).softmax(-1), dropout)
-        return plan.pack_heads(weights @ torch.cat([current[1], before[1]], 2))
+        return plan.pack_heads(weights @ torch.cat([current[1], previous[1]], 2))
 
 
 class MemoryAttention(SelfAttention):
-    """Self-attention in which no gradient flows into the states of the segment before."""
+    """Self-attention without gradients into the hidden states of the previous segment."""
 
     backend: SegmentMemory
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Map states [P, D] to the concatenated heads [P, D]."""
+        """Map states [P, D] to the concatenated attention heads [P, D]."""
         qkv, memory = (self.project(x) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
         return self.backend.attend(qkv, memory, plan, dropout).flatten(1)
 
 
 class MemoryLayer(EncoderLayer):
-    """A layer over segments, of which each has the states of the one before as a memory."""
+    """A layer over segments, each with the hidden states of the previous segment as memory."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
@@ -68,14 +84,14 @@ class MemoryLayer(EncoderLayer):
 
 
 class TransformerXl(TableEncoder):
-    """BERT over segments side by side, each of which sees all tokens of the one before.
+    """BERT over parallel segments. Each segment attends to all tokens of the previous segment.
 
-    What is n segments back is seen after n layers. Positions restart in each segment; they are absolute, so that
-    weights of BERT fit, not relative as in the paper.
+    The segment n steps back affects a token after n layers. Positions restart in each segment. They are absolute,
+    unlike the paper's relative positions, so that BERT weights can be loaded.
 
     Args:
-        attention: how attention is computed; not used with a memory.
-        memory: the states of the segment before are a memory, into which no gradient flows, as in the paper.
+        attention: attention implementation; unused with a memory.
+        memory: if true, no gradient flows into the hidden states of the previous segment, as in the paper.
     """
 
     def __init__(
