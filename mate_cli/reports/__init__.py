@@ -1,1 +1,1 @@
-"""Reports on finished runs; reads run folders only."""
+"""Reports on runs, read only from run folders."""

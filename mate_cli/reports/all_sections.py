@@ -1,4 +1,4 @@
-"""The sections of a comparison in their order, shown by every renderer."""
+"""The sections of a comparison in display order, shown by every renderer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from mate_cli.reports.view import ReportSection
 
 
 class BuildSection(Protocol):
-    """Makes a section of a comparison; `wide` puts all splits beside each other, as papers do."""
+    """A function that builds a section of a comparison."""
 
     __name__: str
 
     def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
-        """Return the section, None where there is nothing to show."""
+        """Return the section, or None if it has no content.
+
+        Args:
+            report: comparison to show.
+            wide: show all splits next to each other, as papers do.
+        """
 
 
 SECTIONS: tuple[BuildSection, ...] = (
@@ -51,14 +56,14 @@ BRIEF = (results_section, significance_section, cost_section)
 def report_sections(
     report: Report, *, wide: bool = False, among: Sequence[BuildSection] = ()
 ) -> Iterator[ReportSection]:
-    """Yield the sections of a comparison that have something to show, in order.
+    """Yield the sections of a comparison that have content, in display order.
 
     Args:
-        report: the comparison.
-        wide: put all splits beside each other, as papers do.
-        among: only these; all where there are none.
+        report: comparison to show.
+        wide: show all splits next to each other, as papers do.
+        among: sections to build. Empty: all sections, including `report.options.added_sections`.
     """
-    place = SECTIONS.index(errors_section) + 1
-    for build in among or (*SECTIONS[:place], *report.options.added_sections, *SECTIONS[place:]):
+    index = SECTIONS.index(errors_section) + 1
+    for build in among or (*SECTIONS[:index], *report.options.added_sections, *SECTIONS[index:]):
         if (section := build(report, wide=wide)) is not None:
             yield section

@@ -1,4 +1,4 @@
-"""Observed attention flow in numbers: what `analysis=attention_flow` has found, as table 7 of the MATE paper has it."""
+"""Observed attention flow of `analysis=attention_flow`, as in table 7 of the MATE paper."""
 
 from __future__ import annotations
 
@@ -33,23 +33,25 @@ PAPER: Mapping[str, tuple[float, float]] = {
     "table, same column": (13.16, 18.84),
     "table, same cell": (4.60, 1.57),
 }
-"""Percent of the attention of table tokens, and of uniform attention, in a TAPAS after WikiTableQuestions.
+"""Percent of the attention of table tokens, and of uniform attention, by target.
 
-Source: Eisenschlos et al. 2021 (MATE), table 7. Row and column are told apart by the uniform share: a column holds one
+The network is a TAPAS trained on WikiTableQuestions.
+
+Source: Eisenschlos et al. 2021 (MATE), table 7. The uniform share distinguishes row from column: a column contains one
 of few columns of a table's tokens, a row one of many rows.
 """
 
 
 @dataclass(frozen=True)
 class NetworkFlow:
-    """The attention of the heads of one network.
+    """The attention of the attention heads of one network.
 
     Args:
-        name: empty for the network itself, else what it is called inside it.
-        title: what was looked at.
+        name: name of an inner network, empty for the network itself.
+        title: title of its tables.
         attention: fractions [layers][heads][targets].
-        uniform: percent that uniform attention would give, by target.
-        panels: percent of the attention of all heads, the mean over them, by target; then of those that share a mask.
+        uniform: percent that uniform attention would assign, by target.
+        panels: mean percent of the attention by target, of all heads, then of each group of heads with the same mask.
     """
 
     name: str
@@ -60,33 +62,33 @@ class NetworkFlow:
 
 
 def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
-    """Return what an analysis has found, network by network.
+    """Return the attention flow of each network of an analysis.
 
     Raises:
-        ValueError: it is of other targets.
+        ValueError: if the analysis has other targets.
     """
     if list(findings["targets"]) != list(PAPER):
         raise ValueError("it has other targets than this version of mate")
     flows = []
     for network in findings["networks"]:
         attention = [[[float(share) for share in head] for head in layer] for layer in network["attention"]]
-        every = [(layer, head) for layer, heads in enumerate(attention) for head in range(len(heads))]
+        all_heads = [(layer, head) for layer, heads in enumerate(attention) for head in range(len(heads))]
         uniform = {target: 100 * float(share) for target, share in zip(PAPER, network["uniform"], strict=True)}
-        parts = {"all heads": every} | {str(group["label"]): group["heads"] for group in network["groups"]}
+        parts = {"all heads": all_heads} | {str(group["label"]): group["heads"] for group in network["groups"]}
         panels = {label: _means(attention, heads) for label, heads in parts.items()}
-        whose = f" of its {network['name']}" if network["name"] else ""
-        title = f"Attention flow{whose} on {findings['split']}, {plural(int(findings['examples']), 'example')}"
+        owner = f" of its {network['name']}" if network["name"] else ""
+        title = f"Attention flow{owner} on {findings['split']}, {plural(int(findings['examples']), 'example')}"
         flows.append(NetworkFlow(str(network["name"]), title, attention, uniform, panels))
     return flows
 
 
 def read_flows(folder: Path) -> list[NetworkFlow]:
-    """Return what was found of the run in a folder; nothing where there is none, or it cannot be read."""
+    """Return the attention flow of the run in a folder, empty if missing or unreadable."""
     file = folder / "analysis" / f"{NAME}.json"
-    again = "Analyse the run again"
+    hint = "Analyse the run again"
     try:
-        with wrap_read_errors(file, RunError, "not readable as an attention flow", again):
-            return network_flows(read_object(file, RunError, again)) if file.is_file() else []
+        with wrap_read_errors(file, RunError, "not readable as an attention flow", hint):
+            return network_flows(read_object(file, RunError, hint)) if file.is_file() else []
     except RunError:
         return []
 
@@ -105,24 +107,24 @@ NOTE = (
 
 
 def list_views(findings: Mapping[str, Any]) -> list[View]:
-    """Return where body tokens look: all heads beside the paper's, then the heads that share a mask."""
+    """Return the attention flow tables: all heads next to the paper's, then by mask."""
     return [view for network in network_flows(findings) for view in flow_views(network)]
 
 
 def flow_views(network: NetworkFlow) -> Iterator[View]:
-    """Yield all heads of a network beside the paper's, a row per target.
+    """Yield the table of all heads of a network next to the paper's, with a row per target.
 
-    Then the heads that share a mask, and figures.
+    A second table shows the heads that share a mask. The last table has the figures.
     """
-    whole, *panels = network.panels
+    all_heads, *panels = network.panels
     drawn = partial(draw_heads, network)
     columns = [Column(name) for name in ("ratio", "%", "uniform %")]
     columns += [Column(f"paper: {name}", ("paper",), name) for name in ("ratio", "%", "uniform %")]
     rows = []
     for target, (attention, uniform) in PAPER.items():
-        others = (network.uniform[target], attention / uniform, attention, uniform)
-        cells = (ViewCell.of(number, TWO_DIGITS) for number in others)
-        rows.append(Row(target, (*ratio_cells(network, whole, target), *cells)))
+        numbers = (network.uniform[target], attention / uniform, attention, uniform)
+        cells = (ViewCell.of(number, TWO_DIGITS) for number in numbers)
+        rows.append(Row(target, (*ratio_cells(network, all_heads, target), *cells)))
     yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=tuple if panels else drawn)
     if panels:
         names = tuple(Column(f"{label}: {name}", (label,), name) for label in panels for name in ("ratio", "%"))
@@ -134,13 +136,19 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
 
 
 def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell, ViewCell]:
-    """Return the ratio to uniform attention, where that gives anything, and the percent, of some heads."""
+    """Return the ratio to uniform attention (empty if that is 0) and the percent of a panel.
+
+    Args:
+        network: attention of the network.
+        panel: name of the group of heads.
+        target: attended part of the input.
+    """
     share, uniform = network.panels[panel][target], network.uniform[target]
     return ViewCell.of(share / uniform if uniform else None, TWO_DIGITS), ViewCell.of(share, TWO_DIGITS)
 
 
 def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:
-    """Return the figures by file name: every head as a heat map."""
+    """Return the figures by file name: every attention head as a heat map."""
     return {
         "_".join(filter(None, (NAME, network.name, "heads"))): draw_heads(network)[0]
         for network in network_flows(findings)
@@ -151,7 +159,7 @@ COLUMNS = 4
 
 
 def draw_heads(network: NetworkFlow) -> list[Figure]:
-    """Draw a map per kind of tokens: how much of the attention of each head, layer by layer, goes there."""
+    """Draw a heat map per target: the share of attention of each head, layer by layer."""
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -160,15 +168,15 @@ def draw_heads(network: NetworkFlow) -> list[Figure]:
     rows = -(-len(PAPER) // COLUMNS)
     figure, panels = new_panels(rows, COLUMNS, 9.4, rows * max(1.7, 0.6 + 0.14 * layers))
     shades = LinearSegmentedColormap.from_list("flow", ["#ffffff", COLORS[0]])
-    for place, target in enumerate(PAPER):
-        axes = panels[place // COLUMNS][place % COLUMNS]
-        drawn = axes.pcolormesh(values[:, :, place], cmap=shades, vmin=0, vmax=100, edgecolors="none")
-        axes.set_title(f"{target}: {values[:, :, place].mean():.1f} %", color=INK, fontsize=8.5)
+    for index, target in enumerate(PAPER):
+        axes = panels[index // COLUMNS][index % COLUMNS]
+        drawn = axes.pcolormesh(values[:, :, index], cmap=shades, vmin=0, vmax=100, edgecolors="none")
+        axes.set_title(f"{target}: {values[:, :, index].mean():.1f} %", color=INK, fontsize=8.5)
         axes.set_xticks([0.5, heads - 0.5], ["1", str(heads)])
         axes.set_yticks([0.5, layers - 0.5], ["1", str(layers)])
         axes.grid(visible=False)
         axes.set_xlabel("head", color=INK, fontsize=8)
-        if place % COLUMNS == 0:
+        if index % COLUMNS == 0:
             axes.set_ylabel("layer", color=INK, fontsize=8)
             axes.invert_yaxis()
     bar = figure.colorbar(drawn, ax=[axes for row in panels for axes in row], fraction=0.02, pad=0.01)
@@ -182,7 +190,10 @@ MAX_SHOWN = 6
 
 
 def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the attention flow of the best configurations analysed; None where no run was."""
+    """Return the attention flow of the best analyzed configurations.
+
+    None if no run was analyzed.
+    """
     flows = [views for group in report.groups if (views := list(first_flows(group)))]
     if not flows:
         return None
@@ -194,7 +205,7 @@ def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_flows(group: Configuration) -> Iterator[View]:
-    """Yield what was found of the first run of a configuration that was analysed."""
+    """Yield the tables of the first run of a configuration that was analyzed."""
     for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
         for view in flow_views(network):
             yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

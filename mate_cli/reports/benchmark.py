@@ -1,4 +1,4 @@
-"""The results of a benchmark: a table per case, in the terminal, and the cost by length as figures."""
+"""The results of a benchmark: terminal tables per case, and figures of cost by length."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 DIRECTIONS = {"forward": "forward", "forward_backward": "forward+backward"}
 KINDS = {"attention": "Attention", "encoder": "Encoder", "training": "Training step"}
 Lines = Mapping[str, Mapping[int, float]]
-"""Costs by length, by the names of lines."""
+"""Costs by length, by line name."""
 PARTS = 7
-"""In the name of a figure."""
+"""Number of parts in the name of a measurement."""
 NOT_RUN = "not_run"
 REFERENCES = {
     "dense": "dense",
@@ -45,7 +45,10 @@ REFERENCES = {
     "transformers_tapas": "tapas",
     "tapas": "dense",
 }
-"""What the first two of these that ran are called where other variants are compared with them."""
+"""Labels of reference variants.
+
+Other variants are compared with the first two of them that ran.
+"""
 
 
 class BenchmarkCase(NamedTuple):
@@ -53,9 +56,9 @@ class BenchmarkCase(NamedTuple):
 
     Args:
         kind: one of `KINDS`.
-        shape: of the tables, or their dataset.
-        tokens: of the longest example.
-        batch: the number of examples, or "mixed"; in training also their order.
+        shape: shape of the tables, or their dataset.
+        tokens: length of the longest example in tokens.
+        batch: number of examples, or "mixed". For training also their order.
     """
 
     kind: str
@@ -65,19 +68,19 @@ class BenchmarkCase(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Kind, tables, length and batch in words."""
+        """Benchmark type, tables, length and batch as text."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {self.shape.replace('_', ' ')} tables, {self.tokens:,} tokens, {batch}"
 
 
 @dataclass
 class BenchmarkResults:
-    """All figures of a record.
+    """All measurements of a record.
 
     Args:
-        run: the record and its folder.
-        cases: figures by variant and by `direction/figure`, of each case in the order of the record.
-        reasons: why a variant was not run, by variant and direction, of each case.
+        run: record and its folder.
+        cases: measurements by variant and by `direction/figure`, for each case in the order of the record.
+        reasons: reasons why a variant was not run, by variant and direction, for each case.
     """
 
     run: LoadedRun
@@ -86,7 +89,7 @@ class BenchmarkResults:
 
     @property
     def variants(self) -> list[str]:
-        """All of them, in the order of the record."""
+        """All variants, in the order of the record."""
         return list(dict.fromkeys(name for measured in self.cases.values() for name in measured))
 
 
@@ -94,7 +97,7 @@ def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
     """Read the record of any benchmark.
 
     Raises:
-        RunError: there is no record, or it has no benchmark results.
+        RunError: if there is no record, or it has no benchmark results.
     """
     run = load_runs([folder]).runs[0]
     if run.record.get("command") != "benchmark" or not measured_figures(run):
@@ -103,12 +106,12 @@ def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
 
 
 def measured_figures(run: LoadedRun) -> dict[str, float]:
-    """Return what was measured, without what describes the machine."""
+    """Return the measurements of a record, without the values that describe the machine."""
     return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
 
 
 def parse_results(run: LoadedRun) -> BenchmarkResults | None:
-    """Put the figures of a record together; None when there are none of `KINDS`.
+    """Group the measurements of a record by case, or return None if there are none of `KINDS`.
 
     Their names are `kind/variant/shape/tokens/batch/direction/figure`.
     """
@@ -131,7 +134,12 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
 
 
 def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> None:
-    """Add how many times as fast as the references each variant is, and the share of the machine's peak."""
+    """Add the speedup of each variant over references, and the share of the machine's peak.
+
+    Args:
+        measured: measurements by variant, modified in place.
+        peak: peak GFLOP per second of the machine, None if unknown.
+    """
     references = [name for name in REFERENCES if name in measured][:2]
     for direction in DIRECTIONS:
         times = {name: ms for name, figures in measured.items() if (ms := figures.get(f"{direction}/ms"))}
@@ -144,24 +152,24 @@ def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> 
 
 
 def time_text(value: float) -> str:
-    """Write milliseconds: 0.03, 3.27, 41.9, 866, 12,215."""
+    """Format milliseconds: 0.03, 3.27, 41.9, 866, 12,215."""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:,.{digits}f}"
 
 
 def error_text(value: float) -> str:
-    """Write an error: 6e-07, 1.1."""
+    """Format a numerical error: 6e-07, 1.1."""
     return f"{value:.0e}" if value < 0.001 else f"{value:.2g}"
 
 
 class FigureColumn(NamedTuple):
-    """One figure of every variant.
+    """One measurement of every variant, as a column.
 
     Args:
-        heading: in two lines.
+        heading: two-line heading.
         figure: `direction/figure` in the record.
-        write: how it is written.
-        minor: left out where there is little room.
+        write: function that formats a value.
+        minor: whether the column is omitted if the table is too wide.
     """
 
     heading: str
@@ -171,7 +179,12 @@ class FigureColumn(NamedTuple):
 
 
 def timed_columns(direction: str, over: str) -> Iterator[FigureColumn]:
-    """Yield the columns of one direction."""
+    """Yield the columns of one direction.
+
+    Args:
+        direction: one of `DIRECTIONS`.
+        over: heading of the direction.
+    """
     yield FigureColumn(f"{over}\nms", f"{direction}/ms", time_text)
     yield FigureColumn("\nCPU ms", f"{direction}/cpu_ms", time_text, minor=True)
     for name in dict.fromkeys(REFERENCES.values()):
@@ -189,7 +202,7 @@ COLUMNS = (
     FigureColumn("max\nerror", "forward/max_error", error_text),
 )
 TIMES = [f"{direction}/ms" for direction in DIRECTIONS]
-"""Figures of which the least is marked."""
+"""Measurements of which the smallest is marked."""
 NOTES = (
     "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores. Times "
     "bert, tapas: as BertModel (sdpa) and TapasModel of transformers. GFLOP: operations, counted; of peak: against "
@@ -199,7 +212,7 @@ NOTES = (
 
 
 def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
-    """Return the table of one case; columns without any figure are left out, the least times are marked."""
+    """Return the table of one case. Empty columns are omitted, the shortest times are marked."""
     measured = {name: figures for name, figures in results.cases[case].items() if figures.keys() - {"plan/ms"}}
     columns = [column for column in COLUMNS if any(column.figure in figures for figures in measured.values())]
     cells: dict[str, list[ViewCell]] = {name: [] for name in measured}
@@ -216,14 +229,17 @@ def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
 
 
 def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str]:
-    """Yield which variants were not run, and why; the direction is named where the other one was run."""
+    """Yield a line per variant that was not run, with the reason.
+
+    The direction is named if the other direction was run.
+    """
     for name, reasons in results.reasons.get(case, {}).items():
-        where = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
-        yield f"{name}{where} not run: {'; '.join(dict.fromkeys(reasons.values()))}"
+        directions = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
+        yield f"{name}{directions} not run: {'; '.join(dict.fromkeys(reasons.values()))}"
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
-    """Print all tables."""
+    """Print all tables and the machine."""
     print_views([case_table(results, case) for case in results.cases], console)
     facts, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))
@@ -234,7 +250,7 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
 
 
 def print_figures(run: LoadedRun, console: Console) -> None:
-    """Print the figures of a benchmark that has no tables, one a line."""
+    """Print the measurements of a benchmark that has no tables, one per line."""
     figures = measured_figures(run).items()
     rows = (Row(name, (ViewCell(f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)) for name, value in figures)
     print_views([View("", (Column("value"),), tuple(rows), "figure")], console)
@@ -245,21 +261,25 @@ COSTS = {
     "flops": ("gflop", "GFLOP", ("forward",)),
     "memory": ("peak_mb", "MB", ("forward", "forward_backward")),
 }
-"""Figures by the names of their files: what they show, its unit, and the directions, a row of panels each.
+"""Figures by file name: measurement, unit, and directions (one row of panels each).
 
 Source: Eisenschlos et al. 2021 (MATE), figures 4, 5 and 6.
 """
 
 
 def write_benchmark_figures(results: BenchmarkResults, folder: Path) -> list[Path]:
-    """Write a figure per cost, of cases that differ in their length."""
+    """Write one figure per cost, of cases that differ in length."""
     return [
         file for name in COSTS if (figure := draw_cost(results, name)) for file in save_figure(figure, folder, name)
     ]
 
 
 def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
-    """Draw a cost by length, a panel per shape of tables; None where no shape was measured at two lengths."""
+    """Draw a cost by length, with a panel per table shape measured at several lengths.
+
+    Returns:
+        None if no shape was measured at two lengths.
+    """
     cost, unit, directions = COSTS[name]
     series: dict[tuple[str, str], list[BenchmarkCase]] = {}
     for case in sorted(results.cases, key=lambda case: case.tokens):
@@ -283,7 +303,13 @@ def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
 
 
 def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "tokens") -> Figure:
-    """Draw rows of panels by their titles, both axes logarithmic; the place of a line gives its colour."""
+    """Draw rows of panels with logarithmic axes. The index of a line determines its color.
+
+    Args:
+        rows: panels of each row by title.
+        unit: label of the y axes.
+        axis: label of the x axes.
+    """
     width, height = max(6.9, 3.35 * len(rows[0])), 0.8 + 2.75 * len(rows)
     figure, panels = new_panels(len(rows), len(rows[0]), width, height)
     for row, contents in zip(panels, rows, strict=True):
@@ -299,12 +325,12 @@ def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "
 
 
 def draw_lines(axes: Axes, lines: Lines) -> None:
-    """Draw the lines of one panel, ticks at the lengths that were measured."""
+    """Draw the lines of one panel, with ticks at the measured lengths."""
     from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
-    for place, (name, points) in enumerate(lines.items()):
+    for index, (name, points) in enumerate(lines.items()):
         if points:
-            look: dict[str, Any] = {"color": color_of(place), "linestyle": dash_of(place), "marker": mark_of(place)}
+            look: dict[str, Any] = {"color": color_of(index), "linestyle": dash_of(index), "marker": mark_of(index)}
             axes.plot(*zip(*points.items(), strict=True), linewidth=1.5, markersize=4, label=literal_text(name), **look)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")

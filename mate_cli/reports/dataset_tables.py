@@ -1,4 +1,4 @@
-"""The report of a dataset's check, in the terminal."""
+"""The report of a dataset check, in the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = {
 }
 """Titles of counts."""
 WRAPPED = 20
-"""A heading of as many signs takes several lines."""
+"""Length in letters from which a heading is wrapped."""
 
 
 def print_check(report: CheckReport, title: str, console: Console) -> None:
@@ -55,7 +55,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
 
 
 def _no_problems(report: CheckReport) -> Text:
-    """Say that there are no problems, and how many questions are of no use all the same."""
+    """Report that there are no problems, and how many questions are unusable nevertheless."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused = sum(number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE)))
     questions = sum(row.get("questions", 0) for row in splits)
@@ -68,14 +68,14 @@ def _no_problems(report: CheckReport) -> Text:
 def _count_table(
     head: str, columns: Mapping[str, Mapping[str, int]], named: Iterable[Mapping[str, int]] | None = None
 ) -> Table:
-    """Return a row per thing that is counted in the columns, or in those `named`, if it is there at all."""
+    """Return a row per nonzero count of `named`, or of `columns` if `named` is None."""
     names = dict.fromkeys(name for row in named or columns.values() for name, number in row.items() if number)
     rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
     return _number_table(head, columns, rows, ",")
 
 
 def _sizes(report: CheckReport) -> Table:
-    """Return a row per measure: percentiles, the mean, and the mean that a paper prints."""
+    """Return a row per measure: percentiles, the mean, and the mean that a paper reports."""
     heads = [*({50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS), MEAN]
     rows = {name: [row[level] for level in (*LEVELS, MEAN)] for name, row in report.percentiles.items()}
     for paper in (paper for paper in report.papers if "means" in paper):
@@ -91,7 +91,7 @@ def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
-    """Return a table of numbers; None is none."""
+    """Return a table of numbers. None is shown as a dash."""
     table = Table(head, *(Column(name, justify="right", no_wrap=len(name) < WRAPPED) for name in columns))
     for name, numbers in rows.items():
         table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))
@@ -99,10 +99,10 @@ def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence
 
 
 def print_datasets(root: Path, console: Console) -> None:
-    """Print name, title, size, licence and whereabouts of every dataset.
+    """Print name, title, size, license and location of every dataset.
 
     Args:
-        root: the folder in which each dataset has a folder of its name.
+        root: folder that contains a folder per dataset.
         console: where to print.
     """
     table = Table("data=", "dataset", Column("questions", justify="right"), "licence", "files")
@@ -115,7 +115,7 @@ def print_datasets(root: Path, console: Console) -> None:
 
 
 def describe_location(info: DatasetInfo, root: Path) -> str:
-    """Return where the files of a dataset are, or whether they can be fetched."""
+    """Return where the files of a dataset are, or whether they can be downloaded."""
     if info.shipped:
         return "with the package"
     if (root / info.name).is_dir():

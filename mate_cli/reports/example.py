@@ -1,4 +1,4 @@
-"""One example in the terminal: question, answer, table, linked sentences, and the tokens that a network keeps."""
+"""One example in the terminal: question, answer, table, linked sentences, and kept tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mate_cli.tables.text import linking_cells
 from mate_cli.terminal.console import Console
 
 MAX_TEXTS = 12
-"""So many texts of an answer are shown."""
+"""Maximum number of answer texts that are shown."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
     "segment": "segment_ids",
@@ -30,19 +30,22 @@ TOKEN_FIELDS = {
     "label": "label_ids",
     "before": "previous_labels",
 }
-"""Columns of the table of tokens; the last one only where a question before has an answer."""
+"""Columns of the table of tokens.
+
+`before` is shown only if a previous question has an answer.
+"""
 
 
 Place = tuple[int, int]
 
 
 def print_example(example: TableExample, encoded_cells: Collection[Place], console: Console) -> None:
-    """Print question, answer and table; cells that hold the answer stand out, cells that were cut are struck out.
+    """Print question, answer and table.
 
-    Rows are numbered from 1, as the row ids of tokens are.
+    Answer cells are highlighted, truncated cells struck out. Rows are numbered from 1, as the row ids of tokens are.
 
     Args:
-        example: the example.
+        example: example to print.
         encoded_cells: (row, column) of the body cells that have tokens.
         console: where to print.
     """
@@ -55,11 +58,11 @@ def print_example(example: TableExample, encoded_cells: Collection[Place], conso
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
-    """Yield what is said above the table, with what each line is called."""
+    """Yield the name and text of each line above the table."""
     answer, statement = example.answer, example.answer is not None and example.answer.label is not None
     yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
-    for place, question in enumerate(example.history, start=1):
-        yield "before" if place == 1 else "", f"{place}. {question}"
+    for number, question in enumerate(example.history, start=1):
+        yield "before" if number == 1 else "", f"{number}. {question}"
     yield "statement" if statement else "question", example.question
     if answer is None:
         yield "answer", "not known"
@@ -67,24 +70,25 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
     text = " | ".join(answer.texts[:MAX_TEXTS]) or "none"
     more = len(answer.texts) - MAX_TEXTS
     yield "answer", text + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
-    if not statement and (learnt := _describe_target(answer)):
-        yield "learnt", learnt
+    if not statement and (target := _describe_target(answer)):
+        yield "learnt", target
 
 
 def _describe_target(answer: Answer) -> str:
-    """Return what a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
+    """Describe the training target: cells, aggregation and number. "" for plain cells."""
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""
     cells = plural(len(answer.coordinates), "cell") if answer.coordinates else ""
     if cells and answer.aggregation not in (None, AGGREGATIONS[0]):
         cells = f"the {answer.aggregation} of {cells}"
     number = "" if answer.number is None else f"the number {answer.number:g}"
-    joint = " = " if answer.aggregation else " or "  # an aggregation is known under full supervision only
-    return joint.join(filter(None, (cells, number)))
+    # An aggregation is known only under full supervision.
+    separator = " = " if answer.aggregation else " or "
+    return separator.join(filter(None, (cells, number)))
 
 
 def print_cut(text: str, console: Console) -> None:
-    """Print what was cut from the table, as it is said."""
+    """Print a description of the truncated part of the table."""
     console.print(Text.assemble(("cut       ", "bold"), text), soft_wrap=True)
     console.print()
 
@@ -95,20 +99,20 @@ def print_sentences(
     lengths: Mapping[Place, tuple[int, int]],
     console: Console,
 ) -> None:
-    """Print what linked passages add to cells, and how much of each such cell was kept.
+    """Print the linked text appended to cells, and how many tokens of each cell were kept.
 
     Args:
-        example: the example.
-        additions: the text appended for each link.
-        lengths: (tokens kept, tokens before cutting) of each body cell.
+        example: example to print.
+        additions: text appended for each link.
+        lengths: (kept tokens, tokens before truncation) of each body cell.
         console: where to print.
     """
     view = Table(Column("row", justify="right"), Column("column", justify="right"), "cell", "added", "tokens kept")
     for r, c, cell in example.table.cells():
         added = " ".join(additions[link] for link in cell.links if link in additions)
         if added:
-            part, whole = lengths[r, c]
-            share = Text(f"{part} of {whole}", style="" if part == whole else "red")
+            part, total = lengths[r, c]
+            share = Text(f"{part} of {total}", style="" if part == total else "red")
             view.add_row(str(r + 1), str(c + 1), Text(cell.text), Text(added), share)
     if view.row_count:
         console.print(Text("Linked text that is appended to cells", style="bold"), view, "")
@@ -122,31 +126,31 @@ def print_tokens(
     console: Console,
     kept_tokens: KeptTokens | None = None,
 ) -> None:
-    """Print the first tokens of an encoding with all their ids; row 1 is the first body row, column 1 the first one.
+    """Print the first tokens of an encoding with all ids. Body rows and columns count from 1.
 
     Args:
-        arrays: the fields of the example's `TableEncoding`, each [T].
-        kinds: of each token, one of `KIND_STYLES`.
-        pieces: the text of each token.
-        shown: how many tokens to print.
+        arrays: fields of the example's `TableEncoding`, each [T].
+        kinds: category of each token, one of `KIND_STYLES`.
+        pieces: text of each token.
+        shown: number of tokens to print.
         console: where to print.
-        kept_tokens: which of them the network keeps, where it does not keep all.
+        kept_tokens: tokens that the network keeps, None if it keeps all.
     """
     fields = {name: field for name, field in TOKEN_FIELDS.items() if name != "before" or arrays[field].any()}
     names = [*fields, *(("kept" if kept_tokens.scores is None else "score",) if kept_tokens else ())]
     view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in names))
-    for place, piece in enumerate(pieces[:shown]):
-        values = {name: int(arrays[field][place]) for name, field in fields.items()}
-        style = IN_CELL if values["label"] else KIND_STYLES[kinds[place]]
-        shown_values = {**values, "row": "counts"} if kinds[place] == "counts" else values
+    for index, piece in enumerate(pieces[:shown]):
+        values = {name: int(arrays[field][index]) for name, field in fields.items()}
+        style = IN_CELL if values["label"] else KIND_STYLES[kinds[index]]
+        shown_values = {**values, "row": "counts"} if kinds[index] == "counts" else values
         numbers = (Text(str(value), style="" if value else "dim") for value in shown_values.values())
-        scores = [score_text(kept_tokens, place)] if kept_tokens else []
-        view.add_row(str(place), Text(piece, style=style), *numbers, *scores)
+        scores = [score_text(kept_tokens, index)] if kept_tokens else []
+        view.add_row(str(index), Text(piece, style=style), *numbers, *scores)
     console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
 
 
 def score_text(tokens: KeptTokens, token: int) -> Text:
-    """Return the score of a token, or whether it is kept where it has none."""
+    """Return the score of a token, or whether it is kept if it has no score."""
     text = "kept" if tokens.kept[token] else "left out"
     if tokens.scores is not None and (tokens.in_table[token] or not tokens.kept[token]):
         text = f"{tokens.scores[token]:.2f}"
@@ -161,36 +165,36 @@ MARKS = {
     "✂": ("cut", DROPPED),
     "↗": ("has links", ""),
 }
-"""Marks behind a cell's text: their meaning, and the cell's style."""
+"""Marks after a cell's text: their meaning, and the cell's style."""
 MIN_COLUMN_WIDTH = 9
-"""A column with its border is at least so wide; a table with more columns is shown in parts."""
+"""Minimum width of a column with its border. Tables with more columns than fit are split."""
 
 
 def table_views(example: TableExample, encoded_cells: Collection[Place], width: int) -> Iterator[Table]:
-    """Yield the table in one part, or in several of fewer columns where it is too wide.
+    """Yield the table in one part, or split by columns if it is too wide.
 
     Rows are numbered from 1, as the row ids of tokens are.
 
     Args:
-        example: the example.
+        example: example to show.
         encoded_cells: (row, column) of the body cells that have tokens.
-        width: of the terminal, in characters.
+        width: width of the terminal in characters.
     """
     table, marks = example.table, _marks(example, encoded_cells)
-    most = max(2, (width - MIN_COLUMN_WIDTH) // MIN_COLUMN_WIDTH)
-    parts = range(0, len(table.header), most)
+    max_columns = max(2, (width - MIN_COLUMN_WIDTH) // MIN_COLUMN_WIDTH)
+    parts = range(0, len(table.header), max_columns)
     for start in parts:
-        columns = range(len(table.header))[start : start + most]
-        where = f"columns {columns[0] + 1} to {columns[-1] + 1} of {len(table.header)}" if len(parts) > 1 else ""
-        title = Text(", ".join(filter(None, (table.title, where))))
+        columns = range(len(table.header))[start : start + max_columns]
+        range_text = f"columns {columns[0] + 1} to {columns[-1] + 1} of {len(table.header)}" if len(parts) > 1 else ""
+        title = Text(", ".join(filter(None, (table.title, range_text))))
         yield _part(example, columns, title if title.plain else None, marks)
 
 
 def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
-    """Return what the marks mean that stand behind cells; None without any."""
+    """Return the meaning of the marks after cells, or None if there are none."""
     used = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
-    named = [Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used]
-    return Text("  ").join(named) if named else None
+    entries = [Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used]
+    return Text("  ").join(entries) if entries else None
 
 
 def _part(
@@ -200,16 +204,16 @@ def _part(
     headings = (Column(Text(table.header[column].text), overflow="fold") for column in columns)
     view = Table(Column("row", no_wrap=True), *headings, title=title)
     shown = _shown_rows(example)
-    for before, r in zip((-1, *shown), shown, strict=False):
-        if r - before > 1:
-            view.add_row(Text("…", style="dim"), Text(plural(r - before - 1, "more row"), style="dim"))
+    for previous, r in zip((-1, *shown), shown, strict=False):
+        if r - previous > 1:
+            view.add_row(Text("…", style="dim"), Text(plural(r - previous - 1, "more row"), style="dim"))
         cells = (_mark_cell(table.rows[r][c], marks[r, c]) for c in columns)
         view.add_row(Text(str(r + 1), style="dim"), *cells)
     return view
 
 
 def _shown_rows(example: TableExample) -> list[int]:
-    """Return all rows of a table that is not too long, else the first ones, those with answers, and the last one."""
+    """Return all rows of a short table, else the first rows, answer rows, and the last row."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
     return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
@@ -231,7 +235,7 @@ def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Plac
 
 
 def _found(example: TableExample) -> dict[Place, str]:
-    """Give the mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
+    """Return the mark of each answer cell: "●" contains the answer, "○" links to its passage."""
     answer = example.answer
     if answer is None:
         return {}
@@ -244,9 +248,9 @@ def _mark_cell(cell: Cell, marks: Sequence[str]) -> Text:
 
 
 MAX_ROWS = 40
-"""So many rows of a table are shown, beside those that hold an answer."""
+"""Maximum number of shown table rows, in addition to rows that contain an answer."""
 PALE, STRONG = (255, 246, 229), (244, 140, 36)
-"""Behind tokens with the lowest and the highest score, in red, green and blue; the letters are black."""
+"""Background of tokens with the lowest and the highest score (RGB). The text is black."""
 LEFT_OUT = "dim strike"
 IN_ANSWER = "bold underline"
 SWATCHES = 5
@@ -255,16 +259,16 @@ BETWEEN = " │ "
 
 @dataclass(frozen=True)
 class KeptTokens:
-    """The tokens of one example, those that a network keeps, and their scores.
+    """The tokens of one example, with those that a network keeps and their scores.
 
     Args:
-        kinds: of each, "question", "header", "body" or "counts".
-        rows: of each, [T]; 1 is the first of the body.
-        cells: the number of the cell that each is in, in their order, [T].
-        kept: which of them it answers from, Bool [T].
-        scores: the logarithm of the probability that each matters [T]; None where none are scored.
-        in_table: which are scored, Bool [T]; those of the question always stay.
-        in_answer: which are of the answer, Bool [T].
+        kinds: category of each token: "question", "header", "body" or "counts".
+        rows: row of each token [T], 1 for the first body row.
+        cells: index of the cell of each token [T], in reading order.
+        kept: whether the network uses the token to answer, Bool [T].
+        scores: log probability that each token is relevant [T], None if tokens are not scored.
+        in_table: whether the token is scored, Bool [T]. Question tokens are always kept.
+        in_answer: whether the token belongs to the answer, Bool [T].
     """
 
     kinds: Sequence[str]
@@ -277,14 +281,14 @@ class KeptTokens:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The lowest and the highest score in the table; None without any."""
+        """The lowest and the highest score in the table, None without scores."""
         if self.scores is None or not self.in_table.any():
             return None
-        known = self.scores[self.in_table]
-        return float(known.min()), float(known.max())
+        table_scores = self.scores[self.in_table]
+        return float(table_scores.min()), float(table_scores.max())
 
     def style(self, token: int) -> Style:
-        """Return how a token looks: the stronger the colour behind it, the higher its score."""
+        """Return the style of a token: the higher its score, the stronger its background color."""
         style = Style.parse(IN_ANSWER) if self.in_answer[token] else Style()
         if not self.kept[token]:
             return style + Style.parse(LEFT_OUT)
@@ -294,43 +298,47 @@ class KeptTokens:
         return style + shade((float(self.scores[token]) - low) / ((high - low) or 1.0))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what is said above them, with what each line is called."""
+        """Yield the name and text of each line above the tokens."""
         text = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
             text += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
         yield "kept", text
         if self.bounds is None or self.scores is None:
             return
-        left, gone = self.in_table & self.kept, self.in_table & ~self.kept
+        kept, dropped = self.in_table & self.kept, self.in_table & ~self.kept
         text = "log P in the table {:.2f} to {:.2f}".format(*self.bounds)
-        if left.any() and gone.any():
-            text += f"; mean of kept tokens {self.scores[left].mean():.2f}, of the rest {self.scores[gone].mean():.2f}"
+        if kept.any() and dropped.any():
+            text += (
+                f"; mean of kept tokens {self.scores[kept].mean():.2f}, of the rest {self.scores[dropped].mean():.2f}"
+            )
         yield "scores", text
 
 
 def shade(share: float) -> Style:
-    """Return the colour of a score: 0 the lowest of an example, 1 the highest."""
+    """Return the color of a relative score: 0 for the lowest of an example, 1 for the highest."""
     red, green, blue = (round(pale + share * (full - pale)) for pale, full in zip(PALE, STRONG, strict=True))
     return Style(color="#000000", bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
 
 
 def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> None:
-    """Print the input as it is read, row by row; what is left out is struck out, without a terminal in [-brackets-].
+    """Print the input row by row, with dropped tokens struck out.
+
+    Without a terminal, dropped tokens are in [-brackets-].
 
     Args:
-        tokens: what the network makes of them.
-        pieces: the text of each.
+        tokens: tokens with the decisions of the network.
+        pieces: text of each token.
         console: where to print.
     """
     for name, text in tokens.facts():
         console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
     console.print()
     view, hidden = Table.grid(padding=(0, 2)), 0
-    for name, row, places in _lines(tokens):
-        if row > MAX_ROWS and not tokens.in_answer[places].any():
+    for name, row, positions in _lines(tokens):
+        if row > MAX_ROWS and not tokens.in_answer[positions].any():
             hidden += 1
             continue
-        view.add_row(Text(name, style="dim"), _line(tokens, pieces, places, plain=not console.is_terminal))
+        view.add_row(Text(name, style="dim"), _line(tokens, pieces, positions, plain=not console.is_terminal))
     console.print(view)
     if hidden:
         console.print(Text(f"{plural(hidden, 'more row')}", style="dim"))
@@ -340,31 +348,33 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
 
 
 def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
-    """Yield the lines of an input in its order: their names, rows, and the places of their tokens."""
-    for (kind, row), places in groupby(range(len(tokens.kept)), lambda at: (tokens.kinds[at], int(tokens.rows[at]))):
-        yield (f"row {row}" if kind == "body" else kind), (row if kind == "body" else 0), list(places)
+    """Yield name, row and token positions of each line of an input."""
+    for (kind, row), positions in groupby(
+        range(len(tokens.kept)), lambda position: (tokens.kinds[position], int(tokens.rows[position]))
+    ):
+        yield (f"row {row}" if kind == "body" else kind), (row if kind == "body" else 0), list(positions)
 
 
-def _line(tokens: KeptTokens, pieces: Sequence[str], places: Sequence[int], *, plain: bool) -> Text:
-    """Return the tokens of a line, a bar between its cells."""
+def _line(tokens: KeptTokens, pieces: Sequence[str], positions: Sequence[int], *, plain: bool) -> Text:
+    """Return the tokens of a line, with a bar between its cells."""
     line, cells, is_kept = Text(), tokens.cells, tokens.kept
-    for place in places:
-        follows = place > places[0]
-        begins_cell = follows and cells[place] != cells[place - 1]
-        if plain and follows and not is_kept[place - 1] and (is_kept[place] or begins_cell):
+    for position in positions:
+        follows = position > positions[0]
+        begins_cell = follows and cells[position] != cells[position - 1]
+        if plain and follows and not is_kept[position - 1] and (is_kept[position] or begins_cell):
             line.append("-]")
-        if follows and not pieces[place].startswith("##"):
+        if follows and not pieces[position].startswith("##"):
             line.append(BETWEEN if begins_cell else " ", style="dim" if begins_cell else "")
-        if plain and not is_kept[place] and (not follows or is_kept[place - 1] or begins_cell):
+        if plain and not is_kept[position] and (not follows or is_kept[position - 1] or begins_cell):
             line.append("[-")
-        line.append(pieces[place].removeprefix("##"), style=tokens.style(place))
-    return line.append("-]") if plain and not is_kept[places[-1]] else line
+        line.append(pieces[position].removeprefix("##"), style=tokens.style(position))
+    return line.append("-]") if plain and not is_kept[positions[-1]] else line
 
 
 def _legend(bounds: tuple[float, float] | None) -> Text:
     parts = [Text("left out", LEFT_OUT), Text("of the answer", IN_ANSWER)]
     if bounds is not None:
         low, high = bounds
-        steps = [place / (SWATCHES - 1) for place in range(SWATCHES)]
+        steps = [step_index / (SWATCHES - 1) for step_index in range(SWATCHES)]
         parts.insert(0, Text.assemble(*((f" {low + step * (high - low):.2f} ", shade(step)) for step in steps)))
     return Text("  ").join(parts)

@@ -1,4 +1,4 @@
-"""Number formats, the same in the terminal and on the page."""
+"""Number formats shared by terminal and page."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Write the middle of a summary as the metric says."""
+    """Format the center of a summary in the format of its metric."""
     return NOTHING if summary is None else metric.spec.text(summary.center)
 
 
 def spread_text(summary: Summary | None, metric: MetricName) -> str:
-    """Write a spread in the unit of its middle, empty for a single run."""
+    """Format the spread of a summary in the unit of its center. Empty for a single run."""
     if summary is None or summary.spread is None:
         return ""
     return metric.spec.spread_text(summary.spread)
 
 
 def count_text(value: float | None) -> str:
-    """Write a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
+    """Format a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
     if value is None:
         return NOTHING
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
@@ -33,27 +33,27 @@ def count_text(value: float | None) -> str:
 
 
 def rate_text(value: float | None) -> str:
-    """Write examples per second: 3.2, 182."""
+    """Format examples per second: 3.2, 182."""
     if value is None:
         return NOTHING
     return f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def duration_text(seconds: float | None) -> str:
-    """Write a duration with its two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
+    """Format a duration with its two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
     if seconds is None:
         return NOTHING
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    whole = max(0, round(seconds))
-    if whole >= 3600:
-        whole = round(whole / 60) * 60
+    total = max(0, round(seconds))
+    if total >= 3600:
+        total = round(total / 60) * 60
     for (unit, size), (smaller, part) in pairwise(units):
-        if whole >= size:
-            rest = whole % size // part
-            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
+        if total >= size:
+            rest = total % size // part
+            return f"{total // size} {unit} {rest} {smaller}" if rest else f"{total // size} {unit}"
+    return f"{total} s"
 
 
 def plural(count: int, noun: str) -> str:
-    """Write `1 run`, `3,466 runs`."""
+    """Format a count with its noun: `1 run`, `3,466 runs`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""A comparison as one self-contained HTML page: no network, no other file, readable for years.
+"""A comparison as one self-contained HTML page, without network access or other files.
 
-All that a template writes and that is not markup is escaped and rid of control characters.
+Everything that a template inserts, except markup, is escaped and stripped of control characters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WORD_ENDS = re.compile(r"(?<=[_=./,])(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 class Card(NamedTuple):
-    """A number in large print, with what it is above and below."""
+    """A number in large print, with a name above and details below."""
 
     name: str
     value: str
@@ -46,13 +46,13 @@ class Card(NamedTuple):
 
 
 def render_template(name: str, **values: object) -> str:
-    """Render a template to a page that needs no other file and may load none."""
+    """Render a template to a self-contained page that cannot load other files."""
     return environment().get_template(name).render(values)
 
 
 @cache
 def environment() -> Environment:
-    """Build the environment of all templates."""
+    """Build the Jinja environment of all templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
@@ -70,35 +70,38 @@ def environment() -> Environment:
 
 
 def clean_output(value: object) -> object:
-    """Return what a template writes for a value: markup as it is, nothing for None, else printable text."""
+    """Return the output of a template expression: markup unchanged, else printable text.
+
+    None becomes an empty text.
+    """
     if value is None:
         return ""
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
 def asset(name: str) -> Markup:
-    """Read a style sheet or script that is part of the package."""
+    """Read a style sheet or script of the package."""
     from markupsafe import Markup
 
     return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
 
 
 def svg_markup(figure: Figure, salt: str) -> Markup:
-    """Draw a figure into the page; `salt` makes its ids unique."""
+    """Render a figure as SVG markup. `salt` makes its ids unique."""
     from markupsafe import Markup
 
     return Markup(as_svg(figure, salt))
 
 
 def breakable(text: str) -> Markup:
-    """Let a browser break `limit_train=12000` and `TapasSerializer` between their words."""
+    """Insert line break opportunities into `limit_train=12000` and `TapasSerializer`."""
     from markupsafe import Markup
 
     return Markup("<wbr>").join(printable(word) for word in WORD_ENDS.split(text))
 
 
 def compact_row(row: Row) -> list[Any]:
-    """Return a row of a table for a script to build: label, class, and of each cell what it has up to the last."""
+    """Return a table row for a script: label, class, and cells without trailing empty parts."""
     cells = []
     for cell in row.cells:
         text = cell.text.replace("-", "\N{MINUS SIGN}") if cell.has_minus else cell.text
@@ -111,7 +114,7 @@ def compact_row(row: Row) -> list[Any]:
 
 
 def along_track(value: float, top: float) -> str:
-    """Write how far along a track from 0 to `top` a value lies, in percent."""
+    """Return the position of a value on a track from 0 to `top`, in percent."""
     return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
 
 
@@ -120,16 +123,16 @@ SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
 
 
 def write_page(report: Report, file: Path) -> Path:
-    """Write the page in one step and return its place.
+    """Write the page atomically and return its path.
 
     Raises:
-        RunError: the file cannot be written.
+        RunError: if the file cannot be written.
     """
     return write_text(file, render_page(report, file.parent))
 
 
 def render_page(report: Report, folder: Path) -> str:
-    """Render the page; links to the runs are relative to the folder it will lie in."""
+    """Render the page. Links to runs are relative to `folder`, which will contain the page."""
     return render_sections(
         list(report_sections(report)),
         LoadedRuns(report.runs, report.warnings, tuple(map(Path, report.folders))),
@@ -144,10 +147,10 @@ def render_page(report: Report, folder: Path) -> str:
 
 
 def write_difference(section: ReportSection, loaded: LoadedRuns, file: Path) -> Path:
-    """Write the page of two runs in one step and return its place.
+    """Write the page of two runs atomically and return its path.
 
     Raises:
-        RunError: the file cannot be written.
+        RunError: if the file cannot be written.
     """
     now = datetime.now(timezone.utc)
     words: dict[str, Any] = {"title": "Two runs", "eyebrow": "MATE · difference", "heading": section.title, "cards": ()}
@@ -163,15 +166,15 @@ def render_sections(
     command: str,
     **words: object,
 ) -> str:
-    """Render a page of sections, those without content left out.
+    """Render a page of sections. Sections without content are omitted.
 
     Args:
-        sections: in the order shown.
-        loaded: the runs that they are of.
-        folder: where the page will lie.
-        created: when the runs were read.
-        command: what writes it.
-        **words: its title and heading, and what stands above the sections.
+        sections: sections in display order.
+        loaded: runs that the sections show.
+        folder: folder that will contain the page.
+        created: time at which the runs were read.
+        command: command that writes the page.
+        **words: title, eyebrow, heading and cards above the sections.
     """
     parts = [(section, content) for section in sections if (content := section.content()) is not None]
     return render_template(
@@ -189,19 +192,19 @@ def render_sections(
 
 
 def page_title(report: Report) -> str:
-    """Say how many runs and configurations are compared, and on what."""
+    """Return the number of configurations and runs, and their datasets."""
     datasets = list_datasets(report)
-    place = f" on {' and '.join(datasets)}" if 0 < len(datasets) < 4 else ""
-    return f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}{place}"
+    location = f" on {' and '.join(datasets)}" if 0 < len(datasets) < 4 else ""
+    return f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}{location}"
 
 
 def list_datasets(report: Report) -> list[str]:
-    """Return the names of the datasets of runs."""
+    """Return the names of the datasets of all runs."""
     return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 
 def run_link(target: Path, folder: Path) -> str:
-    """Return a relative link to a run folder, or an absolute file address across drives."""
+    """Return a relative link to a run folder, or an absolute file URI across drives."""
     try:
         return quote(Path(os.path.relpath(target.resolve(), folder.resolve())).as_posix()) + "/"
     except ValueError:
@@ -209,7 +212,7 @@ def run_link(target: Path, folder: Path) -> str:
 
 
 def summary_cards(report: Report) -> list[Card]:
-    """Return the cards in the order shown."""
+    """Return the summary cards in display order."""
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return [
         Card("Runs", str(len(report.runs)), state_text(report.runs)),
@@ -220,29 +223,32 @@ def summary_cards(report: Report) -> list[Card]:
 
 
 def find_best(report: Report) -> tuple[Configuration, Summary | None]:
-    """Return the first configuration that has the metric to rank by, and its score; None where no run has it."""
+    """Return the first configuration with the ranking metric, and its score.
+
+    The score is None if no configuration has the metric.
+    """
     ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
     return next(ranked, (report.groups[0], None))
 
 
 def best_card(report: Report) -> Card:
-    """Return the winner by the main metric."""
+    """Return the card of the best configuration by the main metric."""
     best, summary = find_best(report)
     if summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
     metric = MetricName.parse(report.ranked_by or "")
-    several = len({group.block for group in report.groups}) > 1
-    place = f" on {best.block}" if several and best.block else ""
+    has_several_blocks = len({group.block for group in report.groups}) > 1
+    location = f" on {best.block}" if has_several_blocks and best.block else ""
     spread = spread_text(summary, metric)
     return Card(
-        f"Best {metric.title}{place}", center_text(summary, metric), best.label, f" ±{spread}" if spread else ""
+        f"Best {metric.title}{location}", center_text(summary, metric), best.label, f" ±{spread}" if spread else ""
     )
 
 
 def fastest_card(report: Report) -> Card:
-    """Return the configuration with the most examples per second."""
-    known = ((group.cost("examples_per_second", "throughput"), group.label) for group in report.groups)
-    speeds = [(speed.center, label) for speed, label in known if speed is not None]
+    """Return the card of the configuration with the most examples per second."""
+    rates = ((group.cost("examples_per_second", "throughput"), group.label) for group in report.groups)
+    speeds = [(speed.center, label) for speed, label in rates if speed is not None]
     if not speeds:
         return Card("Fastest", NOTHING, "no speed recorded")
     fastest, label = max(speeds)

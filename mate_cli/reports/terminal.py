@@ -1,4 +1,4 @@
-"""A comparison in the terminal: tables of results, and below them what explains them."""
+"""A comparison in the terminal: tables of results, with explanations below them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,18 @@ from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCe
 from mate_cli.terminal.console import Console
 
 MAX_PAPERS, MAX_BRIEF = 5, 5
-"""Rows of papers, and of runs that have not finished, in brief."""
+"""Maximum number of published rows, and of unfinished runs, in the brief report."""
 UNRANKED = "Not ranked, as no run has a score on dev"
 
 
 def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
-    """Print a comparison: all of it, or in brief one table of scores per data set, tests asked for, and costs."""
+    """Print a comparison.
+
+    Args:
+        report: comparison to print.
+        console: where to print.
+        brief: print only one table of scores per dataset, requested tests, and costs.
+    """
     print_warnings(report.warnings, console)
     marks: set[Mark] = set()
     for section in report_sections(report, among=BRIEF if brief else ()):
@@ -42,50 +48,52 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
 
 
 def print_wrong_answers(report: Report, console: Console) -> None:
-    """Print the questions that one run answers wrongly.
+    """Print the questions that one run answers incorrectly.
 
     Raises:
-        ConfigError: the comparison is of several runs, or the run has no predictions.
+        ConfigError: if the comparison has several runs, or the run has no predictions.
     """
     print_warnings(report.warnings, console)
     section = wrong_section(report, wide=False)
     if section is None:
         count = sum(run.parent is None for run in report.runs)
         problem = "needs one run" if count > 1 else "needs predictions, which this run has not"
-        remedy = f"Give one run folder, not {count}" if count > 1 else "Type mate evaluate run=FOLDER split=dev"
-        raise ConfigError(problem, where="sections=wrong", remedy=remedy)
+        hint = f"Give one run folder, not {count}" if count > 1 else "Type mate evaluate run=FOLDER split=dev"
+        raise ConfigError(problem, where="sections=wrong", remedy=hint)
     print_views(section.tables, console, section.notes)
 
 
 def print_warnings(warnings: Sequence[str], console: Console) -> None:
-    """Print what could not be read."""
+    """Print the warnings about files that could not be read."""
     for warning in warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
-    """Return of the results the table of the main metric of each block, of other sections all.
+    """Return the tables to show in brief: for results, the main metric's table of each block.
 
-    Configurations that this table lacks, such as systems that were scored on test only, have the first one of theirs.
+    Configurations that this table lacks, such as systems scored only on test, get the first table that has them. Other
+    sections are returned completely.
     """
     if section.name != "results":
         return section.tables
-    chosen: dict[int, View] = {}
+    selected: dict[int, View] = {}
     shown: set[str] = set()
     tables = [*zip(report.tables, section.views, strict=True)]
     for table, view in sorted(tables, key=lambda pair: report.metric not in [c.full for c in pair[0].columns]):
         if labels := {row.label for row in table.rows} - shown:
-            chosen[report.tables.index(table)] = view
+            selected[report.tables.index(table)] = view
             shown |= labels
-    return [chosen[place] for place in sorted(chosen)]
+    return [selected[index] for index in sorted(selected)]
 
 
 def brief_view(view: View, report: Report) -> View:
-    """Return a table with a few rows of papers: of the same models where there are any."""
+    """Return a table with a few published rows: of the same models if there are any."""
     models = {run.setting("model") for run in report.runs}
     papers = [row for row in view.rows if row.kind == "published"]
     named = {row.label: row.model for row in reversed(report.published) if row.model in models}
-    first = {model: label for label, model in named.items()}.values()  # the files list the best of each model first
+    # The files list the best result of each model first.
+    first = {model: label for label, model in named.items()}.values()
     selection = [row for row in papers if row.label in first][:MAX_PAPERS] or papers[:1]
     return replace(view, rows=tuple(row for row in view.rows if row.kind != "published" or row in selection))
 
@@ -100,8 +108,8 @@ def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: 
     if "best" in marks:
         lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:
-        how = "Underlined" if console.is_terminal else "With a dagger (†)"
-        lines[-1] += f" {how}: within its ±, or no further than chance among so many questions explains."
+        style = "Underlined" if console.is_terminal else "With a dagger (†)"
+        lines[-1] += f" {style}: within its ±, or no further than chance among so many questions explains."
     papers = published_notes(report.tables, report.published, report.options.statistic) if brief else []
     lines += [sentences([note]) for note in report.notes if note not in papers]
     more = "Test figures, settings" if any(table.is_test for table in report.tables) else "Settings"
@@ -113,14 +121,16 @@ MAX_DIFFERENCES, MAX_WORD = 8, 40
 STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
 NARROW = 110
 LABEL, WORDS = 20, 10
-"""Columns of the terminal for the names of rows, where these are that long, and for words: with less, a table is shown
-in parts."""
+"""Minimum widths in characters of long row labels and of text columns.
+
+A table that does not fit is split.
+"""
 STYLES: dict[Mark, str] = {"best": "bold green", "close": "underline", "better": "green", "worse": "red", "": ""}
 SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "*", "": ""}
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Print tables as far as there is room, see `fit_views`, and sentences below them."""
+    """Print tables, split by `fit_views` if they are too wide, and notes below them."""
     for view in fit_views(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
@@ -133,7 +143,7 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
 
 
 def fit_views(views: Sequence[View], console: Console) -> list[View]:
-    """Return the tables without minor columns, and in parts, where not all of them have room as they are."""
+    """Return the tables unchanged if all of them fit, else without minor columns and split."""
     if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
         return list(views)
     major = (view.only([place for place, column in enumerate(view.columns) if not column.minor]) for view in views)
@@ -141,38 +151,38 @@ def fit_views(views: Sequence[View], console: Console) -> list[View]:
 
 
 def split_view(view: View, console: Console) -> Iterator[View]:
-    """Yield a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
-    every = range(len(view.columns))
-    tables = ((n, terminal_table(view.only(every[:n]), console, folded=True)) for n in range(len(every), 1, -1))
+    """Yield a table of numbers in as few parts of equal size as fit the terminal."""
+    indices = range(len(view.columns))
+    tables = ((n, terminal_table(view.only(indices[:n]), console, folded=True)) for n in range(len(indices), 1, -1))
     count = next((n for n, table in tables if natural_width(table, console) <= console.width), 1)
-    if count >= len(every):
+    if count >= len(indices):
         yield view
         return
-    parts = -(-len(every) // count)
-    count = -(-len(every) // parts)  # as many columns in each
-    yield replace(view.only(every[:count]), notes=())
-    yield from split_view(view.only(every[count:]), console)
+    parts = -(-len(indices) // count)
+    count = -(-len(indices) // parts)  # as many columns in each
+    yield replace(view.only(indices[:count]), notes=())
+    yield from split_view(view.only(indices[count:]), console)
 
 
 def name_width(view: View, share: int) -> int:
-    """Return the columns of the terminal for the names of rows: `share`, or what their longest word takes."""
+    """Return the width of row labels in characters: `share`, or the longest word's width."""
     names = [view.head, *(row.label for row in view.rows)]
     longest = max(cell_len(word) for name in names for word in name.split())
     return min(max(map(cell_len, names)), max(share, min(longest, MAX_WORD)))
 
 
 def natural_width(table: Table, console: Console) -> int:
-    """Return the columns of the terminal that a table would like to have."""
+    """Return the width in characters that a table needs without wrapping."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def terminal_table(view: View, console: Console, *, folded: bool = False) -> Table:
-    """Draw a table; names of rows are broken between words, which rich does only where no other column is of words.
+    """Render a table with wrapped row labels, which rich only does without other text columns.
 
     Args:
-        view: what it shows.
-        console: what it is for.
-        folded: names of rows and words are as narrow as they may be.
+        view: table to render.
+        console: console that determines width and styles.
+        folded: whether row labels and text are as narrow as possible.
     """
     has_words = any(not column.is_number for column in view.columns)
     names_width = name_width(view, LABEL if folded else console.width // 3) if folded or has_words else None
@@ -181,40 +191,41 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
     heads = [stacked_heading(column) for column in view.columns]
     stacked = any(not head.startswith("\n") for head in heads)
     names = f"\n{view.head}" if stacked else view.head
-    least = name_width(view, LABEL) if names_width else min(13, len(view.head))
-    if names_width and not folded:  # a fixed width: rich would take room from names and words alike, and cut words
+    min_width = name_width(view, LABEL) if names_width else min(13, len(view.head))
+    # Set a fixed width, because rich would shrink labels and text equally and break words.
+    if names_width and not folded:
         room = console.width - natural_width(terminal_table(view, console, folded=True), console)
-        names_width = min(names_width, least + max(0, room))
-    table.add_column(names, overflow="fold", min_width=least, width=names_width)
-    for place, (column, head) in enumerate(zip(view.columns, heads, strict=True)):
+        names_width = min(names_width, min_width + max(0, room))
+    table.add_column(names, overflow="fold", min_width=min_width, width=names_width)
+    for index, (column, head) in enumerate(zip(view.columns, heads, strict=True)):
         text = head if stacked else head.strip()
         if column.is_number:
             table.add_column(text, justify="right", no_wrap=True)
         else:
-            lines = (line for row in view.rows for line in (*text.split("\n"), row.cells[place].text))
-            least = min(WORDS, max(map(cell_len, lines), default=WORDS))
-            table.add_column(text, overflow="fold", min_width=least, max_width=WORDS if folded else None)
-    before = ""
+            lines = (line for row in view.rows for line in (*text.split("\n"), row.cells[index].text))
+            min_width = min(WORDS, max(map(cell_len, lines), default=WORDS))
+            table.add_column(text, overflow="fold", min_width=min_width, max_width=WORDS if folded else None)
+    previous_kind = ""
     for row in [row for row in view.rows if not row.kind][:MAX_ROWS] + [row for row in view.rows if row.kind]:
-        if row.kind not in (before, "bound"):
+        if row.kind not in (previous_kind, "bound"):
             table.add_section()
             if row.kind == "published":
                 table.add_row(Text(row.kind, style="italic"), style="dim")
         cells = (style_cell(cell, plain=plain, narrow=narrow) for cell in row.cells)
         table.add_row(Text(row.label), *cells, style="dim" if row.kind else "")
-        before = row.kind
+        previous_kind = row.kind
     if (more := sum(not row.kind for row in view.rows) - MAX_ROWS) > 0:
         table.caption = f"{more} more on the page"
     return table
 
 
 def stacked_heading(column: Column) -> str:
-    """Write a heading in two lines: its groups, then what is left to say."""
+    """Return a heading in two lines: its groups, then its title."""
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 
 def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
-    """Write `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
+    """Format `62.8 ±0.4`, marked by its style, or by a sign if the console has no styles."""
     if cell.states:
         return Text(", ").join(Text(state, style=STATE_STYLES.get(state.split()[-1], "")) for state in cell.states)
     if cell.text == NOTHING:
@@ -224,7 +235,7 @@ def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
 
 
 def frame(title: str, *, narrow: bool = False) -> Table:
-    """Return an empty table in the house style."""
+    """Return an empty table in the style of all reports."""
     return Table(
         title=Text(title, style="bold"),
         title_justify="left",
@@ -237,7 +248,7 @@ def frame(title: str, *, narrow: bool = False) -> Table:
 
 
 def settings_view(report: Report) -> View:
-    """Return the settings that configurations of each dataset and task share, and those in which they differ."""
+    """Return common and differing settings of the configurations of each dataset and task."""
     lines: list[tuple[str, str]] = []
     for comparison in report.comparisons:
         differences = comparison.differences
@@ -250,7 +261,7 @@ def settings_view(report: Report) -> View:
 
 
 def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:
-    """Return the first runs that have not finished, and why."""
+    """Return the first unfinished runs, and the reasons."""
     words = (Column(name, is_number=False) for name in ("Network", "Status", "Reason"))
     columns = (Column("Seed"), *words)
     rows = tuple(

@@ -1,4 +1,7 @@
-"""The content of a part of a report, made once: terminal, page, LaTeX, Markdown and W&B only decide how it looks."""
+"""The content of a section of a report, independent of the renderer.
+
+Terminal, page, LaTeX, Markdown and W&B renderers only determine the appearance.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ class Column:
     """A column of a table.
 
     Args:
-        title: in full.
-        groups: what it shares with its neighbours, the widest group first.
-        short: what is left to say below these; "" for the title.
-        stacked: the whole in two lines, where there is little room; "" for groups above `short`.
-        is_number: of numbers; else of words.
-        less_is_better: sorts the least first.
-        minor: left out where there is little room.
+        title: full title.
+        groups: headings shared with neighboring columns, the widest group first.
+        short: heading below the groups, "" for the title.
+        stacked: complete two-line heading for narrow tables, "" for groups above `short`.
+        is_number: whether the cells are numbers, else they are text.
+        less_is_better: whether the smallest value sorts first.
+        minor: whether the column is omitted if the table is too wide.
     """
 
     title: str
@@ -42,7 +45,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The text right above the cells."""
+        """The text directly above the cells."""
         return self.short or self.title
 
 
@@ -51,16 +54,16 @@ class ViewCell:
     """A cell of a table.
 
     Args:
-        text: what is written.
-        value: the number behind it, in the unit that is written; None for words.
-        spread: what is written behind ±, "" for nothing.
-        spread_value: the number behind that.
-        mark: what stands out: the best of a column, what is within its error, what is better or worse beyond chance.
-        detail: words beside it, where there is room.
-        hover: more, where there is a pointer.
-        ends: of an interval around the value.
-        dots: the numbers of single runs, in the unit of the value.
-        states: instead of a text, `3 finished`, `1 failed`.
+        text: displayed text.
+        value: number of the text, in the displayed unit. None for text cells.
+        spread: text after ±, "" for none.
+        spread_value: number of `spread`.
+        mark: emphasis: best of a column, close to the best, or significantly better or worse.
+        detail: additional text, shown if there is enough space.
+        hover: text shown on hover.
+        ends: ends of an interval around the value.
+        dots: numbers of single runs, in the unit of the value.
+        states: texts that replace `text`, as `3 finished`, `1 failed`.
     """
 
     text: str = NOTHING
@@ -76,7 +79,13 @@ class ViewCell:
 
     @classmethod
     def of(cls, value: float | None, write: Callable[[float], str], scale: float = 1.0) -> ViewCell:
-        """Return a number times `scale` with its text; an empty cell for None."""
+        """Return a cell of a number with its text, or an empty cell for None.
+
+        Args:
+            value: number to show.
+            write: function that formats the unscaled number.
+            scale: factor from the number to the displayed unit.
+        """
         return cls() if value is None else cls(write(value), scale * value)
 
     @property
@@ -90,10 +99,10 @@ class Row:
     """A row of a table.
 
     Args:
-        label: its name.
-        cells: one per column.
-        kind: what it is if no configuration.
-        place: of the configuration among all, which is that of its colour.
+        label: display name.
+        cells: one cell per column.
+        kind: type of a row that is not a configuration, else "".
+        place: index of the configuration among all, which determines its color.
     """
 
     label: str
@@ -103,7 +112,7 @@ class Row:
 
     @property
     def style(self) -> str:
-        """The class of its line on a page."""
+        """The CSS class of its line on a page."""
         if self.kind == "bound":
             return "nothing"
         return "significant" if any(cell.mark in ("better", "worse") for cell in self.cells) else self.kind
@@ -114,16 +123,16 @@ class View:
     """A table, or figures, or both.
 
     Args:
-        title: above it.
-        detail: behind the title: of what its numbers are.
-        columns: all but the first, which names the rows.
-        rows: in the order shown.
-        head: of the first column.
-        unit: what its numbers are in, where the title does not say it.
-        notes: sentences below it.
-        figures: draws what the page shows below the table.
-        bars: below each number, where they can be drawn.
-        is_repeated: its numbers stand in other tables, so that nobody needs it where no bars are drawn.
+        title: title above the table.
+        columns: all columns except the first, which contains row labels.
+        rows: rows in display order.
+        head: heading of the first column.
+        unit: unit of the numbers, if the title does not contain it.
+        notes: sentences below the table.
+        figures: function that draws the figures below the table on a page.
+        bars: whether to draw a bar below each number, if the renderer can.
+        is_repeated: whether other tables contain the same numbers, so that renderers without bars omit it.
+        detail: text after the title that describes the numbers.
     """
 
     title: str
@@ -139,67 +148,67 @@ class View:
 
     @property
     def heading(self) -> str:
-        """The title, and of what its numbers are."""
+        """The title with its detail."""
         return " · ".join(filter(None, (self.title, self.detail)))
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The marks that occur."""
+        """The marks that occur in cells."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
-        """Return the table with these of its columns."""
-        rows = (replace(row, cells=tuple(row.cells[place] for place in places)) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[place] for place in places), rows=tuple(rows))
+        """Return the table with only the columns of these indices."""
+        rows = (replace(row, cells=tuple(row.cells[index] for index in places)) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[index] for index in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
-        """Join neighbouring columns that share a group: its name, and how many they are."""
+        """Return (name, number of columns) of neighboring columns that share a group at `level`."""
         keys = (column.groups[: level + 1] for column in self.columns)
-        return [(key[level] if len(key) > level else "", len(list(same))) for key, same in groupby(keys)]
+        return [(key[level] if len(key) > level else "", len(list(columns))) for key, columns in groupby(keys)]
 
     @property
     def levels(self) -> int:
-        """The number of lines of groups above the headings."""
+        """The number of heading lines for groups."""
         return max((len(column.groups) for column in self.columns), default=0)
 
     @cached_property
     def widest_ends(self) -> list[float]:
-        """The largest distance from zero that an interval of each column reaches, 0 where it has none."""
+        """The largest distance from zero of the intervals of each column, 0 without intervals."""
         columns = zip(*(row.cells for row in self.rows), strict=True)
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
         return [(max(ends) or 1.0) if ends else 0.0 for ends in reach]
 
     @cached_property
     def reach(self) -> float:
-        """The largest value that its bars, whiskers or dots reach, 1 without any."""
+        """The largest value of its bars, whiskers and dots, 1 without any."""
         cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
         ends = [(cell.value or 0.0) + (cell.spread_value or 0.0) for cell in cells]
         return max([*ends, *(dot for cell in cells for dot in cell.dots), 0.0]) or 1.0
 
     @cached_property
     def highest(self) -> float:
-        """The value at the right end of its bars: a whole ten where they reach that far."""
+        """The value at the right end of its bars, rounded up to a multiple of ten if above ten."""
         return 10 * ceil(self.reach / 10) if self.reach > 10 else self.reach
 
     @property
     def is_short(self) -> bool:
-        """True if it is a single line of few cells, so that another table has room beside it."""
+        """True if it has one row of at most four cells, so that another table fits next to it."""
         return len(self.rows) == 1 and len(self.columns) <= 4
 
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A part of a comparison.
+    """A section of a comparison.
 
     Args:
-        name: unlike any other's; its place in addresses.
-        title: its heading.
-        link: what leads to it at the top of the page.
-        views: what it shows.
+        name: unique name, used in URLs.
+        title: heading.
+        link: text of the link at the top of the page.
+        views: tables and figures.
         notes: sentences that a reader must know.
-        hint: what it is about, in small.
-        template: what draws it on a page.
-        content: what that template draws beside the views, made for a page alone; None leaves the section out there.
+        hint: short explanation next to the heading.
+        template: template that renders it on a page.
+        content: builds further values for the template, for pages only. None omits the section from the page.
     """
 
     name: str
@@ -213,12 +222,12 @@ class ReportSection:
 
     @property
     def tables(self) -> tuple[View, ...]:
-        """The tables, where nothing can be drawn."""
+        """The tables, for renderers that do not draw."""
         return tuple(view for view in self.views if view.rows and not view.is_repeated)
 
     @property
     def visible_notes(self) -> tuple[str, ...]:
-        """Notes on these tables, or why there are none."""
+        """Notes on the tables, or on the reason for their absence."""
         return self.notes if self.tables or not self.views else ()
 
     @property
@@ -228,5 +237,5 @@ class ReportSection:
 
 
 def sentences(notes: Sequence[str]) -> str:
-    """Write notes as sentences; the p of a probability stays small."""
+    """Join notes as sentences. A leading `p`, the probability, stays lowercase."""
     return " ".join(f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in notes)

@@ -1,1 +1,1 @@
-"""Answers about own tables: in files, on a page and in the terminal."""
+"""Answers about user tables: in files, on a page and in the terminal."""

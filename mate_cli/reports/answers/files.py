@@ -1,4 +1,4 @@
-"""Answers about one's own tables as files: JSON, JSON lines, CSV or one page of HTML."""
+"""Answers about user tables as files: JSON, JSON lines, CSV or one HTML page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "
 
 
 def answers_json(session: Session) -> str:
-    """Write model, answers, notes on each file, and files that could not be read."""
+    """Write the model, the answers, notes on each file, and files that could not be read."""
     content = {
         "model": session.model,
         "answers": [entry(answered) for answered in session.answers],
@@ -40,12 +40,15 @@ def answers_json(session: Session) -> str:
 
 
 def answers_jsonl(session: Session) -> str:
-    """Write an answer per line."""
+    """Write one answer per line."""
     return "".join(to_json(entry(answered)) for answered in session.answers)
 
 
 def answers_csv(session: Session) -> str:
-    """Write an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
+    """Write one answer per line, with cells as `row 3, sales: 1,204`, separated by semicolons.
+
+    The cells are the selected cells, or the cells of a query result.
+    """
     rows: list[list[Any]] = [[*FIELDS, "cells", "remarks"]]
     for answered in session.answers:
         row = entry(answered)
@@ -56,19 +59,22 @@ def answers_csv(session: Session) -> str:
 
 
 def _cells(answered: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
-    """Yield the chosen cells, or those of a query's result: the number of the row, the column, and the text."""
-    table, every = answered.table, answered.result is not None
-    places = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
-    for row, column in places if every else answered.cells:
+    """Yield row number, column name and text of selected cells, or of a query result's cells."""
+    table, all_cells = answered.table, answered.result is not None
+    positions = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
+    for row, column in positions if all_cells else answered.cells:
         yield answered.row_numbers[row], table.header[column].text, table.rows[row][column].text
 
 
 def entry(answered: TableAnswerResult) -> dict[str, Any]:
-    """Return one answer as plain values; rows are numbered from 1 below the header."""
-    chosen = () if answered.result is not None else _cells(answered)
+    """Return one answer as JSON-serializable values.
+
+    Rows are numbered from 1 below the header.
+    """
+    selected = () if answered.result is not None else _cells(answered)
     cells = [
         {"row": row, "column": column, "text": text, "probability": round(share, 4)}
-        for (row, column, text), share in zip(chosen, answered.probabilities, strict=True)
+        for (row, column, text), share in zip(selected, answered.probabilities, strict=True)
     ]
     columns = [cell.text for cell in answered.table.header]
     result = {} if answered.result is None else {"result": {"columns": columns, "rows": answered.result}}
@@ -92,10 +98,10 @@ def entry(answered: TableAnswerResult) -> dict[str, Any]:
 
 
 def check_output(output: str | None) -> None:
-    """Refuse a file that nothing writes, or that cannot be written where it is, before any work.
+    """Validate an output file before any work starts.
 
     Raises:
-        ConfigError: its name ends otherwise, or its folder takes no files.
+        ConfigError: if its suffix is unknown, or its folder is not writable.
     """
     if output is None:
         return
@@ -106,10 +112,10 @@ def check_output(output: str | None) -> None:
 
 
 def write_answers(session: Session, output: str) -> Path:
-    """Write the file that the name asks for and return its place.
+    """Write the answers in the format of the file's suffix, and return its path.
 
     Raises:
-        RunError: it cannot be written.
+        RunError: if it cannot be written.
     """
     file = Path(output).expanduser()
     return write_text(file, WRITERS[file.suffix.lower()](session))
@@ -119,7 +125,7 @@ MAX_ROWS, MAX_COLUMNS = 60, 40
 
 
 def render_answers(session: Session) -> str:
-    """Render the page."""
+    """Render the HTML page of all answers."""
     groups = groupby(session.answers, key=lambda answered: answered.source)
     return render_template(
         "answers.html",
@@ -133,7 +139,7 @@ def render_answers(session: Session) -> str:
 
 
 def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
-    """Return one question with its answer, and the part of the table around the chosen cells."""
+    """Return one question with its answer and the part of the table around selected cells."""
     shown = window(answered, MAX_ROWS, MAX_COLUMNS)
     right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))
     confidence = confidence_text(answered)
@@ -159,4 +165,4 @@ WRITERS: dict[str, Callable[[Session], str]] = {
     ".csv": answers_csv,
     ".html": render_answers,
 }
-"""Writers of files, by the suffix of their name."""
+"""Functions that write a file, by its suffix."""

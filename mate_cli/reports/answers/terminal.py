@@ -1,4 +1,4 @@
-"""An answer about one's own tables in words, the part of the table around it, and both in the terminal."""
+"""An answer about a user table as text, the table around it, and both in the terminal."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mate_cli.terminal.console import Console
 
 MAX_ROWS, MIN_COLUMN_WIDTH, MAX_CELL_WIDTH, GAP = 12, 14, 40, 3
 ROWS_WITHOUT_CELLS = 5
-"""So much of the table is shown where no cell of it was chosen."""
+"""Number of rows shown if no cell of the table is selected."""
 MAX_PRINTED = 10
 """Number of answers above which only a summary is printed if a file contains the answers."""
 CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"
 
 
 def print_session(session: Session, console: Console) -> None:
-    """Print all answers, table by table, then how long they took."""
+    """Print all answers, table by table, then the elapsed times."""
     for reason in session.skipped.values():
         console.print(Text(f"skipped: {reason}", style=WARNING), soft_wrap=True)
     for source, answers in groupby(session.answers, key=lambda answered: answered.source):
@@ -44,17 +44,17 @@ def print_session(session: Session, console: Console) -> None:
 
 
 def summary_text(session: Session) -> str:
-    """Return how many questions were answered, how many of these unsurely, and at what speed."""
+    """Return the number of answered and of unsure questions, and the speed."""
     counts = Counter(map(rate_certainty, session.answers))
-    told = f"{plural(len(session.answers), 'question')}: {counts['given'] + counts['unsure']} answered"
-    told += f" ({counts['unsure']} unsure)" if counts["unsure"] else ""
-    told += f", {counts['none']} without an answer" if counts["none"] else ""
+    counts_text = f"{plural(len(session.answers), 'question')}: {counts['given'] + counts['unsure']} answered"
+    counts_text += f" ({counts['unsure']} unsure)" if counts["unsure"] else ""
+    counts_text += f", {counts['none']} without an answer" if counts["none"] else ""
     skipped = [f"skipped: {reason}" for reason in session.skipped.values()]
-    return "\n".join([*skipped, told, speed_text(session)])
+    return "\n".join([*skipped, counts_text, speed_text(session)])
 
 
 def print_answered(answered: TableAnswerResult, console: Console) -> None:
-    """Print one question with its answer and the table around the chosen cells."""
+    """Print one question with its answer and the table around the selected cells."""
     style = "bold green" if rate_certainty(answered) == "given" else WARNING
     _print_line("question", Text(answered.question, style="bold"), console)
     _print_line("answer", Text(answer_text(answered), style=style), console)
@@ -78,10 +78,10 @@ def _print_line(name: str, text: Text, console: Console) -> None:
 
 
 def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console: Console) -> Table:
-    """Build the part of the table; chosen cells have a colour and a mark."""
+    """Build the shown part of the table. Selected cells have a color and a mark."""
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")
-    header, chosen = answered.table.header, frozenset(answered.cells)
+    header, selected = answered.table.header, frozenset(answered.cells)
     names = [gap if column is None else single_line(header[column].text) for column in shown.columns]
     lines = []
     for row in shown.rows:
@@ -89,7 +89,7 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
             gap if column is None else single_line(answered.table.rows[row][column].text) if row is not None else ""
             for column in shown.columns
         ]
-        marks = [(row, column) in chosen for column in shown.columns]
+        marks = [(row, column) in selected for column in shown.columns]
         lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, marks, strict=True)])
     numbers = [gap if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]
     natural = [max(map(cell_len, map(str, column))) for column in zip(names, *lines, strict=True)]
@@ -106,25 +106,25 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
 
 
 def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
-    """Return widths of columns: as they would be, but none wider than what lets all have room.
+    """Return column widths that fit, limiting the widest columns first.
 
     Args:
-        natural: the widths that the columns would have.
-        room: for all of them.
+        natural: widths that the columns need for their content.
+        room: total width.
     """
-    widest = MAX_CELL_WIDTH
-    while widest > 1 and sum(min(width, widest) for width in natural) > room:
-        widest -= 1
-    return [min(width, widest) for width in natural]
+    max_width = MAX_CELL_WIDTH
+    while max_width > 1 and sum(min(width, max_width) for width in natural) > room:
+        max_width -= 1
+    return [min(width, max_width) for width in natural]
 
 
 def single_line(text: str) -> str:
-    """Return a cell's text without line breaks, cut to what can ever be shown."""
+    """Return a cell's text without line breaks, truncated to the maximum that can be shown."""
     return " ".join(text[: 4 * MAX_CELL_WIDTH].split())
 
 
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
-    """Write how much of a table, or of the result of a query, is not shown, and how many cells that matter."""
+    """Describe how many rows, columns and important cells of a table are not shown."""
     rows = f"more than {plural(shown.hidden_rows, 'row')}" if shown.hidden_rows else "more rows"
     counted = {
         rows if shown.more else plural(shown.hidden_rows, "row"): shown.hidden_rows or shown.more,
@@ -136,18 +136,18 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
 
 
 def speed_text(session: Session) -> str:
-    """Return how many questions were answered, and how fast."""
+    """Return the number of questions and tables, the questions per second and other times."""
     tables = len({answered.source for answered in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}
-    before = ", ".join(f"{step} {session.seconds.get(name, 0):.1f} s" for name, step in steps.items())
+    other_times = ", ".join(f"{step} {session.seconds.get(name, 0):.1f} s" for name, step in steps.items())
     rate = f"{rate_text(session.per_second)} questions per second"
-    return f"{counts}: {rate} ({before}). Answered by {session.model}"
+    return f"{counts}: {rate} ({other_times}). Answered by {session.model}"
 
 
 MAX_TEXTS = 10
 EVEN = 0.5
-"""A confidence below which an answer is more likely wrong than right."""
+"""Confidence below which an answer is more likely incorrect than correct."""
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 
@@ -156,12 +156,12 @@ class TableWindow:
     """The part of a table that is shown.
 
     Args:
-        rows: places of its rows; None stands for a gap.
-        columns: places of its columns; None stands for a gap.
-        hidden_rows: how many rows are not shown.
-        hidden_columns: how many columns are not shown.
-        hidden_cells: how many chosen cells are not shown.
-        more: there are rows that are not counted.
+        rows: indices of the shown rows, None for a gap.
+        columns: indices of the shown columns, None for a gap.
+        hidden_rows: number of rows that are not shown.
+        hidden_columns: number of columns that are not shown.
+        hidden_cells: number of selected cells that are not shown.
+        more: whether there are further rows that are not counted.
     """
 
     rows: tuple[int | None, ...]
@@ -173,7 +173,7 @@ class TableWindow:
 
 
 def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
-    """Choose the rows and columns around the chosen cells."""
+    """Select the rows and columns around the selected cells of an answer."""
     shape = len(answered.table.rows), len(answered.table.header)
     pairs = sorted(zip(answered.cells, answered.probabilities, strict=True), key=lambda pair: -pair[1])
     shown = cell_window([cell for cell, _ in pairs], shape, most_rows, most_columns)
@@ -186,13 +186,15 @@ def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> Ta
 def cell_window(
     cells: Sequence[tuple[int, int]], shape: tuple[int, int], most_rows: int, most_columns: int
 ) -> TableWindow:
-    """Choose the rows and columns around some cells; the first column is shown, as it often names the row.
+    """Select the rows and columns around some cells.
+
+    The first column is included, because it often names the rows.
 
     Args:
-        cells: (row, column) of each, the most important first.
-        shape: rows and columns of the table.
-        most_rows: so many are shown.
-        most_columns: so many are shown.
+        cells: (row, column) of each cell, the most important first.
+        shape: numbers of rows and columns of the table.
+        most_rows: maximum number of shown rows.
+        most_columns: maximum number of shown columns.
     """
     height, width = shape
     rows = pick_neighbours(list(dict.fromkeys(row for row, _ in cells)), height, most_rows)
@@ -208,7 +210,7 @@ def _count(shown: Sequence[int | None]) -> int:
 
 
 def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
-    """Tell of each shown column whether all that is shown of it is numbers; people like those on the right."""
+    """Return for each shown column whether all shown cells are numbers, to be right-aligned."""
     table = answered.table
     formats = table.formats or find_table_formats(table)
     texts = [
@@ -224,39 +226,41 @@ def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[boo
 
 
 def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
-    """Pick at most so many of 0..size-1: the wanted ones, the first of them first, their neighbours, then the first.
+    """Select at most `most` indices: the wanted ones, then their neighbors by distance.
+
+    Without any wanted index, or if all fit, the first `most` indices are returned.
 
     Args:
-        wanted: in the order of their importance.
-        size: how many there are.
-        most: how many to take.
+        wanted: wanted indices in order of importance.
+        size: number of indices, which range from 0 to `size` - 1.
+        most: maximum number to select.
     """
     if size <= most or not wanted:
         return list(range(min(size, most)))
-    places = dict.fromkeys(wanted[:most])
+    selected = dict.fromkeys(wanted[:most])
     for distance in range(1, size):
-        for place in wanted[:most]:
-            for near in (place - distance, place + distance):
-                if 0 <= near < size and len(places) < most:
-                    places.setdefault(near)
-    return sorted(places)
+        for index in wanted[:most]:
+            for neighbor in (index - distance, index + distance):
+                if 0 <= neighbor < size and len(selected) < most:
+                    selected.setdefault(neighbor)
+    return sorted(selected)
 
 
 def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Return places with None for those that are missing; where a single one is, it takes no more room itself."""
+    """Return indices with None for gaps. A gap of a single index is filled with that index."""
     shown: list[int | None] = []
-    for before, place in zip([-1, *places], [*places, size], strict=True):
-        if place - before == 2:
-            shown.append(place - 1)
-        elif place - before > 2:
+    for previous, index in zip([-1, *places], [*places, size], strict=True):
+        if index - previous == 2:
+            shown.append(index - 1)
+        elif index - previous > 2:
             shown.append(None)
-        if place < size:
-            shown.append(place)
+        if index < size:
+            shown.append(index)
     return tuple(shown)
 
 
 def answer_text(answered: TableAnswerResult) -> str:
-    """Return the answer in words."""
+    """Return the answer as text."""
     if answered.failure:
         return answered.failure if answered.failure == UNANSWERABLE else f"no answer: {answered.failure}"
     if answered.abstained:
@@ -270,20 +274,20 @@ def answer_text(answered: TableAnswerResult) -> str:
 
 
 def shorten(text: str, most: int = 200) -> str:
-    """Return a text in one line, cut where it is longer than anyone reads."""
+    """Return a text as one line of at most `most` letters."""
     line = " ".join(text[: 2 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
-    """Tell whether there is an answer, and one that is more likely right than wrong."""
+    """Return `none` without an answer, `unsure` for a confidence below `EVEN`, else `given`."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.answer):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
 
 def computed_text(answered: TableAnswerResult) -> str:
-    """Return how the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
+    """Return how the value was computed, as `sum of 3 cells = 1,204`. Empty if not computed."""
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
     count = len(answered.cells)
@@ -292,7 +296,7 @@ def computed_text(answered: TableAnswerResult) -> str:
 
 
 def confidence_text(answered: TableAnswerResult) -> str:
-    """Return the confidence and whether it is calibrated; empty where none is known."""
+    """Return the confidence and whether it is calibrated. Empty if unknown."""
     if answered.confidence is None or answered.failure:
         return ""
     return f"{answered.confidence:.2f}{'' if answered.calibrated else ' (uncalibrated)'}"

@@ -1,1 +1,1 @@
-"""A comparison for other programs: JSON and CSV, LaTeX, Markdown, W&B."""
+"""Exports of a comparison: JSON and CSV, LaTeX, Markdown, W&B."""

@@ -1,4 +1,4 @@
-"""A comparison in W&B: a run of its own beside those that it compares, a saved view of the project, and a report."""
+"""A comparison in W&B: a separate run, a saved view of the project, and a report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
-    """A table of plain values; its name says where in the dashboard it goes: `section/title`."""
+    """A table of JSON-serializable values.
+
+    Its name `section/title` is its location in the dashboard.
+    """
 
     name: str
     columns: Sequence[str]
@@ -40,12 +43,12 @@ class Sheet(NamedTuple):
 def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Path:
     """Write a comparison to W&B and return the folder of its run.
 
-    Bars, curves and the list of runs are W&B's own: it has the runs.
+    Bars, curves and the list of runs are not sent, because W&B draws them from the runs.
 
     Args:
-        report: the comparison.
-        options: those of `logger.wandb`.
-        folder: where W&B keeps its files, in a folder of its own.
+        report: comparison to write.
+        options: options of `logger.wandb`.
+        folder: folder in which W&B creates its `wandb` folder.
     """
     import wandb
 
@@ -59,7 +62,7 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
 
 def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the group, name, tags and configuration by which the comparison is found in W&B."""
+    """Return the group, name, tags and configuration that identify the comparison in W&B."""
     datasets = list_datasets(report)
     return {
         "group": options["group"] or JOB_TYPE,
@@ -77,21 +80,21 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best(report: Report) -> dict[str, Any]:
-    """Return who is first, and with how much, for the list of runs."""
+    """Return the best configuration and its score, for the list of runs."""
     best, summary = find_best(report)
     return {"best": best.label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
-    """Yield the tables: those of every section, and questions on which configurations disagree."""
+    """Yield the tables of every section, and the questions on which configurations disagree."""
     for section in report_sections(report):
         yield from (view_sheet(view, section.name) for view in section.tables)
-    if (asked := questions_sheet(report)).rows:
-        yield asked
+    if (sheet := questions_sheet(report)).rows:
+        yield sheet
 
 
 def view_sheet(view: View, section: str) -> Sheet:
-    """Return a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
+    """Return a table of numbers, with spreads and interval ends in separate columns."""
     columns, rows = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
     for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
         title = column.title.replace("\n", " ")
@@ -109,17 +112,17 @@ def view_sheet(view: View, section: str) -> Sheet:
 
 
 def row_kind(row: Row) -> str:
-    """Say what a row is: ours, a system that was not trained here, or another kind."""
+    """Return the category of a row: `ours`, not trained, or the row's kind."""
     return row.kind or (NOT_TRAINED if row.label.endswith(UNTRAINED_MARK) else "ours")
 
 
 def rounded_figure(value: float | None) -> float | None:
-    """Round a number to what can be told apart."""
+    """Round a number to the precision that is shown."""
     return None if value is None else round(value, 4)
 
 
 def questions_sheet(report: Report) -> Sheet:
-    """Return the questions on which the best configurations disagree, a column with what each of them said."""
+    """Return questions on which the best configurations disagree, a column per configuration."""
     groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
     cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()
@@ -127,24 +130,27 @@ def questions_sheet(report: Report) -> Sheet:
     for case in cases:
         answers = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in case.answers}
         question = case.question
-        known = [question.text or question.question_id, " | ".join(question.answers), question.source]
-        rows.append([*known, *(answers.get(group.label, "") for group in groups)])
+        question_cells = [question.text or question.question_id, " | ".join(question.answers), question.source]
+        rows.append([*question_cells, *(answers.get(group.label, "") for group in groups)])
     return Sheet("questions/disagreements", ["question", "answer", "source", *(group.label for group in groups)], rows)
 
 
 STEP_AXIS, TIME_AXIS = "trainer/global_step", "trainer/time"
 COSTS = ("examples_per_second", "peak_memory_mb", "parameters")
 COLUMNS = ("config:names.value.model", "config:seed.value", "summary:cost/wall_seconds")
-"""Columns of the list of runs beside the scores; W&B keeps values of the configuration below `value`."""
+"""Columns of the list of runs in addition to scores.
+
+W&B stores configuration values below `value`.
+"""
 USUAL = ("optimizer.lr", "scheduler.warmup")
-"""Settings of a search, where the runs that are compared vary none."""
+"""Settings of the sweep panel if the compared runs vary no setting."""
 
 
 def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
-    """Save the view and the report in the project of `logger.wandb`; return their addresses.
+    """Save the view and the report in the project of `logger.wandb`, and return their URLs.
 
     Raises:
-        ConfigError: W&B refuses them.
+        ConfigError: if W&B rejects them.
     """
     import wandb
 
@@ -152,13 +158,14 @@ def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
         entity = options["entity"] or wandb.Api().default_entity
         views: list[Any] = [build(report, entity, options) for build in (build_workspace, build_report_page)]
         return [str(view.save().url) for view in views]
-    except Exception as error:  # whatever W&B raises
+    # W&B raises many types of errors.
+    except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ConfigError(f"cannot be saved: {reason}", where="workspace", remedy="Type: wandb login") from error
 
 
 def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> Workspace:
-    """Build the view: runs without comparisons, grouped, with their learning, results, search and predictions."""
+    """Build the view of grouped runs: panels for learning, results, sweep and predictions."""
     import wandb_workspaces.reports.v2 as wr
     import wandb_workspaces.workspaces as ws
 
@@ -181,18 +188,21 @@ def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> 
 
 
 def learning_panels(report: Report) -> list[Any]:
-    """Return curves of the score and of the loss, by step and by seconds; bands are the ends of seeds."""
+    """Return curves of score and loss, by step and by seconds.
+
+    Bands span the range over seeds.
+    """
     import wandb_workspaces.reports.v2 as wr
 
     grouped: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "minmax"}
     smooth = {"smoothing_factor": 0.6, "smoothing_type": "exponential", "log_y": True}
-    followed = [report.ranked_by] if report.ranked_by else []
-    curves: list[tuple[str, dict[str, Any]]] = [*((name, {}) for name in followed), ("train/loss", smooth)]
+    scores = [report.ranked_by] if report.ranked_by else []
+    curves: list[tuple[str, dict[str, Any]]] = [*((name, {}) for name in scores), ("train/loss", smooth)]
     return [wr.LinePlot(x=x, y=[name], **grouped, **more) for x in (STEP_AXIS, TIME_AXIS) for name, more in curves]
 
 
 def result_panels(report: Report) -> dict[str, list[Any]]:
-    """Return bars of scores, and of scores of parts; scores against costs; and what a search tells of settings."""
+    """Return panels by section: scores, scores of subsets, scores against costs, the sweep."""
     import wandb_workspaces.reports.v2 as wr
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
@@ -212,39 +222,39 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
 
 
 def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -> WandbReport:
-    """Build the report: the tables of now, with the curves and the page of comparisons as they will be."""
+    """Build the report: current tables, with live curves and the live page of comparisons."""
     import wandb_workspaces.reports.v2 as wr
     from wandb_workspaces import expr
 
-    place = {"entity": entity, "project": options["project"]}
-    runs = wr.Runset(**place, name="Runs", filters=run_filters(report), groupby=["config.names.model", "group"])
-    compared = wr.Runset(**place, name="Comparisons", filters=expr.And(expr.Metric("JobType") == JOB_TYPE))
+    project = {"entity": entity, "project": options["project"]}
+    runs = wr.Runset(**project, name="Runs", filters=run_filters(report), groupby=["config.names.model", "group"])
+    comparison_runs = wr.Runset(**project, name="Comparisons", filters=expr.And(expr.Metric("JobType") == JOB_TYPE))
     return wr.Report(
-        **place,
+        **project,
         title=labels(report, options)["name"][:128],
         description="Written by mate compare",
         width="fluid",
         blocks=[
             wr.MarkdownBlock(report_markdown(report)),
             wr.PanelGrid(runsets=[runs], panels=learning_panels(report)),
-            wr.PanelGrid(runsets=[compared], panels=[wr.MediaBrowser(media_keys=["page/comparison"])]),
+            wr.PanelGrid(runsets=[comparison_runs], panels=[wr.MediaBrowser(media_keys=["page/comparison"])]),
         ],
     )
 
 
 def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the library
-    """Return the filter that leaves the runs on the datasets of a report, and no comparison."""
+    """Return the filter for runs on the datasets of a report, excluding comparisons."""
     from wandb_workspaces import expr
 
     return expr.And(expr.Metric("JobType") != JOB_TYPE, expr.Tags().isin(list_datasets(report)))
 
 
 def shown_metrics(report: Report) -> Sequence[MetricName]:
-    """Return the scores of all questions that sum a run up, those of dev first."""
+    """Return the scores of all questions, dev first."""
     metrics = (MetricName.parse(name) for name in known_metrics(report.groups))
     return sorted((metric for metric in metrics if metric.is_score and not metric.part), key=MetricName.rank)
 
 
 def splits(report: Report) -> list[str]:
-    """Return the splits of these scores."""
+    """Return the splits of the shown metrics."""
     return list(dict.fromkeys(metric.split for metric in shown_metrics(report)))

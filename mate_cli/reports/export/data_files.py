@@ -24,14 +24,17 @@ from mate_cli.terminal.streams import printable
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
 
 OF_THE_PLACE = ("paths.", "logger.", "seed")
-"""Keys of a configuration that say nothing of what is computed, or stand in a column of their own."""
+"""Prefixes of configuration keys that are machine-specific, or have a separate column."""
 
 _BEGIN_FORMULAS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 _SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?\d+)?\s?[%$€£]?)?")
 
 
 def report_json(report: Report) -> str:
-    """Write configurations (median, mean, spreads and n per metric) and runs as JSON; NaN becomes null."""
+    """Write configurations (median, mean, spreads and n per metric) and runs as JSON.
+
+    NaN becomes null.
+    """
     content = {
         "schema": 1,
         "created": report.created.isoformat(timespec="seconds"),
@@ -50,7 +53,7 @@ def report_json(report: Report) -> str:
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
-    """Return one configuration as plain values."""
+    """Return one configuration as JSON-serializable values."""
     names = sorted(group.metric_names)
     return {
         "label": group.label,
@@ -63,7 +66,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
 
 
 def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
-    """Return one run as plain values."""
+    """Return one run as JSON-serializable values."""
     entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
     fields = {key: run.setting(key) for key in FIELDS}
     reason = None if run.status == "finished" else reason_text(run, report.created)
@@ -71,7 +74,7 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
 
 
 def report_csv(report: Report) -> str:
-    """Write a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
+    """Write a line per run: status, settings, throughput and metrics."""
     configs = [run_settings(run) for run in report.runs]
     keys = dict.fromkeys(key for config in configs for key in config)
     rates = sorted({f"throughput/{name}" for run in report.runs for name in run.part("throughput")})
@@ -86,7 +89,10 @@ def report_csv(report: Report) -> str:
 
 
 def wrong_csv(report: Report) -> str:
-    """Write a line per question that the run answers wrongly, those it was surest of first; cells count from 1."""
+    """Write a line per question that the run answers incorrectly, most confident first.
+
+    Cells are numbered from 1.
+    """
     (run,) = (run for run in report.runs if run.parent is None)
     rows: list[tuple[Any, ...]] = [
         ("split", "question_id", "question", "answer", "right_answer", "cells", "kind", "confidence")
@@ -94,27 +100,30 @@ def wrong_csv(report: Report) -> str:
     for split in SPLITS:
         for question, prediction, kind in wrong_answers(run, split):
             cells = " ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
-            gold, sure = " | ".join(question.answers), "" if prediction.confidence is None else prediction.confidence
-            rows.append((split, question.question_id, question.text, prediction.text, gold, cells, kind, sure))
+            gold, confidence = (
+                " | ".join(question.answers),
+                "" if prediction.confidence is None else prediction.confidence,
+            )
+            rows.append((split, question.question_id, question.text, prediction.text, gold, cells, kind, confidence))
     return csv_text(rows)
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Write rows as the lines of a CSV file."""
+    """Write rows as the lines of a CSV file, escaped by `harmless`."""
     table = io.StringIO()
     csv.writer(table, lineterminator="\n").writerows(map(harmless, row) for row in rows)
     return table.getvalue()
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
-    """Return the configuration of a run, by dotted key; of places and names of the machine nothing."""
+    """Return the configuration of a run by dotted key, without machine-specific keys."""
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 
 def harmless(value: object) -> object:
-    """Return a cell of a CSV file so that it steers no terminal, and no spreadsheet program computes it.
+    """Escape a CSV cell against terminal control codes and spreadsheet formulas.
 
-    Signs before a number, and signs alone, stay as they are.
+    Signs before a number, and text of only signs, are unchanged.
     """
     if not isinstance(value, str):
         return value
@@ -134,7 +143,7 @@ MARK_NOTES: dict[Mark, str] = {
 
 
 def report_markdown(report: Report) -> str:
-    """Write the tables of every section, the settings, and how to read them."""
+    """Write the tables of every section, the settings, and an explanation of the tables."""
     parts: list[str] = []
     for section in report_sections(report, wide=True):
         parts += [*map(view_markdown, section.tables), escape(sentences(section.visible_notes))]
@@ -142,7 +151,10 @@ def report_markdown(report: Report) -> str:
 
 
 def view_markdown(view: View) -> str:
-    """Write one table under its title, words to the left and numbers to the right, and what its marks say."""
+    """Write one table with its title and a legend.
+
+    Text is left-aligned, numbers right-aligned.
+    """
     heads = [view.head, *(column.title.replace("\n", " ") for column in view.columns)]
     sides = ["---", *("---:" if column.is_number else "---" for column in view.columns)]
     names = (escape(row.label) + " (published)" * (row.kind == "published") for row in view.rows)
@@ -153,13 +165,13 @@ def view_markdown(view: View) -> str:
 
 
 def cell_text(cell: ViewCell) -> str:
-    """Write `**62.8** ±0.4`, or a dagger behind what is within the error of the best."""
+    """Write `**62.8** ±0.4`, or a dagger after values within the error of the best."""
     spread = f" ±{cell.spread}" if cell.spread else ""
     return f"{BEFORE.get(cell.mark, '')}{escape(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
 
 
 def settings_text(report: Report) -> str:
-    """Write what configurations have in common, and the settings in which they differ."""
+    """Write the common settings of configurations, and the settings in which they differ."""
     lines = ["### Settings", ""]
     for comparison in report.comparisons:
         lines.append(f"- {escape(comparison.title)}: {escape(', '.join(comparison.common)) or NOTHING}")
@@ -168,11 +180,11 @@ def settings_text(report: Report) -> str:
 
 
 def reading_text(report: Report) -> str:
-    """Say how to read the tables."""
+    """Write the explanation of the tables."""
     lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
     return " ".join(filter(None, [*lines, *(escape(sentences([note])) for note in report.notes)]))
 
 
 def escape(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Return a text with Markdown special characters escaped."""
     return text.translate(SPECIAL)

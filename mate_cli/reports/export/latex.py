@@ -1,4 +1,4 @@
-"""A comparison as LaTeX tables in the style of booktabs, ready to be put into a paper."""
+"""A comparison as LaTeX tables in the style of booktabs, for use in papers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPECIAL = str.maketrans(
     }
 )
 PAPER_NAMES = {"mate": "MATE", "tapas": "TAPAS", "sat": "SAT", "linformer": "Linformer", "dot": "DoT"}
-"""Names of networks as papers print them, by the words that begin the names of rows."""
+"""Names of networks as papers print them, by the first word of a row label."""
 COMMANDS: dict[Mark, str] = {
     "best": r"\textbf{%s}",
     "close": r"\underline{%s}",
@@ -42,15 +42,17 @@ MARK_NOTES: dict[Mark, str] = {
 }
 WIDE = 7
 FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-"""Begins what is made smaller where it is wider than the column."""
+"""Opens a box that is scaled down if it is wider than the column."""
 
 
 def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
-    """Write the tables of every section, all splits beside each other; what must be known as comments.
+    """Write the tables of every section, with all splits next to each other.
+
+    Notes become LaTeX comments.
 
     Args:
-        report: the comparison.
-        names: of rows in LaTeX, by the labels of configurations.
+        report: comparison to write.
+        names: LaTeX names of rows, by the labels of configurations.
     """
     notes = [f"% {sentences([note])}" for note in report.notes]
     parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
@@ -61,27 +63,33 @@ def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
 
 
 def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
-    """Write one table; columns of words are left out, and other rows than configurations stand apart."""
-    places = [place for place, column in enumerate(view.columns) if column.is_number]
-    body = [*headings(view, places), r"\midrule"]
-    before: Kind = ""
+    """Write one table of numeric columns. Rules separate baselines and published results.
+
+    Args:
+        view: table to write.
+        report: comparison of the table.
+        names: LaTeX names of rows, by the labels of configurations.
+    """
+    indices = [index for index, column in enumerate(view.columns) if column.is_number]
+    body = [*headings(view, indices), r"\midrule"]
+    previous_kind: Kind = ""
     for row in view.rows:
-        body += [r"\midrule"] * (row.kind not in (before, "bound"))
-        if row.kind == "published" != before:
-            body.append(rf"\multicolumn{{{len(places) + 1}}}{{l}}{{\textit{{Published}}}} \\")
-        body.append(row_latex(row, places, names))
-        before = row.kind
+        body += [r"\midrule"] * (row.kind not in (previous_kind, "bound"))
+        if row.kind == "published" != previous_kind:
+            body.append(rf"\multicolumn{{{len(indices) + 1}}}{{l}}{{\textit{{Published}}}} \\")
+        body.append(row_latex(row, indices, names))
+        previous_kind = row.kind
     caption = [", ".join(filter(None, [escape(view.heading), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         statistic = report.options.statistic
         caption.append(rf"{CENTERS[statistic].capitalize()} $\pm$ {SPREADS[statistic]} over $n$ runs.")
     caption += dict.fromkeys(note for mark, note in MARK_NOTES.items() if mark in view.marks)
     caption += [escape(sentences([note])) for note in view.notes]
-    return environment("l" + "r" * len(places), body, " ".join(caption), view.title)
+    return environment("l" + "r" * len(indices), body, " ".join(caption), view.title)
 
 
 def headings(view: View, places: Sequence[int]) -> list[str]:
-    """Write the heading lines: the groups with a rule below each, then what is left to say."""
+    """Write the heading lines: the groups with a rule below each, then the column headings."""
     lines = []
     for level in range(view.levels):
         spans = view.spans(level)
@@ -89,24 +97,24 @@ def headings(view: View, places: Sequence[int]) -> list[str]:
             rf"\multicolumn{{{span}}}{{c}}{{{escape(name)}}}" if name else " & " * (span - 1) for name, span in spans
         )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
-    heads = (escape(view.columns[place].heading.replace("\n", ", ")) for place in places)
+    heads = (escape(view.columns[index].heading.replace("\n", ", ")) for index in places)
     shown = ("$n$" if head == "n" else head for head in heads)
     return [*lines, " & ".join([escape("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
     """Write a thin rule below each group of columns that has a name."""
-    ends = [1 + sum(span for _, span in spans[: place + 1]) for place in range(len(spans))]
-    told = [(end, span) for end, (name, span) in zip(ends, spans, strict=True) if name]
-    return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in told)
+    ends = [1 + sum(span for _, span in spans[: index + 1]) for index in range(len(spans))]
+    named_ends = [(end, span) for end, (name, span) in zip(ends, spans, strict=True) if name]
+    return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in named_ends)
 
 
 def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
-    """Write one row."""
+    """Write one row of numeric cells, labeled by `names` or by the network's name in papers."""
     first, space, rest = row.label.partition(" ")
     name = first if row.kind else PAPER_NAMES.get(first, first)
     head = names.get(row.label) or escape(f"{name}{space}{rest}")
-    return " & ".join([head, *(cell_latex(row.cells[place]) for place in places)]) + r" \\"
+    return " & ".join([head, *(cell_latex(row.cells[index]) for index in places)]) + r" \\"
 
 
 def cell_latex(cell: ViewCell) -> str:
@@ -117,12 +125,19 @@ def cell_latex(cell: ViewCell) -> str:
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:
-    """Wrap the lines of a table; a wide one spans both columns of a page, and none is wider."""
-    kind = "table*" if len(columns) > WIDE + 1 else "table"
+    """Wrap the lines of a table in a float, which spans both columns of a page if it is wide.
+
+    Args:
+        columns: column specification of `tabular`.
+        body: lines of the table.
+        caption: caption in LaTeX.
+        name: text from which the label is derived.
+    """
+    float_name = "table*" if len(columns) > WIDE + 1 else "table"
     label = "".join(letter if letter.isalnum() else " " for letter in name.lower()).split()
     return "\n".join(
         [
-            rf"\begin{{{kind}}}[t]",
+            rf"\begin{{{float_name}}}[t]",
             r"\centering",
             r"\small",
             FITTED,
@@ -133,11 +148,11 @@ def environment(columns: str, body: Sequence[str], caption: str, name: str) -> s
             r"\end{tabular}}",
             rf"\caption{{{caption}}}",
             rf"\label{{tab:{'-'.join(label)}}}",
-            rf"\end{{{kind}}}",
+            rf"\end{{{float_name}}}",
         ]
     )
 
 
 def escape(text: str) -> str:
-    """Return a text that LaTeX prints as it is."""
+    """Return a text with LaTeX special characters escaped."""
     return text.translate(SPECIAL)

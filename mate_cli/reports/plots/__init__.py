@@ -1,1 +1,1 @@
-"""Figures: one per file."""
+"""Figures of reports, one type per module."""

@@ -1,4 +1,4 @@
-"""Attention masks of some heads, side by side."""
+"""Attention masks of several attention heads, next to each other."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MAX_TICKS = 28
 def attention_masks_figure(
     masks: Mapping[str, np.ndarray], kinds: Sequence[str], rows: Sequence[int], title: str
 ) -> Figure:
-    """Draw boolean masks: a coloured point where the query (down) may see the key (across).
+    """Draw boolean masks, colored where the query (down) attends to the key (across).
 
     Args:
-        masks: Bool [T, T] by the name of the heads.
-        kinds: of each token, one of `KINDS`; it gives the colour of the keys.
-        rows: of each token, its row in the table; 0 is the question and the header.
-        title: the figure's title.
+        masks: Bool [T, T] masks by the name of the attention heads.
+        kinds: category of each token, one of `KINDS`. The category of the key determines the color.
+        rows: table row of each token, 0 for the question and the header.
+        title: title of the figure.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -68,7 +68,7 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
 
 
 def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
-    """Return where question, header and each row begin (and the last one ends), and their names."""
+    """Return the borders of question, header and rows, with the last end, and their names."""
     borders, labels = [0], []
     for (kind, row), tokens in groupby(zip(kinds, rows, strict=True)):
         borders.append(borders[-1] + len(list(tokens)))

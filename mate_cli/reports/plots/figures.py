@@ -23,7 +23,13 @@ MAX_CURVES, MAX_MARGINS = 12, 8
 
 
 class Margins(NamedTuple):
-    """The margins of one configuration: its name, its place among all, and one value per question and run."""
+    """The score margins of one configuration.
+
+    Args:
+        label: label of the configuration.
+        place: index of the configuration among all.
+        values: one margin per question and run.
+    """
 
     label: str
     place: int
@@ -31,13 +37,15 @@ class Margins(NamedTuple):
 
 
 def read_margins(report: Report, block: str) -> list[Margins]:
-    """Read the score margins of the best configurations of a block that have any, of test where known."""
-    groups = [(place, group) for place, group in enumerate(report.groups) if group.block == block]
+    """Read the score margins of the best configurations of a block, of test if available."""
+    groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
     for split in reversed(SPLITS):
-        every = [(place, group, scored_runs(group, f"{split}/{SCORE_MARGIN.name}")) for place, group in groups]
+        groups_with_scores = [
+            (index, group, scored_runs(group, f"{split}/{SCORE_MARGIN.name}")) for index, group in groups
+        ]
         if scored := [
-            Margins(group.label, place, tuple(value for seed in seeds.values() for _, value in seed.values()))
-            for place, group, seeds in every
+            Margins(group.label, index, tuple(value for seed in seeds.values() for _, value in seed.values()))
+            for index, group, seeds in groups_with_scores
             if any(seeds.values())
         ]:
             return scored[:MAX_MARGINS]
@@ -48,7 +56,7 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     """Write every figure of a comparison as PNG, SVG and PDF, and return the files.
 
     Raises:
-        RunError: the folder cannot be written.
+        RunError: if the folder cannot be written.
     """
     logs = read_logs(report, most=MAX_CURVES)
     drawn = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
@@ -65,25 +73,28 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
 
 
 def file_name(metric: str) -> str:
-    """Turn a metric's name into a file name: `test/hits@1` becomes `test_hits_at_1`."""
-    spelled = metric.replace("@", "_at_")
-    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in spelled)[:80]
+    """Convert a metric name to a file name: `test/hits@1` becomes `test_hits_at_1`."""
+    safe_name = metric.replace("@", "_at_")
+    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in safe_name)[:80]
 
 
 MIN_BINS, MAX_BINS = 12, 40
 REST = 0.5
-"""So many percent of all questions at either end are counted in the last bins, so that the others have room."""
+"""Percent of all questions at either end that are clipped into the outer bins.
+
+Outliers therefore do not widen the axis.
+"""
 
 
 def score_margins(configurations: Sequence[Margins]) -> Figure:
-    """Draw the histograms as outlines over the same bins, in percent of a configuration's questions."""
+    """Draw outlined histograms over common bins, in percent of each configuration's questions."""
     import numpy as np
 
-    every = np.concatenate([margins.values for margins in configurations])
-    low, high = np.percentile(every, [REST, 100 - REST])
-    room = max(high - low, 1e-3)
-    bins = int(np.clip(2 * (len(every) / len(configurations)) ** 0.5, MIN_BINS, MAX_BINS))
-    edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
+    all_values = np.concatenate([margins.values for margins in configurations])
+    low, high = np.percentile(all_values, [REST, 100 - REST])
+    width = max(high - low, 1e-3)
+    bins = int(np.clip(2 * (len(all_values) / len(configurations)) ** 0.5, MIN_BINS, MAX_BINS))
+    edges = np.linspace(min(low, 0.0) - 0.02 * width, max(high, 0.0) + 0.02 * width, bins + 1)
     figure, axes = new_figure(9.4, 3.1 + 0.19 * len(configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
     for margins in configurations:
@@ -103,6 +114,6 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
 
 
 def margins_text(values: Sequence[float]) -> str:
-    """Sum margins up: `mean +0.530, above 0 for 81.2%`."""
+    """Summarize margins as text: `mean +0.530, above 0 for 81.2%`."""
     above = sum(value > 0 for value in values) / len(values)
     return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {above:.1%}"

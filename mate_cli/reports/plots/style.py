@@ -1,4 +1,4 @@
-"""The look of every figure: quiet axes, colours that hold on white and on black."""
+"""The style of every figure: plain axes, and colors for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -14,52 +14,59 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Eight colours that stay apart for colour-blind eyes and on paper; `compare.css` has them as --c0 to --c7, with their
-# counterparts for dark pages.
+# Eight colors that are distinguishable with color blindness and in print. `compare.css` defines them as --c0 to --c7,
+# with variants for dark pages.
 COLORS = ("#2928fd", "#c78500", "#0ca48f", "#a41179", "#9674e0", "#5e2d26", "#676d00", "#0a0813")
 DASHES = ("-", "--", ":", "-.")
 MARKS = ("o", "s", "^", "D", "v", "P", "*", ">")
-"""Shapes of points; a colour that comes again has the next one."""
-# On the page these two become CSS variables, so that one figure serves light and dark.
+"""Shapes of points. A repeated color gets the next shape."""
+# On the page, ink and grid become CSS variables, so that one figure serves light and dark mode.
 INK, GRID = "#3b4150", "#d9dce3"
 LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
-"""Of every legend, beside its place."""
+"""Options of every legend, except its location."""
 FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
 
 
 def literal_text(text: str) -> str:
-    """Return text that matplotlib draws as it is, dollar signs included, never as a formula."""
+    """Return text that matplotlib renders literally, with dollar signs escaped."""
     return text.replace("$", r"\$")
 
 
 def color_of(index: int) -> str:
-    """Return the colour of the index-th configuration; colours repeat with another dash."""
+    """Return the color of a configuration. Colors repeat with another dash."""
     return COLORS[index % len(COLORS)]
 
 
 def dash_of(index: int) -> str:
-    """Return the line style that tells configurations of one colour apart."""
+    """Return the line style that distinguishes configurations of the same color."""
     return DASHES[index // len(COLORS) % len(DASHES)]
 
 
 def mark_of(index: int) -> str:
-    """Return the shape of the points that tells configurations apart without any colour."""
+    """Return the point shape that distinguishes configurations without color."""
     return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 
 def paint_of(index: int) -> str:
-    """Return the colour of the index-th configuration on a page, which follows the reader's light or dark mode."""
+    """Return the CSS color of a configuration on a page, which follows light or dark mode."""
     return f"var(--c{index % len(COLORS)})"
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
+    """Return an empty figure (size in inches) with one plain axes, created without pyplot."""
     figure, panels = new_panels(1, 1, width, height)
     return figure, panels[0][0]
 
 
 def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """Return an empty figure (inches) with rows of quiet axes; those of a row share what they measure."""
+    """Return an empty figure with rows of plain axes. Axes of a row share the y axis.
+
+    Args:
+        rows: number of rows.
+        columns: number of columns.
+        width: width in inches.
+        height: height in inches.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -78,14 +85,19 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
 
 
 def add_legend(figure: Figure, labels: Sequence[str]) -> None:
-    """Put the names of lines below the axes, side by side where they are short."""
+    """Add the names of lines below the axes, in two columns if they are short."""
     handles, shown = figure.axes[0].get_legend_handles_labels()
     if shown:
         figure.legend(handles, shown, loc="outside lower left", ncols=1 + (max(map(len, labels)) <= 40), **LEGEND)
 
 
 def as_svg(figure: Figure, salt: str) -> str:
-    """Draw a figure as an SVG element for a page: text as text, colours as CSS variables, ids made unique by salt."""
+    """Render a figure as an SVG element with text as text and colors as CSS variables.
+
+    Args:
+        figure: figure to render.
+        salt: prefix that makes its ids unique on the page.
+    """
     from matplotlib import rc_context
 
     buffer = io.StringIO()
@@ -106,14 +118,23 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG (200 dots per inch), SVG and PDF into a folder, which is made if need be."""
+    """Write a figure as PNG (200 dpi), SVG and PDF. The folder is created if necessary.
+
+    Args:
+        figure: figure to write.
+        folder: target folder.
+        name: file name without suffix.
+
+    Returns:
+        The written files.
+    """
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / f"{name}.{kind}" for kind in ("png", "svg", "pdf")]
+    files = [folder / f"{name}.{suffix}" for suffix in ("png", "svg", "pdf")]
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with rc_context({**FONT, "svg.hashsalt": name, "pdf.fonttype": 42}):
         for file in files:
-            with replace_file(file) as draft:
-                figure.savefig(draft, dpi=200, facecolor="white", metadata=undated.get(file.suffix))
+            with replace_file(file) as temporary:
+                figure.savefig(temporary, dpi=200, facecolor="white", metadata=undated.get(file.suffix))
     return files

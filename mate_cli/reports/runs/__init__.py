@@ -1,1 +1,1 @@
-"""Run folders read from disk, finished or still at work."""
+"""Run folders read from disk, finished or still running."""

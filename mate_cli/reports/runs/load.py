@@ -1,4 +1,4 @@
-"""Reads run folders from disk, forgiving what an interrupted run may have left behind."""
+"""Reads run folders from disk, tolerating incomplete folders of interrupted runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mate_cli.terminal.progress import track
 STATUSES = ("finished", "running", "interrupted", "failed")
 MAX_NUMBER = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
-"""Letters of a text and of a name, entries of a list or mapping in a record, and of what is wrong with one."""
+"""Maximum letters of a text and of a name, parts of an entry, and shown problems."""
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
 
 
@@ -34,12 +34,12 @@ class LoadedRun:
     """One run folder: its record, and its resolved configuration as flat `dotted.key: text`.
 
     Args:
-        folder: the folder itself.
-        name: the folder as shown to people, starting from the folder they asked for.
-        record: the content of record.json, whatever it holds.
-        config: config.yaml, flattened; empty when there is none.
-        parent: for a stage inside a pipeline's folder, the pipeline's own run.
-        touched: when the folder was last written, in seconds since the epoch.
+        folder: run folder.
+        name: folder as displayed, relative to the folder that the user passed.
+        record: content of record.json, not validated.
+        config: config.yaml, flattened. Empty if the file is missing.
+        parent: pipeline run that contains this stage, None for other runs.
+        touched: time of the last write to the folder, in seconds since the epoch.
     """
 
     folder: Path
@@ -51,38 +51,49 @@ class LoadedRun:
 
     @property
     def status(self) -> str:
-        """One of STATUSES, or `unknown`."""
+        """One of `STATUSES`, or `unknown`."""
         status = self.text("status")
         return status if status in STATUSES else "unknown"
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The final metrics that are numbers, by name; NaN, which JSON has no word for, stands as null in records."""
-        known = {name: math.nan if value is None else value for name, value in self.part("metrics").items()}
-        return {clean(name): float(value) for name, value in known.items() if is_number(value)}
+        """The final metrics that are numbers, by name.
+
+        Records store NaN as null, as JSON has no NaN.
+        """
+        values = {name: math.nan if value is None else value for name, value in self.part("metrics").items()}
+        return {clean(name): float(value) for name, value in values.items() if is_number(value)}
 
     def text(self, key: str) -> str:
-        """Return a record entry as one clean line, empty when absent."""
+        """Return a record entry as one printable line, empty if missing."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Return a record entry that should be a mapping, empty when it is anything else."""
+        """Return a record entry that should be a mapping, empty if it has another type."""
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
     def words(self, key: str) -> Iterator[str]:
-        """Yield the entries of a record's list, each as one clean line; none where it is anything else."""
+        """Yield the entries of a list in the record, each as one printable line.
+
+        Empty for other types.
+        """
         value = self.record.get(key)
         yield from map(clean, value if isinstance(value, list) else ())
 
     def number(self, key: str, inside: str | None = None) -> float | None:
-        """Return a numeric record entry (`inside` names the mapping that holds it), None when absent."""
+        """Return a numeric record entry, None if missing or not a number.
+
+        Args:
+            key: name of the entry.
+            inside: mapping in the record that contains the entry, None for the record itself.
+        """
         value = (self.part(inside) if inside else self.record).get(key)
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Return a record entry, or the configuration value with this dotted key, empty when neither exists."""
+        """Return a record entry, or else a configuration value by dotted key. Empty if missing."""
         if key == "task" and self.parent is not None:
             return f"{self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
         return self.text(key) or self.config.get(key, "")
@@ -90,7 +101,13 @@ class LoadedRun:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """The runs found, in order of their folders, one line for each thing left out, and the folders searched."""
+    """The loaded runs.
+
+    Args:
+        runs: runs in order of their folders.
+        warnings: one line per skipped file or folder.
+        folders: folders that were searched.
+    """
 
     runs: tuple[LoadedRun, ...]
     warnings: tuple[str, ...]
@@ -98,41 +115,43 @@ class LoadedRuns:
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
-    """Read every run below the folders; a folder that is itself a run counts, and none counts twice.
+    """Read every run at or below the folders, each once.
 
     Args:
-        folders: folders, or patterns of folders such as `outputs/train/hybridqa_*`.
+        folders: folders, or glob patterns of folders such as `outputs/train/hybridqa_*`.
 
     Raises:
-        RunError: a folder does not exist, nothing matches a pattern, or there is no readable run in any of them.
+        RunError: if a folder does not exist, nothing matches a pattern, or no run is readable.
     """
     runs: dict[Path, LoadedRun] = {}
     warnings: list[str] = []
-    asked = [root for folder in folders for root in match_folders(str(folder), warnings)]
-    for root in asked:
+    roots = [root for folder in folders for root in match_folders(str(folder), warnings)]
+    for root in roots:
         for folder in track(run_folders(root), "reading runs", "folders"):
             key = folder.resolve()
             if key not in runs and (run := read_run(folder, runs.get(key.parent), warnings)) is not None:
                 runs[key] = run
     if not runs:
-        raise RunError(describe_missing_runs(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
-    return LoadedRuns(tuple(runs.values()), tuple(warnings), tuple(asked))
+        raise RunError(describe_missing_runs(roots, warnings), remedy="Start one with `mate train experiment=<name>`")
+    return LoadedRuns(tuple(runs.values()), tuple(warnings), tuple(roots))
 
 
 def open_runs(folders: Sequence[Path]) -> LoadedRuns:
-    """Read the runs in some folders, not those below them.
+    """Read the runs in the given folders, without their subfolders.
 
     Raises:
-        RunError: there is no readable run in one of them.
+        RunError: if a folder contains no readable run.
     """
     warnings: list[str] = []
     runs = []
     for folder in folders:
         if not (folder / "record.json").is_file():
-            below = first_runs(folder, 2)
-            problem = "no such folder" if not folder.is_dir() else "not a run" if below else "no run here or below"
-            remedy = f"Give {' or '.join(below)}" if below else "Give a folder that holds a record.json"
-            raise RunError(problem, where=str(folder), remedy=remedy)
+            nested_runs = first_runs(folder, 2)
+            problem = (
+                "no such folder" if not folder.is_dir() else "not a run" if nested_runs else "no run here or below"
+            )
+            hint = f"Give {' or '.join(nested_runs)}" if nested_runs else "Give a folder that holds a record.json"
+            raise RunError(problem, where=str(folder), remedy=hint)
         if (run := read_run(folder, None, warnings)) is None:
             raise RunError(warnings[-1], remedy="Give another run")
         runs.append(run)
@@ -140,17 +159,19 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
 
 
 def first_runs(folder: Path, most: int) -> list[str]:
-    """Return the first runs below a folder, without benchmarks and stages of others."""
-    alone = (place for place in run_folders(folder) if not (place.parent / "record.json").is_file())
-    runs = (run for place in alone if (run := read_run(place, None, [])) and run.text("command") != "benchmark")
+    """Return the first runs below a folder, without benchmarks and stages of other runs."""
+    top_level = (path for path in run_folders(folder) if not (path.parent / "record.json").is_file())
+    runs = (run for path in top_level if (run := read_run(path, None, [])) and run.text("command") != "benchmark")
     return [str(run.folder) for run in islice(runs, most)]
 
 
 def match_folders(asked: str, warnings: list[str]) -> list[Path]:
-    """Return the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
+    """Return the folder `asked`, or the folders that match it as a pattern.
+
+    A file is only reported in `warnings`, because a shell expands `*` to files too.
 
     Raises:
-        RunError: there is no such folder, or nothing matches the pattern.
+        RunError: if the folder does not exist, or nothing matches the pattern.
     """
     if Path(asked).is_dir():
         return [Path(asked)]
@@ -167,7 +188,7 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
 
 
 def find_base_folder(asked: str) -> Path:
-    """Return the folder itself, or of a pattern the part above its first wildcard."""
+    """Return a folder unchanged, and for a pattern the folder above its first wildcard."""
     folder = Path(asked)
     while glob.has_magic(str(folder)) and not folder.is_dir():
         folder = folder.parent
@@ -175,32 +196,43 @@ def find_base_folder(asked: str) -> Path:
 
 
 def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
-    """Say where runs were looked for, and that some were there but unreadable."""
+    """Describe which folders were searched for runs, and how many damaged runs were found."""
     if not asked:
         return f"no folder to search for runs ({'; '.join(warnings)})" if warnings else "no folder to search for runs"
-    places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
+    searched = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
     damaged = f" ({len(warnings)} damaged: {warnings[0]})" if warnings else ""
-    return f"no runs below {places}{damaged}"
+    return f"no runs below {searched}{damaged}"
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yield every folder at or below root that holds a record.json, sorted, parents first; then those behind links."""
-    waiting, known = [root], set[Path]()
+    """Yield every folder at or below root that contains a record.json, sorted, parents first.
+
+    Targets of symbolic links come last.
+    """
+    waiting, visited = [root], set[Path]()
     while waiting:
         start = waiting.pop(0)
-        place = start.resolve()
-        if place in known or (start != root and root.resolve().is_relative_to(place)):  # such as a link to /
+        path = start.resolve()
+        if path in visited or (start != root and root.resolve().is_relative_to(path)):  # for example a link to /
             continue
         for folder, inner, files in os.walk(start):
-            known.add(Path(folder).resolve())
+            visited.add(Path(folder).resolve())
             inner[:] = sorted(name for name in inner if name not in NEVER_RUNS)
-            waiting += [place for name in inner if (place := Path(folder, name)).is_symlink()]
+            waiting += [path for name in inner if (path := Path(folder, name)).is_symlink()]
             if "record.json" in files:
                 yield Path(folder)
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
-    """Read one folder; what is damaged goes to warnings, and a run without a readable record is None."""
+    """Read one run folder, or return None if its record is unreadable.
+
+    Damage goes to `warnings`.
+
+    Args:
+        folder: run folder.
+        parent: pipeline run that contains this stage.
+        warnings: list to which warnings are appended.
+    """
     record_file = folder / "record.json"
     try:
         record = load_record(folder, warnings)
@@ -219,7 +251,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
 
 
 def list_unreadable(folder: Path) -> Iterator[str]:
-    """Yield a line for each log and file of predictions that is no file, or too large to be read."""
+    """Yield a line for each log or predictions file that is not a regular file or too large."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):
@@ -229,56 +261,57 @@ def list_unreadable(folder: Path) -> Iterator[str]:
 
 
 def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
-    """Read record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
+    """Read record.json. Oversized fields are shortened and named in `warnings`.
 
     Raises:
-        RunError: the file is missing, damaged, too large, or holds something else.
+        RunError: if the file is missing, damaged, too large, or not a record.
     """
     content = read_entries(folder, "cannot be read", "")
     if content and not {"command", "experiment", "status", "metrics"} & content.keys():
         raise RunError("it is no record of a run")
     record: dict[str, Any] = {}
-    odd: list[str] = []
-    most = MAX_FIGURES if content.get("command") == "benchmark" else MAX_PARTS
+    problems: list[str] = []
+    max_entries = MAX_FIGURES if content.get("command") == "benchmark" else MAX_PARTS
     for key, value in content.items():
         if len(key) <= MAX_NAME and len(record) < MAX_PARTS:
-            record[key], wrong = tidy_entry(value, most)
-            odd += [f"{clean(key)} {wrong}"] * bool(wrong)
-    if odd:
+            record[key], problem = tidy_entry(value, max_entries)
+            problems += [f"{clean(key)} {problem}"] * bool(problem)
+    if problems:
         warnings.append(
-            f"{clean(folder / 'record.json')}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}"
+            f"{clean(folder / 'record.json')}: {'; '.join(problems[:MAX_NAMED])}{' ...' * (len(problems) > MAX_NAMED)}"
         )
     return record
 
 
 def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
-    """Return an entry of a record with at most so many parts, and what is wrong with it, empty where nothing is."""
+    """Return a record entry with at most `most` parts, and a description of its problem or ""."""
     if isinstance(value, str):
         return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
     if not isinstance(value, (list, dict)):
         return value, ""
-    wrong = f"has {len(value):,} parts" if len(value) > most else ""
+    problem = f"has {len(value):,} parts" if len(value) > most else ""
     if isinstance(value, list):
-        return [tidy_entry(part)[0] for part in value[:most]], wrong
+        return [tidy_entry(part)[0] for part in value[:most]], problem
     parts = {key: tidy_entry(part)[0] for key, part in islice(value.items(), most) if len(key) <= MAX_NAME}
-    return parts, wrong or "has names that are too long" * (len(parts) < len(value))
+    return parts, problem or "has names that are too long" * (len(parts) < len(value))
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
-    """Read config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
+    """Read config.yaml as flat `dotted.key: text`. Empty with a warning if unreadable."""
     if not file.is_file():
         return {}
     try:
         status = file.stat()
         return dict(_settings(file, status.st_mtime_ns, status.st_size))
-    except Exception as error:  # of whatever kind: a report must outlive all of them
+    # A broken configuration of any type must not make the report fail.
+    except Exception as error:
         warnings.append(f"{file}: ignored, cannot be read ({clean(error)[:120]})")
         return {}
 
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Read a file once for as long as it stays the same: YAML is slow."""
+    """Read a file, cached until its time or size changes, because YAML is slow to parse."""
     leaves = flat_keys(read_settings(file.parent)).items()
     return {clean(key): shorten_text(_list_text(value)) for key, value in leaves}
 
@@ -288,26 +321,26 @@ def _list_text(value: object) -> str:
 
 
 def _word(value: object) -> str:
-    """Write a value as YAML does, which has words for null, true and false."""
+    """Format a value as YAML does: null, true and false."""
     is_named = value is None or isinstance(value, bool)
     return {None: "null", True: "true", False: "false"}[value] if is_named else clean(value)  # type: ignore[index]
 
 
 def is_number(value: object) -> bool:
-    """Say whether a JSON value is a number (true and false are not), and one that fits a float."""
+    """Return whether a JSON value is a number (not a boolean) that fits a float."""
     if isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < MAX_NUMBER
     return isinstance(value, float)
 
 
 def shorten_text(text: str) -> str:
-    """Return a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
+    """Shorten a text to `MAX_TEXT` letters plus a hash that keeps different texts distinct."""
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}… {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:6]}"
 
 
 def clean(value: object) -> str:
-    """Return a value as one line without control characters, so that no file can steer a terminal."""
+    """Return a value as one line without control characters, which could steer a terminal."""
     text = str(value)
     return (text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)).strip()

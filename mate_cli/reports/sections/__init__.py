@@ -1,1 +1,1 @@
-"""The parts of a comparison that are tables or figures, shown by every renderer."""
+"""The sections of a comparison that are tables or figures, shown by every renderer."""

@@ -1,4 +1,4 @@
-"""Scores beside costs, as in the DoT paper, and beside the settings of a sweep."""
+"""Scores against costs, as in the DoT paper, and against the settings of a sweep."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, se
 from mate_cli.runs.identity import REPEATED, differing_keys
 
 MAX_POINTS = 40
-"""Configurations in the plot of a score against a cost."""
+"""Maximum number of configurations in the plot of a score against a cost."""
 
 
 class Cost(NamedTuple):
     """One column of costs.
 
     Args:
-        name: its heading.
-        heading: the same in two lines, for narrow columns.
-        title: the name in full, for axes.
-        kind: the kind of its axis: count, memory or duration.
-        key: the entry of `record.json`.
-        inside: the mapping that holds the entry, None for the record itself.
-        write: writes a value.
+        name: heading.
+        heading: two-line heading for narrow columns.
+        title: axis title.
+        kind: axis type: count, memory or duration.
+        key: entry of `record.json`.
+        inside: mapping in the record that contains the entry, None for the record itself.
+        write: function that formats a value.
     """
 
     name: str
@@ -44,20 +44,21 @@ class Cost(NamedTuple):
     write: Callable[[float], str]
 
     def of(self, group: Configuration) -> Summary | None:
-        """Sum the cost up over the runs that count; a zero stands for a cost that was not measured."""
+        """Summarize the cost over the counted runs, None if it was not measured (recorded as 0)."""
         if group.is_untrained and self.inside is None:
-            return None  # that of scoring its answers
+            # The cost of an external system would be the cost of scoring its answers.
+            return None
         summary = group.cost(self.key, self.inside)
         return summary if summary and summary.high > 0 else None
 
     def cell(self, group: Configuration) -> ViewCell:
-        """Return the cost of a configuration."""
+        """Return the cost of a configuration as a table cell."""
         summary = self.of(group)
         return ViewCell.of(summary.center if summary else None, self.write)
 
 
 def flops_text(value: float) -> str:
-    """Write floating point operations with a unit: 3.2 G, 1.4 T."""
+    """Format floating point operations with a unit: 3.2 G, 1.4 T."""
     for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -65,7 +66,7 @@ def flops_text(value: float) -> str:
 
 
 def memory_text(megabytes: float) -> str:
-    """Write memory: 1.6 GB."""
+    """Format megabytes as gigabytes: 1.6 GB."""
     return f"{megabytes / 1000:.1f} GB"
 
 
@@ -86,9 +87,13 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 
 
 def cost_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return size, speed, FLOPs, time and memory of configurations; a cost that no run recorded has no column."""
+    """Return size, speed, FLOPs, time and memory of configurations.
+
+    A cost that no run recorded has no column.
+    """
     costs = recorded_costs(report.groups)
-    status = Column("Status", is_number=False, minor=not report.unfinished)  # the footer counts those that finished
+    # The footer already counts finished runs.
+    status = Column("Status", is_number=False, minor=not report.unfinished)
     columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), status)
     rows = tuple(
         Row(group.label, (*(cost.cell(group) for cost in costs), state_cell(group))) for group in report.groups
@@ -100,15 +105,16 @@ def cost_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def state_cell(group: Configuration) -> ViewCell:
-    """Return how many runs there are of each status."""
+    """Return the number of runs of each status as a table cell."""
     text = state_text(group.runs)
     return ViewCell(text, states=tuple(text.split(", ")))
 
 
 def cost_content(report: Report) -> Mapping[str, Any]:
-    """Return scores and costs of the configurations that have both, for the page's scripts to draw, and their menus."""
+    """Return scores, costs and menus for the page scripts, of configurations that have both."""
     names = score_names(report)
-    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
+    # The number of parameters is the least informative cost, so it comes last.
+    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")
     blocks, groups = list(blocks_of(report)), []
     for index, group in enumerate(report.groups[:MAX_POINTS]):
         scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
@@ -132,7 +138,10 @@ def cost_content(report: Report) -> Mapping[str, Any]:
 
 
 def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
-    """Return [middle, spread] with five digits by the number of what is known."""
+    """Return [center, spread] of each summary that is not None, by its index as text.
+
+    Centers have five significant digits, spreads three.
+    """
     return {
         str(number): [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
         for number, summary in enumerate(summaries)
@@ -147,13 +156,16 @@ SPEED_NOTES = (
 
 
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return accuracy beside training speed, as in the DoT paper; None where no run has its metric."""
+    """Return accuracy against training speed, as in the DoT paper.
+
+    None if no run has the metric.
+    """
     views = list(efficiency_views(report)) if report.published else []
     return ReportSection("efficiency", "Accuracy and speed", "Speed", tuple(views), SPEED_NOTES) if views else None
 
 
 def efficiency_views(report: Report) -> Iterator[View]:
-    """Yield the tables, configurations above published figures."""
+    """Yield a table per block and metric, with configurations above published results."""
     for block, dataset in blocks_of(report).items():
         groups = [group for group in report.groups if group.block == block]
         papers = [row for row in published_results(dataset) if row.examples_per_second]
@@ -165,7 +177,7 @@ def efficiency_views(report: Report) -> Iterator[View]:
 
 
 def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
-    """Yield the configurations that have the metric."""
+    """Yield a row per configuration that has the metric."""
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost("examples_per_second", "throughput")
@@ -174,7 +186,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
 
 
 def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
-    """Yield the rows of a paper that have the metric."""
+    """Yield a row per published result that has the metric."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):
             best = paper.best.get(metric.full)
@@ -182,16 +194,23 @@ def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Ite
 
 
 def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
-    """Return the middle with its spread, the best, and the examples per second."""
+    """Return the center with its spread, the best run and the examples per second as cells.
+
+    Args:
+        metric: metric of the scores.
+        summary: summary of the score.
+        best: score of the best run, None if unknown.
+        rate: training examples per second, None if unknown.
+    """
     top = ViewCell.of(best, metric.spec.text, metric.scale)
     return score_cell(metric, summary), top, ViewCell.of(rate, rate_text)
 
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
 MAX_LINES = 500
-"""Runs that are drawn, evenly chosen."""
+"""Maximum number of runs that are drawn, selected at even intervals."""
 TOP, BOTTOM, HEIGHT, STEP = 40, 195, 205, 150
-"""Pixels: the ends of an axis, the height of all, and the room between two axes."""
+"""Pixels: top and bottom of an axis, height of the plot, and distance between two axes."""
 NOTES = (
     "a line through all axes is a run, the darker the better its score",
     "explained: the share of the variance of scores explained by a setting; with few runs, much of it is chance",
@@ -199,7 +218,7 @@ NOTES = (
 
 
 class ScoredRun(NamedTuple):
-    """A run: the label of its configuration, its settings, and its score as it is printed."""
+    """A run: label of its configuration, settings, and score as printed (shares in percent)."""
 
     label: str
     settings: Mapping[str, str]
@@ -207,7 +226,7 @@ class ScoredRun(NamedTuple):
 
 
 class SettingPanel(NamedTuple):
-    """Settings that take turns together, the value of each run, and the share of the variance that they explain."""
+    """Settings that vary together, the value of each run, and the explained share of variance."""
 
     keys: tuple[str, ...]
     values: tuple[str, ...]
@@ -215,7 +234,7 @@ class SettingPanel(NamedTuple):
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the score against each setting of a sweep; None where no run has a score."""
+    """Return the score against each setting of a sweep, or None if no run has a score."""
     if not report.metric:
         return None
 
@@ -237,65 +256,77 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Map
 
 
 def find_varied(report: Report) -> list[str]:
-    """Return the settings that were varied, of those that change together the first; the most telling come first."""
+    """Return the settings that were varied, the most important first.
+
+    Of settings that vary together only the first is returned.
+    """
     metric = MetricName.parse(report.metric or "")
     runs = [run for group in report.groups for run in score_runs(group, metric)]
     return [panel.keys[0] for panel in panels(runs)]
 
 
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
-    """Return the runs of a configuration that have a score; shares are percent."""
+    """Return the runs of a configuration that have a score. Shares are in percent."""
     factor = 100 if metric.is_share else 1
-    known = [run for run in group.counted if metric.full in run.metrics]
+    scored = [run for run in group.counted if metric.full in run.metrics]
     return [
-        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full]) for run in known
+        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full]) for run in scored
     ]
 
 
 def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
-    """Return the settings that were varied; those whose values change together stand in one."""
+    """Return the settings that were varied, with settings that vary together in one panel."""
     if len(runs) < MIN_RUNS:
         return []
-    together: dict[tuple[int, ...], list[str]] = {}
+    keys_by_pattern: dict[tuple[int, ...], list[str]] = {}
     for key in differing_keys([run.settings for run in runs]):
         values = [run.settings.get(key, "") for run in runs]
-        kinds = list(dict.fromkeys(values))
-        if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MAX_VALUES, len(runs) // 2):
-            together.setdefault(tuple(map(kinds.index, values)), []).append(key)
+        distinct_values = list(dict.fromkeys(values))
+        if (
+            not key.endswith(TARGET)
+            and "" not in distinct_values
+            and len(distinct_values) <= max(MAX_VALUES, len(runs) // 2)
+        ):
+            keys_by_pattern.setdefault(tuple(map(distinct_values.index, values)), []).append(key)
     panel_list = [
-        SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained_variance(places, runs))
-        for places, keys in together.items()
+        SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained_variance(pattern, runs))
+        for pattern, keys in keys_by_pattern.items()
     ]
     return sorted(panel_list, key=lambda panel: -panel.importance)[:MAX_PANELS]
 
 
 def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
-    """Return the share of the variance of scores that lies between groups, from 0 to 1."""
+    """Return the share of the score variance that lies between groups, from 0 to 1.
+
+    Args:
+        places: group index of each run.
+        runs: runs with their scores.
+    """
     mean = statistics.fmean(run.score for run in runs)
     groups: dict[int, list[float]] = {}
-    for place, run in zip(places, runs, strict=True):
-        groups.setdefault(place, []).append(run.score)
+    for index, run in zip(places, runs, strict=True):
+        groups.setdefault(index, []).append(run.score)
     between = sum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
-    whole = sum((run.score - mean) ** 2 for run in runs)
-    return between / whole if whole else 0.0
+    total = sum((run.score - mean) ** 2 for run in runs)
+    return between / total if total else 0.0
 
 
 def draw_coordinates(
     panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
 ) -> Mapping[str, Any]:
-    """Draw runs as lines through an axis for each setting and one for the score, in pixels.
+    """Draw a parallel coordinates plot of runs: one axis per setting and one for the score.
 
     Returns:
-        `axes`, each its x, its name, how much it tells, and y and text of each tick; `lines`, each the points of a
-        run, how good it is in percent, and its words, the best ones last; and sizes.
+        `axes`: x, name, explained variance as text, and y and text of each tick. `lines`: points, goodness in percent
+            and text of each run, with the best runs last. `top`, `bottom`, `height` and `width`: sizes in pixels.
     """
     scores = [str(run.score) for run in runs]
     columns = [(panel_name(p), f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
     columns.append((metric.short, "", tuple(scores)))
     heights = [[round(BOTTOM - share * (BOTTOM - TOP), 1) for share in spread(values)] for *_, values in columns]
     axes = [
-        (STEP * (place + 0.5), name, told, axis_ticks(dict(zip(values, ys, strict=True))))
-        for place, ((name, told, values), ys) in enumerate(zip(columns, heights, strict=True))
+        (STEP * (index + 0.5), name, importance, axis_ticks(dict(zip(values, ys, strict=True))))
+        for index, ((name, importance, values), ys) in enumerate(zip(columns, heights, strict=True))
     ]
     lines = [
         (
@@ -311,18 +342,21 @@ def draw_coordinates(
 
 
 def panel_name(panel: SettingPanel) -> str:
-    """Name the first two settings that take turns together, and how many more there are."""
+    """Return the names of a panel's first two settings, and the number of omitted settings."""
     return " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
 
 
 def spread(values: Sequence[str]) -> list[float]:
-    """Return where the value of each run stands, from 0 to 1."""
+    """Return the relative position of each run's value on its axis, from 0 to 1."""
     shares = value_shares(values)
     return [shares[value] for value in values]
 
 
 def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
-    """Return y and text of the values on an axis; of many the ends alone."""
+    """Return y and text of the values on an axis.
+
+    Of more than `MAX_VALUES` values only the ends.
+    """
     ordered = sorted(places, key=lambda value: places[value])
     if len(ordered) <= MAX_VALUES:
         return [(places[value], text) for value, text in zip(ordered, distinct_texts(ordered), strict=True)]
@@ -331,7 +365,7 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
 
 
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
-    """Shorten texts to so many letters: at the end, or at the beginning where only this tells them apart."""
+    """Shorten texts to `most` letters, at the end, or at the start if needed for uniqueness."""
     ends = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
     if len(set(ends)) == len(texts):
         return ends
@@ -339,14 +373,16 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:
-    """Return where each value stands from 0 to 1: numbers by size, by their logarithm where they lie far apart.
+    """Return the position of each value from 0 to 1.
 
-    Where some are words, all stand evenly: the numbers by size, then the words.
+    Positions are logarithmic if positive values span more than a factor of `FAR`.
+
+    If some values are text, all values are spaced evenly: numbers by size, then text.
     """
     numbers = {value: number_of(value) for value in values}
     if not all(map(math.isfinite, numbers.values())):
         ordered = sorted(numbers, key=lambda value: (number_of(value), value))
-        numbers = {value: float(place) for place, value in enumerate(ordered)}
+        numbers = {value: float(index) for index, value in enumerate(ordered)}
     low, high = min(numbers.values()), max(numbers.values())
     if low > 0 and high > FAR * low:
         numbers = {kind: math.log(number) for kind, number in numbers.items()}
@@ -355,7 +391,7 @@ def value_shares(values: Sequence[str]) -> dict[str, float]:
 
 
 def number_of(value: str) -> float:
-    """Return the number that a value is, infinity for words."""
+    """Return the number that a value represents, or infinity for text."""
     try:
         number = float(value)
     except ValueError:

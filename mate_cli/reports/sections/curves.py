@@ -1,4 +1,4 @@
-"""Learning curves: what runs logged step by step, drawn by the page's scripts, or as a figure."""
+"""Learning curves of the metrics that runs logged, drawn by page scripts or by matplotlib."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_CURVES, MAX_FIGURES, MAX_REPEATS = 24, 8, 5
 STILL_CURVES = 8
-"""Configurations that are drawn where no script runs, and shown at first where one does."""
+"""Number of configurations drawn without scripts, and shown initially with scripts."""
 NOTES = (
     f"at most {MAX_FIGURES} metrics and {MAX_REPEATS} runs of a configuration",
     "numbers appear under the pointer, or with the arrow keys on a chart",
@@ -35,7 +35,7 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return learning curves, which the page's scripts draw; without them one picture remains."""
+    """Return learning curves drawn by page scripts, with one static figure as fallback."""
     total = len(report.groups)
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
 
@@ -58,23 +58,29 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
-    """Draw the most telling score, or the loss without one, for pages without scripts."""
+    """Draw the most important score, or else the loss, for pages without scripts."""
     name = next((metric for metric in names if MetricName.parse(metric).is_score), names[0])
     return draw_curves(drawn[:STILL_CURVES], name)
 
 
 FINAL = ("final/", "baseline/")
-"""Prefixes of metrics that are measured once, at the end."""
+"""Prefixes of metrics that are measured once, at the end of a run."""
 CLOCK_POINTS = 48
 
 
 Curve = Sequence[tuple[float, float]]
-"""What one run logged of a metric: an optimizer step, and the value there, a fraction or a loss."""
+"""Logged values of one metric of a run: (optimizer step, value as fraction or loss)."""
 
 
 @dataclass(frozen=True)
 class RunLog:
-    """The log of a run: its metrics, and how many epochs and seconds had passed at some of its steps."""
+    """The log of a run.
+
+    Args:
+        curves: curve of each metric.
+        epochs: number of epochs passed at some of its steps.
+        seconds: number of seconds passed at some of its steps.
+    """
 
     curves: dict[str, Curve]
     epochs: Curve
@@ -82,10 +88,10 @@ class RunLog:
 
 
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Read metrics.jsonl, each curve thinned to at most `points` points.
+    """Read metrics.jsonl, averaging each curve to at most `points` points.
 
-    A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
-    they are a single point, not a curve.
+    Lines that are not JSON objects are skipped, such as the last line of an interrupted run. Final metrics are skipped
+    too, because they are single points.
     """
     collected: dict[str, list[tuple[float, float]]] = {}
     for row in logged_rows(folder / "metrics.jsonl"):
@@ -97,7 +103,10 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
 
 
 def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
-    """Pick (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
+    """Select (step, value) pairs evenly, including the first and the last one.
+
+    A decreasing value is replaced by the previous maximum.
+    """
     steps, values = zip(*sorted(pairs), strict=True) if pairs else ((), ())
     rising = list(zip(steps, accumulate(values, max), strict=True))
     points = rising[:: math.ceil(len(rising) / CLOCK_POINTS) or 1]
@@ -105,25 +114,31 @@ def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
+    """Yield the valid lines of a metrics.jsonl that have a step. Empty if unreadable."""
     with suppress(OSError, ValueError):
         yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
 
 
 def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
-    """Average neighbouring (step, value) pairs until at most `points` are left."""
+    """Average neighboring (step, value) pairs until at most `points` are left."""
     width = math.ceil(len(pairs) / points)
     bins = (zip(*pairs[start : start + width], strict=True) for start in range(0, len(pairs), width))
     return [(fmean(steps), fmean(values)) for steps, values in bins]
 
 
 MAX_POINTS, ALL_POINTS = 240, 12_000
-"""Points of a curve, and of all curves of a metric together."""
+"""Maximum number of points of one curve, and of all curves of a metric together."""
 
 
 @dataclass(frozen=True)
 class PlottedConfiguration:
-    """A configuration whose curves are drawn: its place among all, and its runs with what they logged."""
+    """A configuration whose curves are drawn.
+
+    Args:
+        index: index among all configurations of the report.
+        group: the configuration.
+        logs: its runs with their logs.
+    """
 
     index: int
     group: Configuration
@@ -131,7 +146,10 @@ class PlottedConfiguration:
 
 
 def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
-    """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
+    """Read the logs of the best configurations that have curves.
+
+    The number of points per curve decreases with the number of runs, to keep pages small.
+    """
     count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
     points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
     drawn: list[PlottedConfiguration] = []
@@ -139,37 +157,42 @@ def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
         if len(drawn) == most:
             break
         logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
-        if any(any(list_moving(log)) for _, log in logs):  # chains have none of their own
+        # Chains log no curves, only their stages do.
+        if any(any(list_moving(log)) for _, log in logs):
             drawn.append(PlottedConfiguration(index, group, logs))
     return drawn
 
 
 def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
-    """List the logged metrics that are drawn, the most telling first."""
+    """List the logged metrics that are drawn, the most important first."""
     counts = Counter(name for plot in drawn for name in {name for _, log in plot.logs for name in list_moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
     return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
 
 
 def list_moving(log: RunLog) -> Iterator[str]:
-    """Yield the metrics that were logged more than once: a single point is no curve."""
+    """Yield the metrics that were logged more than once."""
     yield from (name for name, curve in log.curves.items() if len(curve) > 1)
 
 
 def curve_order(name: str, count: int) -> tuple[object, ...]:
-    """Order logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
+    """Return the sort key of a logged metric.
+
+    Training loss comes first, then scores of all questions by how many configurations logged them, other losses, and
+    the rest.
+    """
     metric = MetricName.parse(name)
-    kind = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
-    return (*kind, -count, *preference(name))
+    category = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
+    return (*category, -count, *preference(name))
 
 
 FEW_POINTS = 15
 
 
 def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
-    """Draw the curves of one metric, those without a point left out.
+    """Draw the curves of one metric. Runs without the metric are skipped.
 
-    Each line's id is `<metric>-g<configuration>-<run>`.
+    The SVG id of each line is `<metric>-g<configuration>-<run>`.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -194,10 +217,11 @@ def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
 
 
 def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
-    """Return the learning curves: `metrics` in the order shown, and `groups` with their runs.
+    """Return the learning curves as JSON-serializable data.
 
-    A run has `grids` (steps that several metrics share), `values` (by number of the metric: its grid, its values), and
-    `epochs` and `seconds` as steps and what had passed at them.
+    Returns:
+        `metrics` in display order, `blocks`, and `groups` with their runs. A run has `grids` (lists of steps, shared by
+        metrics), `values` (grid index and values by metric index), and `epochs` and `seconds` as (steps, values).
     """
     names = curve_names(drawn)
     return {
@@ -211,7 +235,7 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
 
 
 def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
-    """Return the curves of one run."""
+    """Return the curves of one run, see `curve_data`."""
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(names):
@@ -233,10 +257,10 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
 
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
-    """Return steps and the time at them."""
-    return [round_numbers((pair[place] for pair in curve), precision) for place, precision in ((0, 1), (1, digits))]
+    """Return the steps of a clock and the time at each step."""
+    return [round_numbers((pair[axis] for pair in curve), precision) for axis, precision in ((0, 1), (1, digits))]
 
 
 def round_numbers(numbers: Iterable[float], digits: int) -> list[float]:
-    """Round numbers; a whole one loses its point."""
+    """Round numbers. Integral numbers become `int`."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]

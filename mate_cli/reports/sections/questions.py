@@ -1,4 +1,7 @@
-"""Questions that configurations answer differently, side by side, with their tables read again from the data."""
+"""Questions that configurations answer differently, next to each other, with their tables.
+
+The tables are read again from the dataset.
+"""
 
 from __future__ import annotations
 
@@ -37,32 +40,32 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return questions that configurations answer differently, side by side; a field searches them."""
+    """Return questions that configurations answer differently, with a search field."""
     title = "Questions with different answers"
     content = partial(questions_content, report)
     return ReportSection("questions", title, "Questions", template="questions", content=content)
 
 
 def questions_content(report: Report) -> Mapping[str, Any] | None:
-    """Return cards of questions, and how they were chosen; None where no two configurations disagree."""
+    """Return cards of questions and a note on their selection, None if all answers agree."""
     groups = report.groups[:MAX_GROUPS]
     names = (name for name in score_names(report) if MetricName.parse(name).is_share)
-    every = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
-    metric, cases = next(((name, questions) for name, questions in every if questions), ("", ()))
+    candidates = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
+    metric, cases = next(((name, questions) for name, questions in candidates if questions), ("", ()))
     if not cases:
         return None
     labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
-    places = {group.label: place for place, group in enumerate(groups)}
+    positions = {group.label: position for position, group in enumerate(groups)}
     tables, missing = tables_of(cases, groups, MetricName.parse(metric).split, report.options.cache)
     note = f"The {plural(len(cases), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
     note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     note += f" Tables are not shown: {missing.rstrip('.')}." if missing else ""
     return {
-        "cards": [question_card(case, tables.get(case.question.question_id), places) for case in cases],
+        "cards": [question_card(case, tables.get(case.question.question_id), positions) for case in cases],
         "choices": [("", "any"), *((label, label) for label in labels)],
         "count": plural(len(cases), "question"),
         "first": FIRST,
-        "places": places,
+        "places": positions,
         "note": note,
     }
 
@@ -70,25 +73,35 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
 def tables_of(
     cases: Sequence[Disagreement], groups: Sequence[Configuration], split: str, cache: Path | None
 ) -> tuple[dict[str, AnswerTable], str]:
-    """Return the tables of questions by their ids, and why some are not there; a data set at a time."""
+    """Read the tables of questions, one dataset at a time.
+
+    Args:
+        cases: questions with different answers.
+        groups: configurations that answered them.
+        split: split of the questions.
+        cache: folder for caching tables, None disables the cache.
+
+    Returns:
+        The tables by question id, and the reason why tables are missing ("" if none is).
+    """
     runs = {group.label: group.runs for group in groups}
     datasets = {group.label: group.dataset for group in groups}
-    asked: dict[str, list[Disagreement]] = {}
+    by_dataset: dict[str, list[Disagreement]] = {}
     for case in cases:
-        asked.setdefault(datasets[case.answers[0].label], []).append(case)
+        by_dataset.setdefault(datasets[case.answers[0].label], []).append(case)
     tables: dict[str, AnswerTable] = {}
     missing: dict[str, None] = {}
-    for questions in asked.values():
-        told = [run for case in questions for answer in case.answers for run in runs[answer.label]]
+    for questions in by_dataset.values():
+        answering_runs = [run for case in questions for answer in case.answers for run in runs[answer.label]]
         ids = [case.question.question_id for case in questions]
-        shown, reason = read_tables(dict.fromkeys(told), split, ids, cache)
+        shown, reason = read_tables(dict.fromkeys(answering_runs), split, ids, cache)
         tables |= shown
         missing[reason] = None
     return tables, "; ".join(filter(None, missing))
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
-    """Return one question: its text, the right answer, what each configuration answered, and the table."""
+    """Return one question with the correct answer, each configuration's answer and the table."""
     question = case.question
     facts = [subset_of(question.source).title, question.table_id.replace("_", " ")]
     return {
@@ -103,29 +116,29 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 
 
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
-    """Return the answer of one configuration, with a mark that does not rely on colour, and the seeds that gave it."""
+    """Return the answer of one configuration, with a colorblind-safe mark and seed counts."""
     seeds = sum(number for _, number in answer.texts)
-    several = len(answer.texts) > 1
+    is_mixed = len(answer.texts) > 1
     return {
         **verdict(answer.score),
         "label": answer.label,
         "place": place,
         "percent": f"{100 * answer.score:.0f}",
-        "texts": [(t or NOTHING, f"{n} of {seeds} seeds" if several else "") for t, n in answer.texts[:MAX_TEXTS]],
+        "texts": [(t or NOTHING, f"{n} of {seeds} seeds" if is_mixed else "") for t, n in answer.texts[:MAX_TEXTS]],
         "is_link": is_link(answer, question),
         "more": len(answer.texts) - MAX_TEXTS,
     }
 
 
 def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
-    """Say whether what is right here is not the answer itself, but the cell whose passage holds it."""
+    """Return whether the correct prediction is a cell that only links to the answer's passage."""
     texts = {" ".join(text.lower().split()) for text in question.answers}
     predictions = (" ".join(text.lower().split()) for text, _ in answer.texts)
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
 def verdict(score: float) -> Mapping[str, str]:
-    """Say how right an answer is: its class, its mark, its word."""
+    """Return the CSS class, mark and text for the score of an answer."""
     if 0 < score < 1:
         return {"kind": "partly", "mark": "◐", "word": "partly right"}
     word, mark = ("right", "✓") if score >= 1 else ("wrong", "✗")
@@ -141,12 +154,12 @@ MEANINGS = {
 
 
 def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mapping[str, Any]:
-    """Return the part of a table that tells a question's story: which cells are right, and who chose which."""
+    """Return the part of a table around correct cells and cells that configurations chose."""
     shape = len(table.rows), len(table.header)
     chosen: dict[Cell, list[str]] = {}
     for answer in answers:
         for place in answer.cells:
-            if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
+            if all(0 <= index < size for index, size in zip(place, shape, strict=True)):
                 chosen.setdefault(place, []).append(answer.label)
     shown = cell_window(order_by_importance(table, chosen), shape, MAX_ROWS, MAX_COLUMNS)
     signs = {cell: LINKS if cell in table.linking else HOLDS for cell in table.gold}
@@ -166,28 +179,28 @@ def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mappin
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
-    """Order the cells to show: those both right and chosen, then by turns one that is right and one that is chosen."""
+    """Order cells by importance: correct and chosen, then alternately correct and chosen ones."""
     gold = [cell for cell in table.gold if cell not in chosen]
     wrong = [cell for cell in chosen if cell not in table.gold]
-    turns = [cell for pair in zip(gold, wrong, strict=False) for cell in pair]
+    alternating = [cell for pair in zip(gold, wrong, strict=False) for cell in pair]
     both = [cell for cell in chosen if cell in table.gold]
-    return list(dict.fromkeys([*both, *turns, *gold, *wrong]))
+    return list(dict.fromkeys([*both, *alternating, *gold, *wrong]))
 
 
 MAX_PACKED = 100_000_000
-"""Bytes of archives that are read from end to end for a few tables."""
+"""Maximum size in bytes of packed archives from which single tables are read."""
 AGAIN = "Download the dataset, or compare on a machine that has it"
 
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """A table as it is shown with a question.
+    """The table of a question.
 
     Args:
-        header: a text per column.
-        rows: of the body, a text per cell.
-        gold: the cells of the right answer, as (row, column).
-        linking: those of them that do not hold the answer, but link to a passage that does.
+        header: column titles.
+        rows: cell texts of each body row.
+        gold: cells of the correct answer, as (row, column).
+        linking: cells of `gold` that only link to a passage with the answer.
     """
 
     header: Sequence[str]
@@ -197,22 +210,22 @@ class AnswerTable:
 
 
 Tables = dict[str, AnswerTable | None]
-"""By the id of their question; None of one that the data set does not have."""
+"""Tables by question id, None for questions that the dataset does not have."""
 
 
 def read_tables(
     runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cache: Path | None
 ) -> tuple[dict[str, AnswerTable], str]:
-    """Read the tables of some questions from the data set that the first run with one names.
+    """Read the tables of some questions from the dataset of the first run that records one.
 
     Args:
-        runs: which answered the questions.
-        split: of the data set.
-        asked: the ids of the questions.
-        cache: a folder where tables are kept once read, as a packed data set takes long; None: nowhere.
+        runs: runs that answered the questions.
+        split: split of the dataset.
+        asked: ids of the questions.
+        cache: folder for caching tables, because reading a packed dataset is slow. None disables the cache.
 
     Returns:
-        The tables by the id of their question, and why those of the others are not there; empty where all are.
+        The tables by question id, and the reason why tables are missing ("" if none is).
     """
     options = next((data for run in runs if (data := data_options(run))), None)
     if options is None:
@@ -222,19 +235,23 @@ def read_tables(
         tables = _read_cache(file)
         if not set(asked) <= tables.keys():
             tables |= _read(options, split, asked)
-            with suppress(RunError):  # a cache that cannot be written makes nothing wrong
+            # The cache is optional.
+            with suppress(RunError):
                 if file:
                     write_text(file, TypeAdapter(Tables).dump_json(tables).decode())
     except (MateError, OSError) as error:
         return {}, clean(error)
-    except Exception as error:  # of whatever kind: a report must outlive what a record says of its data
+    except Exception as error:
         return {}, f"the dataset cannot be read ({clean(error)[:120]})"
-    there = {name: table for name in asked if (table := tables.get(name)) is not None}
-    return there, "" if len(there) == len(asked) else "the dataset has changed since"
+    found = {name: table for name in asked if (table := tables.get(name)) is not None}
+    return found, "" if len(found) == len(asked) else "the dataset has changed since"
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
-    """Return the options of the data set that a run was trained on, of a stage where it has stages; None without."""
+    """Return the dataset options of a run, or of its first stage with a dataset.
+
+    None without any.
+    """
     try:
         config = rename_targets(read_yaml(run.folder / "config.yaml", RunError, AGAIN))
     except MateError:
@@ -246,9 +263,9 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
 
 
 def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Tables:
-    """Return the tables of questions, None of those that the data set does not have.
+    """Read the tables of questions, None for questions that the dataset does not have.
 
-    Only its own readers are trusted.
+    Only dataset readers of this package are called, because records are untrusted.
     """
     info = next((dataset for dataset in all_datasets() if dataset.target == options.get("_target_")), None)
     if info is None:
@@ -257,10 +274,10 @@ def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Table
     packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
     if not info.shipped and sum(packed) > MAX_PACKED:
         raise RunError("is packed and too large to read single tables from", where=str(root), remedy="Unpack it")
-    told = {name: value for name, value in options.items() if name not in ("_target_", "root", "extra_train")}
+    reader_options = {name: value for name, value in options.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        reader = info.open(root, **told | {"download": False, "damaged": "skip"})
+        reader = info.open(root, **reader_options | {"download": False, "damaged": "skip"})
         tables = {
             example.example_id: _table(example) for example in reader.examples(split) if example.example_id in asked
         }
@@ -276,7 +293,7 @@ def _table(example: TableExample) -> AnswerTable:
 
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
-    """Return where tables are kept: a name for the reader's options and the state of its folder."""
+    """Return the cache file for the reader's options and the state of its folder."""
     root = Path(str(options["root"])).expanduser().resolve() if "root" in options else None
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root and root.is_dir() else []
     key = json.dumps([options, root, split, state], sort_keys=True, default=str)

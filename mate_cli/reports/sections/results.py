@@ -1,4 +1,4 @@
-"""Scores of every configuration: by dataset and metric, tested against one of them, on parts, and as bars."""
+"""Scores of every configuration: by dataset and metric, significance, subsets, and bars."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNDERLINED = "underlined: within the ± of the best, or no further from it than 
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the scores of every configuration, by dataset and metric; without any, a section that says nothing yet."""
+    """Return the scores of every configuration, by dataset and metric."""
     tables = report.tables
     if wide:
         tables = tuple(result_tables(report.groups, published=bool(report.published), wide=True))
@@ -43,77 +43,92 @@ def results_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def reading_notes(report: Report) -> str:
-    """Say how to read the tables."""
-    how = (units(report.tables), "the best of each column in bold, where another is clearly worse", UNDERLINED)
-    lines = [sentences(["; ".join(filter(None, how))])] if report.tables else ["No run has recorded a metric yet."]
+    """Return the explanation of the result tables."""
+    explanations = (units(report.tables), "the best of each column in bold, where another is clearly worse", UNDERLINED)
+    lines = (
+        [sentences(["; ".join(filter(None, explanations))])] if report.tables else ["No run has recorded a metric yet."]
+    )
     return " ".join([*lines, sentences(report.notes)]).strip()
 
 
 def result_view(table: ResultTable, *, wide: bool = False) -> View:
-    """Return one table; what is no configuration stands below the others and is never marked."""
-    kinds: tuple[tuple[Kind, tuple[ResultRow, ...]], ...] = (
+    """Return one table.
+
+    Baselines and published results are below the configurations, unmarked.
+    """
+    rows_by_kind: tuple[tuple[Kind, tuple[ResultRow, ...]], ...] = (
         ("", table.rows),
         ("baseline", table.baselines),
         ("published", table.published),
     )
     rows = [
         Row(row.label, (*row_cells(row, table, kind), ViewCell(str(row.repeats or ""), row.repeats)), kind)
-        for kind, members in kinds
+        for kind, members in rows_by_kind
         for row in members
     ]
-    columns = [column_of(place, table, wide=wide) for place in range(len(table.columns))]
-    count = Column("n", minor=all(column.part for column in table.columns))  # stands in the table of all questions
-    notes = (chance,) if (chance := chance_note(table)) else ()
+    columns = [column_of(index, table, wide=wide) for index in range(len(table.columns))]
+    # The table of all questions already has the counts.
+    count = Column("n", minor=all(column.part for column in table.columns))
+    notes = (noise_note,) if (noise_note := chance_note(table)) else ()
     return View(
         table.title, (*columns, count), tuple(rows), unit=unit_of(table.columns), notes=notes, detail=table.questions
     )
 
 
 def chance_note(table: ResultTable) -> str:
-    """Say within what the number of questions leaves the first score of each split; empty for what is no share."""
-    told = []
+    """Describe the 95 % interval of each split's first score due to its number of questions.
+
+    Empty if no score is a share.
+    """
+    intervals = []
     for split in dict.fromkeys(column.split for column in table.columns):
-        places = [place for place, column in enumerate(table.columns) if column.split == split and not column.part]
-        cells = (row.cells[place] for place in places for row in table.rows)
+        indices = [index for index, column in enumerate(table.columns) if column.split == split and not column.part]
+        cells = (row.cells[index] for index in indices for row in table.rows)
         if first := next((cell for cell in cells if cell and cell.interval), None):
-            score, low, high = map(table.columns[places[0]].spec.text, (first.center, *(first.interval or ())))
-            told.append(f"{low} to {high} for {score} on {plural(first.questions or 0, f'{split} question')}")
-    return f"95 % interval by the number of questions (Wilson's binomial): {'; '.join(told)}" if told else ""
+            score, low, high = map(table.columns[indices[0]].spec.text, (first.center, *(first.interval or ())))
+            intervals.append(f"{low} to {high} for {score} on {plural(first.questions or 0, f'{split} question')}")
+    return f"95 % interval by the number of questions (Wilson's binomial): {'; '.join(intervals)}" if intervals else ""
 
 
 def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
-    """Return a column below its split and the part of the questions; what the table's title says is left out."""
-    parted, metric = any(column.part for column in table.columns), table.columns[place]
+    """Return a column with the headings that the title of its table does not contain.
+
+    Args:
+        place: index of the column.
+        table: table of the column.
+        wide: whether all splits are shown next to each other.
+    """
+    has_subsets, metric = any(column.part for column in table.columns), table.columns[place]
     title = table.part_title(place) if metric.part else metric.part_title
-    part = title if parted and (wide or not table.one_part) else ""
-    short, groups = metric.short, (metric.split.capitalize(), *([part] if wide and parted else []))
+    part = title if has_subsets and (wide or not table.one_part) else ""
+    short, groups = metric.short, (metric.split.capitalize(), *([part] if wide and has_subsets else []))
     if table.one_score and not wide:
         short, groups = title, ()
     elif not wide:
-        above = part if part and table.one_split else f"{metric.split.capitalize()} {part if metric.part else ''}"
-        groups = (above.strip(),)
+        heading = part if part and table.one_split else f"{metric.split.capitalize()} {part if metric.part else ''}"
+        groups = (heading.strip(),)
     return Column(metric.title, groups, short, less_is_better=metric.direction < 0)
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
     """Return a cell per metric."""
     return [
-        result_cell(metric, cell, "" if kind else table.mark(place, cell))
-        for place, (metric, cell) in enumerate(zip(table.columns, row.cells, strict=True))
+        result_cell(metric, cell, "" if kind else table.mark(index, cell))
+        for index, (metric, cell) in enumerate(zip(table.columns, row.cells, strict=True))
     ]
 
 
 def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
-    """Return one number with its spread, its exact values on hover."""
+    """Return one number with its spread, and its exact values on hover."""
     if cell is None:
         return ViewCell()
-    middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
-    hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
+    centers = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
+    hover = f"{centers}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
     return replace(score_cell(metric, cell), mark=mark, hover=hover)
 
 
 def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
-    """Return the middle with its spread."""
+    """Return the center with its spread as a table cell."""
     spread = None if summary.spread is None else metric.scale * summary.spread
     return ViewCell(center_text(summary, metric), metric.scale * summary.center, spread_text(summary, metric), spread)
 
@@ -124,7 +139,10 @@ SIGNIFICANCE_COLUMNS = tuple(
 
 
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the significance of the differences from one configuration; None when nobody asked for it."""
+    """Return the significance of the differences from one configuration.
+
+    None if `against` is not set.
+    """
     tests = report.significance
     if tests is None or not (tests.differences or tests.notes):
         return None
@@ -134,7 +152,7 @@ def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def difference_row(test: Difference, tests: Significance) -> Row:
-    """Return one test; a difference that chance hardly makes is marked, and has a word beside its p."""
+    """Return one test. A significant difference is marked and described in text next to its p."""
     metric = MetricName.parse(tests.metric)
     spec, scale = metric.spec, metric.scale
     better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
@@ -156,23 +174,26 @@ def difference_row(test: Difference, tests: Significance) -> Row:
 
 
 def p_text(p: float) -> str:
-    """Write a probability: <0.001, 0.034, 0.51."""
+    """Format a probability: <0.001, 0.034, 0.51."""
     return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 MAX_ROWS = 12
 Members = Sequence[tuple[int, Configuration]]
-"""Configurations of one block, each with its place among all."""
+"""Configurations of one block, each with its index among all configurations."""
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return scores by place of the answer, length of the input and the like; None without any."""
+    """Return scores by subset of the questions, such as answer position or input length.
+
+    None if no run has subset metrics.
+    """
     if report.metric is None:
         return None
     groups = report.groups[:MAX_ROWS]
     names = blocks_of(report)
     kinds = dict.fromkeys([*(spec.kind for spec in subset_specs().values()), USER_KIND])
-    families = {name: [place for place in enumerate(groups) if place[1].block == name] for name in names}
+    families = {name: [member for member in enumerate(groups) if member[1].block == name] for name in names}
     views = [
         replace(view, title=f"{view.title}, {name}" if len(names) > 1 else view.title)
         for name, members in families.items()
@@ -188,13 +209,21 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_table(report: Report, groups: Members, kind: str) -> View | None:
-    """Split the main metric by a kind of parts, or the most telling one that can be split."""
-    wholes = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
-    return next((table for whole in wholes if (table := kind_table(groups, whole, kind)) is not None), None)
+    """Return the first table that splits a metric by a type of subsets, main metric first."""
+    overall_metrics = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
+    return next(
+        (table for overall in overall_metrics if (table := kind_table(groups, overall, kind)) is not None), None
+    )
 
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
-    """Split by what the runs' own metrics are parts of, such as `by place of the answer`; all questions come last."""
+    """Return a table of one metric by one type of subsets, with all questions last.
+
+    Args:
+        groups: configurations with their indices.
+        whole: metric of all questions.
+        kind: type of subsets, such as `by place of the answer`.
+    """
     known = set(map(MetricName.parse, known_metrics(group for _, group in groups)))
     parts = [part for part in known if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)]
     if not parts:
@@ -217,28 +246,29 @@ MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
-    """Return the data set of each block of configurations that were asked the same questions, most runs first."""
+    """Return the dataset of each block of configurations, most runs first."""
     return {group.block: group.dataset for group in report.groups}
 
 
 def group_data(report: Report, place: int) -> dict[str, Any]:
-    """Return what the page's scripts are told of any configuration that they draw."""
+    """Return the data that page scripts need for any configuration that they draw."""
     group = report.groups[place]
     return {"label": group.label, "index": place, "block": list(blocks_of(report)).index(group.block)}
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
-    """Return published rows that have a metric on a data set: of the models compared, else the best."""
+    """Return published results of a metric: of the compared models, or else the best result."""
     rows = published_results(dataset) if report.published else ()
     direction = MetricName.parse(metric).direction or 1
     ranked = sorted((row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric])
     models = {run.setting("model") for run in report.runs}
-    best = {row.model: row for row in reversed(ranked) if row.model in models}  # of a model the best, not its ablations
-    return [row for row in ranked if best.get(row.model) is row][:MAX_LINES] or ranked[:1]
+    # Keep the best result of a model, not its ablations.
+    best_of_model = {row.model: row for row in reversed(ranked) if row.model in models}
+    return [row for row in ranked if best_of_model.get(row.model) is row][:MAX_LINES] or ranked[:1]
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Return how a metric is named and printed, and its published figures: one list per block."""
+    """Return the name and format of a metric, and its published results: one list per block."""
     lines = [
         [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric.full, dataset)]
         for dataset in blocks_of(report).values()
@@ -248,12 +278,12 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
 
 
 def round_value(value: float, metric: MetricName) -> float:
-    """Round to what can be seen: a hundredth of a percent point, else four digits."""
+    """Round to visible precision: a hundredth of a percent point, or four significant digits."""
     return round(value, 4) if metric.is_share else float(f"{value:.4g}")
 
 
 def score_names(report: Report) -> list[str]:
-    """List the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
+    """List the selectable metrics: the main metric, then other scores by importance."""
     names = {name for name in known_metrics(report.groups) if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
@@ -261,7 +291,7 @@ def score_names(report: Report) -> list[str]:
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return scores as bars that need no script; the reader chooses which, the main metric comes first."""
+    """Return scores as bars of a selectable metric, which need no script."""
     hint = f"best {MAX_BARS} of {len(report.groups)}" if len(report.groups) > MAX_BARS else ""
 
     def content() -> Mapping[str, Any] | None:
@@ -279,7 +309,10 @@ def scores_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
-    """Yield the bars of one metric, a view per block; best first, of a test split in the report's order."""
+    """Yield the bars of one metric, one view per block, best first.
+
+    Bars of a test metric keep the order of the report.
+    """
     bars = score_bars(report, metric)
     blocks = blocks_of(report)
     for block, dataset in blocks.items():
@@ -296,18 +329,18 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
 
 
 def score_bars(report: Report, metric: MetricName) -> list[Row]:
-    """Return a row per configuration that has a metric, in the order of the report; several runs are dots."""
+    """Return a row per configuration that has a metric, in report order, with runs as dots."""
     rows = []
-    for place, group in enumerate(report.groups[:MAX_BARS]):
+    for index, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric.full)) is not None:
             values = filter(is_finite, (run.metrics.get(metric.full, math.nan) for run in group.counted))
             dots = tuple(metric.scale * value for value in values) if summary.count > 1 else ()
-            rows.append(Row(group.label, (replace(result_cell(metric, summary, ""), dots=dots),), place=place))
+            rows.append(Row(group.label, (replace(result_cell(metric, summary, ""), dots=dots),), place=index))
     return rows
 
 
 def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
-    """Draw horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
+    """Draw horizontal bars, the first on top. The axis includes zero, so that lengths compare."""
     figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(rows), 2))
     for index, row in enumerate(rows):
         draw_bar(axes, index, row)
@@ -337,6 +370,6 @@ def draw_bar(axes: Axes, index: int, row: Row) -> None:
 
 
 def short(label: str, longest: int = 46) -> str:
-    """Cut a long name in its middle, so that the bars keep their room and the end still tells it apart."""
+    """Shorten a long label in the middle, because its end may distinguish it."""
     start = longest // 3
     return label if len(label) <= longest else f"{label[:start]}…{label[start + 1 - longest :]}"
