@@ -234,7 +234,10 @@ class SettingPanel(NamedTuple):
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the score against each setting of a sweep, or None if no run has a score."""
+    """Return the score against each setting of a sweep.
+
+    None if no run has a score.
+    """
     if not report.metric:
         return None
 

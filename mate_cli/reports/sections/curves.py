@@ -35,7 +35,10 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return learning curves drawn by page scripts, with one static figure as fallback."""
+    """Return learning curves of the logged metrics.
+
+    Page scripts draw them. Without scripts, one static figure is shown.
+    """
     total = len(report.groups)
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
 

@@ -40,7 +40,10 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return questions that configurations answer differently, with a search field."""
+    """Return questions that configurations answer differently.
+
+    A search field filters them.
+    """
     title = "Questions with different answers"
     content = partial(questions_content, report)
     return ReportSection("questions", title, "Questions", template="questions", content=content)

@@ -184,9 +184,9 @@ Members = Sequence[tuple[int, Configuration]]
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return scores by subset of the questions, such as answer position or input length.
+    """Return scores by subset of the questions.
 
-    None if no run has subset metrics.
+    Subsets are, for example, the position of the answer or the length of the input. None if no run has subset metrics.
     """
     if report.metric is None:
         return None
