@@ -199,7 +199,7 @@ class OptunaSweeper(Sweeper):
         for trial, job in zip(trials, returned, strict=True):
             value = value_of(job)
             try:
-                if value is None and is_killed(job):
+                if value == KILLED:
                     repeated += repeat_trial(study, trial.number)
                 else:
                     study.tell(trial, value, state=TrialState.FAIL if value is None else None)
@@ -234,12 +234,8 @@ def find_lost_trials(study: Study) -> list[FrozenTrial]:
     from optuna.trial import TrialState
 
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    owners = [str(trial.user_attrs.get(PROCESS, "")).partition(" ") for trial in running]
-    return [
-        trial
-        for trial, (machine, _, process) in zip(running, owners, strict=True)
-        if machine == platform.node() and not is_alive(process)
-    ]
+    owners = ((trial, str(trial.user_attrs.get(PROCESS, "")).partition(" ")) for trial in running)
+    return [trial for trial, (node, _, process) in owners if node == platform.node() and not is_alive(process)]
 
 
 def repeat_trial(study: Study, number: int) -> bool:
@@ -254,18 +250,10 @@ def repeat_trial(study: Study, number: int) -> bool:
     return True
 
 
-def is_killed(returned: Any) -> bool:  # noqa: ANN401 - Hydra's own
-    """Return whether a job ended because its process was killed."""
+def value_of(returned: Any) -> Any:  # noqa: ANN401 - Hydra's own
+    """Return the result of a job: a finite number, `KILLED`, or None for a job that has failed."""
     try:
-        return bool(returned.return_value == KILLED)
-    except Exception:  # whatever the job has raised
-        return False
-
-
-def value_of(returned: Any) -> float | None:  # noqa: ANN401 - Hydra's own
-    """Return the result of a job; None for one that has failed or found no finite number."""
-    try:
-        value = float(returned.return_value)
+        value = returned.return_value
+        return value if value == KILLED or math.isfinite(value) else None
     except Exception:  # whatever the job has raised
         return None
-    return value if math.isfinite(value) else None

@@ -12,7 +12,7 @@ __all__ = ["Mate", "Table", "__version__", "train"]
 _PLACES = {
     "Mate": ("mate_cli.pipelines.inference.pretrained_encoder", "Mate"),
     "Table": ("mate_cli.tables.table", "Table"),
-    "train": ("mate_cli.cli.commands.train", "train_in_python"),
+    "train": ("mate_cli.cli.commands.train", "train"),
 }
 
 

@@ -133,16 +133,6 @@ class MateForTask(TaskModel, MateModel):
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
         )
-        return self.run_task(batch, labels, output_attentions, output_hidden_states)
-
-    def run_task(
-        self,
-        batch: TableBatch,
-        labels: Tensor | None,
-        output_attentions: bool | None,
-        output_hidden_states: bool | None,
-    ) -> ModelOutput:
-        """Score a batch, with its loss where there are labels; see `forward`."""
         if labels is not None:
             known: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
             batch = replace(batch, **known)
@@ -174,8 +164,8 @@ class MateForTask(TaskModel, MateModel):
         return labels.clamp(min=0)
 
 
-def _check_table(token_type_ids: Tensor | None) -> None:
-    """Refuse inputs without cells to answer from.
+def _check_table(token_type_ids: Tensor | None) -> Tensor:
+    """Return the token types, by which the network reads the table.
 
     Raises:
         ValueError: there are none.
@@ -185,6 +175,7 @@ def _check_table(token_type_ids: Tensor | None) -> None:
             "token_type_ids is missing: without it there is no table. PEFT drops it for QUESTION_ANS. "
             "Leave task_type out, or use TOKEN_CLS for cells"
         )
+    return token_type_ids
 
 
 def _classes(labels: Tensor) -> Tensor:
@@ -202,7 +193,6 @@ class MateForTableQuestionAnswering(MateForTask):
 
     output_class = TableQuestionAnsweringOutput
 
-    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -214,12 +204,9 @@ class MateForTableQuestionAnswering(MateForTask):
         numeric_values: Tensor | None = None,
         numeric_values_scale: Tensor | None = None,
         cell_features: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        **arrays: Tensor | None,
+        **inputs: Any,
     ) -> ModelOutput:
-        """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
+        """Score a batch; the inputs are those of `MateForTask`, and what can be learned from.
 
         Args:
             input_ids: [B, T].
@@ -231,10 +218,7 @@ class MateForTableQuestionAnswering(MateForTask):
             numeric_values: of the cell of each token [B, T], NaN where there is none.
             numeric_values_scale: of TAPAS's tokenizer; not used, as the tokens of a cell are counted here.
             cell_features: [B, T, F].
-            inputs_embeds: [B, T, D], in place of `input_ids`.
-            output_attentions: also return attention weights.
-            output_hidden_states: also return the states between layers.
-            **arrays: those of `MateModel`, and `aggregation_labels`, the right aggregation [B], -1 where not known.
+            **inputs: those of `MateForTask`, and `aggregation_labels`, the right aggregation [B], -1 where not known.
                 Transformers' Trainer waits for all labels that a signature names, and most tables have none of these.
 
         Returns:
@@ -246,18 +230,28 @@ class MateForTableQuestionAnswering(MateForTask):
         _check_table(token_type_ids)
         if labels is None and self.training and torch.is_grad_enabled():
             warnings.warn(UNSMOOTHED, stacklevel=2)
-        aggregations = arrays.pop("aggregation_labels", None)
-        batch = self.batch_of(
-            input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
-        )
+        inputs |= {"float_answer": float_answer, "numeric_values": numeric_values}
+        return super().forward(input_ids, attention_mask, token_type_ids, position_ids, labels, cell_features, **inputs)
+
+    def batch_of(
+        self,
+        *inputs: Tensor | None,
+        float_answer: Tensor | None = None,
+        numeric_values: Tensor | None = None,
+        aggregation_labels: Tensor | None = None,
+        **arrays: Tensor | None,
+    ) -> TableBatch:
+        """Build the batch, with the answers that are numbers and the aggregations; see `forward`."""
+        batch = super().batch_of(*inputs, **arrays)
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
         unknown = torch.full(batch.input_ids.shape, torch.nan, device=batch.input_ids.device)
-        known = torch.full_like(batch.input_ids[:, 0], -1) if aggregations is None else _classes(aggregations)
+        known = torch.full_like(batch.input_ids[:, 0], -1)
+        if aggregation_labels is not None:
+            known = _classes(aggregation_labels)
         number = unknown[:, 0] if float_answer is None else float_answer.flatten()
         values = unknown if numeric_values is None else numeric_values
-        batch = replace(batch, aggregation_ids=known, answer_numbers=number, numeric_values=values)
-        return self.run_task(batch, labels, output_attentions, output_hidden_states)
+        return replace(batch, aggregation_ids=known, answer_numbers=number, numeric_values=values)
 
 
 class MateForSequenceClassification(MateForTask):
@@ -311,7 +305,6 @@ class MateForQuestionAnswering(MateForTask):
     default_task = "mate_cli.lit_modules.span_reading.SpanReading"
     output_class = SpanScores
 
-    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -321,10 +314,7 @@ class MateForQuestionAnswering(MateForTask):
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
         cell_features: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        **supervision: Tensor | None,
+        **inputs: Any,
     ) -> ModelOutput:
         """Score a batch; the inputs are those of `MateForTask`.
 
@@ -336,29 +326,20 @@ class MateForQuestionAnswering(MateForTask):
             start_positions: the first token of the answer, [B] or [B, 1].
             end_positions: its last token, [B] or [B, 1].
             cell_features: [B, T, F].
-            inputs_embeds: [B, T, D], in place of `input_ids`.
-            output_attentions: also return attention weights.
-            output_hidden_states: also return the states between layers.
-            **supervision: `labels`, instead of both positions, 1 on the tokens of each answer [B, T]. Transformers'
-                Trainer waits for all labels that a signature names, and these two exclude each other.
+            **inputs: those of `MateForTask`. `labels`, 1 on the tokens of each answer [B, T], replace both positions:
+                transformers' Trainer waits for all labels that a signature names, and these two exclude each other.
 
         Returns:
             `loss` where the answer is told, `start_logits`, `end_logits`, `span_logits`, and what was requested.
 
         Raises:
             ValueError: no cells are given.
-            TypeError: there is other supervision.
         """
-        _check_table(token_type_ids)
-        labels = supervision.pop("labels", None)
-        if unknown := sorted(name for name, tensor in supervision.items() if tensor is not None):
-            raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(unknown)}")
-        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
+        types, labels = _check_table(token_type_ids), inputs.pop("labels", None)
         if labels is None and start_positions is not None and end_positions is not None:
-            places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
-            first, last = start_positions.view(-1, 1), end_positions.view(-1, 1)
-            labels = ((places >= first) & (places <= last)).long()
-        return self.run_task(batch, labels, output_attentions, output_hidden_states)
+            places = torch.arange(types.shape[1], device=types.device)
+            labels = (places >= start_positions.view(-1, 1)) & (places <= end_positions.view(-1, 1))
+        return super().forward(input_ids, attention_mask, types, position_ids, labels, cell_features, **inputs)
 
 
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)

@@ -18,7 +18,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file, can_return_
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.targets import check_targets
-from mate_cli.models.base.sizes import SIZES, EncoderSize, encoder_size
+from mate_cli.models.base.sizes import SIZES
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise, is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
@@ -81,17 +81,12 @@ class MateConfig(PretrainedConfig):
         self.model, self.attention, self.task, self.encoding = map(rename_targets, parts)
         self.vocab_size, self.reset_position_index_per_cell = vocab_size, reset_position_index_per_cell
         if implementation := others.pop("attn_implementation", None):
-            self.attention = {"_target_": dense_attention(implementation)}
+            if implementation not in DENSE:
+                raise ValueError(f"attn_implementation={implementation!r}: use {' or '.join(DENSE)}, or leave it out")
+            self.attention = {"_target_": DENSE[implementation]}
         if aggregations := others.get("aggregation_labels"):  # keys of JSON are texts
             others["aggregation_labels"] = {int(place): name for place, name in aggregations.items()}
         super().__init__(**others)
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], vocab_size: int, *, reset_positions: bool, **others: Any) -> MateConfig:
-        """Return the configuration of a network as our own configuration names it."""
-        parts = {name: settings[name] for name in ("model", "attention", "task", "encoding")}
-        known = _shape(settings["model"]) | others
-        return cls(**parts, vocab_size=vocab_size, reset_position_index_per_cell=reset_positions, **known)
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:  # noqa: ANN401 - as in transformers
@@ -103,32 +98,6 @@ class MateConfig(PretrainedConfig):
         if fixed := sorted(options.keys() & {*SIZES["tiny"].standard_numbers, "max_position_embeddings", "hidden_act"}):
             raise ConfigError("is determined by the option model", where=fixed[0], remedy="Change the option model")
         return super().from_dict(config_dict, **options)
-
-
-def dense_attention(implementation: str) -> str:
-    """Name the class for attention over all pairs that transformers calls so.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if implementation not in DENSE:
-        raise ValueError(f"attn_implementation={implementation!r}: use {' or '.join(DENSE)}, or leave it out")
-    return DENSE[implementation]
-
-
-def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the size of a network, under the names that all configurations of transformers share."""
-    size = model.get("size")
-    if size is None:  # a class of the user's own may call it otherwise
-        return {}
-    if isinstance(size, Mapping):
-        size = EncoderSize(**{name: value for name, value in size.items() if name != "_target_"})
-    shape = encoder_size(size)
-    return {
-        **shape.standard_numbers,
-        "max_position_embeddings": shape.max_positions,
-        "hidden_act": model.get("activation", "gelu"),
-    }
 
 
 class MateModel(PreTrainedModel):

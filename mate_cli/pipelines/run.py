@@ -11,7 +11,7 @@ import resource
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -34,7 +34,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.metrics_file import Row, seconds_so_far
 from mate_cli.runs.record import NOT_LEARNT, STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, now
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import copy_streams
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe_cuts
@@ -249,14 +249,15 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, uni
             record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts, unit)
 
 
-def record_unscored(record: RunRecord, split: str, answers: Sequence[Answer | None]) -> None:
-    """Add to the facts of a record how many questions of a split are not scored, and how many have no answer."""
-    scored = [answer for answer in answers if answer is not None]
-    if len(scored) < len(answers):
-        unknown = f"{len(answers) - len(scored):,} of {len(answers):,} questions, whose answers are not known"
-        record.facts[f"not scored, {split}"] = unknown
-    if null := sum(answer.is_null for answer in scored):
-        record.facts[f"unanswerable, {split}"] = f"{null:,} of {len(scored):,} scored questions"
+def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[str, str]:
+    """Return facts for a record: how many questions of a split are not scored, and how many are unanswerable."""
+    scored = [example.answer for example in examples if example.answer is not None]
+    unknown, null = len(examples) - len(scored), sum(answer.is_null for answer in scored)
+    facts = {
+        f"not scored, {split}": f"{unknown:,} of {len(examples):,} questions, whose answers are not known",
+        f"unanswerable, {split}": f"{null:,} of {len(scored):,} scored questions",
+    }
+    return {name: fact for (name, fact), count in zip(facts.items(), (unknown, null), strict=True) if count}
 
 
 def record_digest(record: RunRecord, split: str, encodings: object) -> None:

@@ -34,6 +34,7 @@ from mate_cli.pipelines.machine import (
 from mate_cli.pipelines.run import (
     Run,
     count_parameters,
+    describe_unscored,
     peak_memory_mb,
     print_results,
     print_start,
@@ -42,7 +43,6 @@ from mate_cli.pipelines.run import (
     record_never_selected,
     record_skipped,
     record_truncation,
-    record_unscored,
 )
 from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
@@ -217,7 +217,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         run.record.data[split] = len(result.examples)
         run.record.questions |= describe_questions(split, result.examples.values())
         if result.metrics:
-            record_unscored(run.record, split, [example.answer for example in result.examples.values()])
+            run.record.facts |= describe_unscored(split, result.examples.values())
         record_truncation(run.record, split, parts.data.encodings(split), getattr(parts.data.dataset, "unit", "tables"))
         if split == "test":  # that of dev is compared before the training
             record_digest(run.record, split, parts.data.encodings(split))

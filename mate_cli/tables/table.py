@@ -10,8 +10,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+from mate_cli.arguments import check_arguments
 from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_text
 from mate_cli.tables.values.column_evidence import collect_evidence
 from mate_cli.tables.values.column_format import ColumnFormat, find_formats
@@ -23,6 +24,16 @@ class Cell:
 
     text: str
     links: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class DataFrame(Protocol):
+    """The attributes of a data frame of pandas that are read."""
+
+    columns: Any
+    index: Any
+    iloc: Any
+    shape: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,8 @@ class Table:
     formats: tuple[ColumnFormat, ...] = ()
 
     @classmethod
-    def from_pandas(cls, frame: Any, *, title: str = "", table_id: str = "table") -> Table:  # noqa: ANN401
+    @check_arguments
+    def from_pandas(cls, frame: DataFrame, *, title: str = "", table_id: str = "table") -> Table:
         """Make a table of a data frame: values as a spreadsheet shows them, missing ones as empty cells.
 
         An index with names becomes columns, another one is left out; names of several levels are joined by spaces.

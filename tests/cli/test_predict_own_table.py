@@ -231,7 +231,7 @@ def test_a_system_is_refused(run, sales, tmp_path, capsys):
     stages = {"cell_selection": str(run)}
     chain = finished_run(tmp_path / "chain", ["task=table_qa"], stages=stages)
     assert predict(f"run={chain}", f"table={sales}", "question=who?") == 2
-    assert "this run is a system of stages, made for tables with linked passages" in capsys.readouterr().err
+    assert "this run is a system of stages, for tables with linked passages" in capsys.readouterr().err
 
 
 def test_an_exported_checkpoint_answers_as_its_run_does(run, sales, tmp_path):

@@ -1,6 +1,8 @@
 """What `mate` does, called from Python: train a run, and ask its network."""
 
 import copy
+import functools
+import inspect
 import json
 import random
 import shutil
@@ -17,6 +19,7 @@ import mate_cli
 import mate_cli.models.auto_classes
 from mate_cli.errors import ConfigError, DataError, MateError, RunError
 from mate_cli.metrics.calibration import Calibration
+from mate_cli.pipelines.inference.pretrained_encoder import EncodedTables
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +129,8 @@ def test_random_states_stay_as_they_were(exports):
         (lambda load: load(device="cuda:99"), "device"),
         (lambda load: load(device="nowhere"), "device"),
         (lambda load: load(dtype="int8"), "dtype"),
-        (lambda load: load().predict(FRAME, 5), "5 is not a question"),
         (lambda load: load().predict(FRAME, [None]), "is not a question"),
+        (lambda load: mate_cli.Mate("exported"), "Mate: model is 'exported'"),
         (lambda load: load().predict(5, "who?"), "int is not a table"),
         (lambda load: load().predict({"a": ["x"], "b": []}, "who?"), "a table"),
         (lambda load: load()(FRAME, []), "0 questions"),
@@ -138,6 +141,31 @@ def test_a_mistake_is_an_error_of_mate(exports, use, problem):
     with pytest.raises(MateError, match=problem) as caught:
         use(lambda **options: mate_cli.Mate.from_pretrained(exports("cells"), **options))
     assert "\n" not in str(caught.value)
+
+
+METHODS = [
+    functools.partial(method, None)
+    for owner in (mate_cli.Mate, EncodedTables)
+    for name, method in vars(owner).items()
+    if inspect.isfunction(method) and not name.startswith("_")
+]
+API = [mate_cli.train, mate_cli.Table.from_pandas, mate_cli.Mate.from_pretrained, *METHODS]
+REQUIRED = {"words": [], "name": "x", "frame": pandas.DataFrame(), "table": FRAME, "tables": FRAME}
+REQUIRED |= {"question": "who?", "questions": "who?", "row": 0, "column": 0}
+
+
+@pytest.mark.parametrize("function", API, ids=lambda one: getattr(one, "func", one).__qualname__)
+def test_an_argument_of_another_type_is_an_error_of_mate(function):
+    parameters = inspect.signature(function).parameters.values()
+    required = {one.name: REQUIRED[one.name] for one in parameters if one.default is inspect.Parameter.empty}
+    checked = [one.name for one in parameters if one.annotation not in ("Any", "Tables")]
+    wrong = [({name: object()}, name) for name in checked] + [({"other": 5}, "other")]
+    for options, name in wrong:
+        with pytest.raises(MateError, match=rf": {name} is .*(Give|no such argument)"):
+            function(**required | options)
+    if required:
+        with pytest.raises(MateError, match=r" is missing\. Give"):
+            function()
 
 
 def test_no_question_has_no_answer(mate):
@@ -169,9 +197,9 @@ def test_training_gives_the_record_back(tmp_path):
         (["experiment=quickstart_cells", "optimizer.lr=fast"], "optimizer.lr"),
         (["experiment=quickstart_cells", "hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only"),
         (["experiment=quickstart_cels"], "Did you mean|quickstart_cells"),
-        ("experiment=quickstart_cells", "experiment=quickstart_cells: mate_cli.train takes a list of overrides"),
-        ([5], "mate_cli.train takes a list of overrides"),
-        (None, "mate_cli.train takes a list of overrides"),
+        ("experiment=quickstart_cells", "words is 'experiment=quickstart_cells'"),
+        ([5], "words is "),
+        (None, "words is None"),
         (["-m", "experiment=quickstart_cells"], "-m: mate_cli.train takes overrides only. Call it once for each run"),
     ],
 )

@@ -229,12 +229,12 @@ def test_mistakes_are_named(mate, tmp_path):
         with pytest.raises(DataError, match=f"no token of row {row}, column {column} was read"):
             output.of_cell(row, column)
     for example in (-1, 1):
-        with pytest.raises(DataError, match=f"example {example} is not in the batch"):
+        with pytest.raises(DataError, match=f"was read in example {example}"):
             output.of_cell(0, 0, example)
-    for size in (-1, 0, 2.5):
+    for size in (-1, 0):
         with pytest.raises(ConfigError, match=f"batch_size: is {size}"):
             mate.batches(FRAME, ["a", "b"], batch_size=size)
-    with pytest.raises(CheckpointError, match="neither a run nor an exported model"):
+    with pytest.raises(CheckpointError, match=r"neither mate\.yaml nor config\.json"):
         Mate.from_pretrained(tmp_path)
 
 
@@ -257,5 +257,5 @@ def test_every_network_shows_its_layers(tmp_path, model):
 
 def test_a_system_points_at_its_stages(tmp_path):
     system = finished_run(tmp_path, [], stages={"cell_selection": "x"})
-    with pytest.raises(RunError, match=r"system of stages. Load one of its stages: .*cell_selection"):
+    with pytest.raises(RunError, match=r"system of stages.*Load a stage, such as .*cell_selection"):
         Mate.from_pretrained(system)

@@ -7,8 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mate_cli.errors import ConfigError, DataError, RunError
-from mate_cli.quoting import format_setting
+from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,26 +138,19 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     from mate_cli.cli.config.validate import check_run_types
     from mate_cli.pipelines.assembly import load_best
     from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+    from mate_cli.pipelines.inference.predict_request import check_model
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.folders import open_run
 
+    check_model(cfg.run, cfg.checkpoint)
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths)
     config: ModelConfig
     if cfg.run is None:
         parts, config = open_checkpoint(str(cfg.checkpoint), runtime)
         dataset = instantiate(cfg.data)
-    elif cfg.checkpoint is not None:
-        raise ConfigError(
-            "cannot be combined with checkpoint", where="run", remedy="Write run=FOLDER or checkpoint=NAME"
-        )
     else:
         check_run_types(cfg.run)
         folder = open_run(cfg.run)
-        if stages := folder.read_record().stages:
-            run = folder.path / next(iter(stages))
-            raise RunError(
-                "this run is a system of stages", where=cfg.run, remedy=f"Use one of them: {format_setting('run', run)}"
-            )
         config = runtime.config(folder)
         parts = load_best(config, folder)
         dataset = parts.data.dataset

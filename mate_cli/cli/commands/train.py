@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from mate_cli.arguments import check_arguments
 from mate_cli.cli.app import PROGRAM, answer_by_hydra
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
 from mate_cli.cli.words import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
+from mate_cli.runs.record import TrainedRun
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
-    from mate_cli.runs.record import RunFolder, TrainedRun
+    from mate_cli.runs.record import RunFolder
 
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
@@ -121,7 +123,8 @@ def reject_sweep_options(overrides: Sequence[str]) -> None:
         raise ConfigError("applies to sweeps only", where=option, remedy="Add -m")
 
 
-def train_in_python(words: Sequence[str]) -> TrainedRun:
+@check_arguments
+def train(words: Sequence[str]) -> TrainedRun:
     """Train one run as `mate train` does; it is `mate_cli.train`.
 
     Args:
@@ -140,11 +143,7 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     from mate_cli.cli.config.resolve import resolve
     from mate_cli.cli.config.syntax import Syntax
     from mate_cli.pipelines.run_spec import prepare_run
-    from mate_cli.runs.record import TrainedRun
 
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        remedy = f"Call train({words.split()})" if isinstance(words, str) else 'Call train(["key=value"])'
-        raise ConfigError("mate_cli.train takes a list of overrides", where=str(words), remedy=remedy)
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
     reject_sweep_options(words)

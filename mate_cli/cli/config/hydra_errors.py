@@ -38,11 +38,8 @@ MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
 PLUGIN_PACKAGES = {
     "hydra/launcher": {
-        "basic": "",
-        "joblib": "hydra-joblib-launcher",
-        "ray": "hydra-ray-launcher",
-        "submitit_local": "hydra-submitit-launcher",
-        "submitit_slurm": "hydra-submitit-launcher",
+        **{"basic": "", "joblib": "hydra-joblib-launcher", "ray": "hydra-ray-launcher"},
+        **dict.fromkeys(("submitit_local", "submitit_slurm"), "hydra-submitit-launcher"),
     },
     "hydra/sweeper": {"basic": "", "optuna": "optuna"},
 }

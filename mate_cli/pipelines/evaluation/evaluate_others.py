@@ -26,7 +26,14 @@ from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, print_results, record_outcome, record_unscored
+from mate_cli.pipelines.run import (
+    Run,
+    broadcast_folder,
+    describe_unscored,
+    peak_memory_mb,
+    print_results,
+    record_outcome,
+)
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import new_folder
@@ -67,7 +74,7 @@ def evaluate_checkpoint(
         for split in splits:
             result = evaluate(parts, config, split)
             save_result(run.folder, split, result)
-            record_unscored(record, split, [example.answer for example in result.examples.values()])
+            record.facts |= describe_unscored(split, result.examples.values())
             record.questions |= describe_questions(split, result.examples.values())
             record.add_scores(f"{split}/", result.metrics)
         record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
@@ -167,6 +174,7 @@ def evaluate_answers(
             known = {key: example for key, example in asked.items() if example.answer}
             record.add_scores(f"{split}/", metric.score(known))
             record.questions |= describe_questions(split, asked.values())
+            record.facts |= describe_unscored(split, asked.values())
             answered_examples = [example for key, example in asked.items() if key in answers]
             texts = {example.example_id: metric.text(example) for example in answered_examples}
             details = {example.example_id: metric.details(example) for example in answered_examples}
@@ -236,6 +244,4 @@ def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[st
     told += [f"{missing:,} of {len(asked):,} questions not answered, which counts as wrong"] * bool(missing)
     told += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
     told += [f"{unknown:,} with an id that no question has"] * bool(unknown)
-    unscored = len(every) - len(asked)
-    told += [f"not scored: {unscored:,} of {len(every):,} questions, whose answers are not known"] * bool(unscored)
     return "; ".join(told)

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import broadcast_folder, record_digest, results_table
+from mate_cli.pipelines.run import broadcast_folder, describe_unscored, record_digest, results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run
@@ -28,8 +28,8 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.terminal.console import Console
 
-Scorer = Callable[[str, RunFolder], dict[str, float]]
-"""Scores a split, and writes predictions into a folder."""
+Scorer = Callable[[str, RunFolder], tuple[dict[str, float], Collection[TableExample]]]
+"""Scores a split, and writes predictions into a folder; returns the scores and the questions."""
 
 
 def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> RunFolder:
@@ -53,8 +53,11 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
     to = broadcast_folder(lambda: _results_folder(folder, runtime) if is_writable else _temporary_folder(folder))
     named: dict[str, float] = {}
+    facts: dict[str, str] = {}
     for split in splits:
-        scores = {f"{split}/{name}": value for name, value in score(split, to).items()}
+        metrics, examples = score(split, to)
+        facts |= describe_unscored(split, examples)
+        scores = {f"{split}/{name}": value for name, value in metrics.items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
         named |= scores
     if is_writable:
@@ -62,6 +65,8 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     console = Console()
     counts = {name: score.questions for name, score in named.items() if isinstance(score, Score)}
     console.print(results_table(named, f"{record.experiment}, best weights", counts))
+    for name, fact in facts.items():
+        console.print(f"{name}: {fact}", soft_wrap=True)
     console.print(f"run folder: {folder.path}", soft_wrap=True)
     if to is not folder and is_writable:
         console.print(f"results: {to.path}", soft_wrap=True)
@@ -113,12 +118,12 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
     config = runtime.config(folder)
     parts = load_best(config, folder)
 
-    def score(split: str, to: RunFolder) -> dict[str, float]:
+    def score(split: str, to: RunFolder) -> tuple[dict[str, float], Collection[TableExample]]:
         result = evaluate(parts, config, split)
         if not runtime.changes:
             record_digest(folder.read_record(), split, parts.data.encodings(split, training=split == "train"))
         save_result(to, split, result)
-        return result.metrics
+        return result.metrics, result.examples.values()
 
     return score, {"": parts}
 

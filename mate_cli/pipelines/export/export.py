@@ -26,7 +26,7 @@ from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.export.model_card import ExportedModel, model_card
-from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.pipelines.export.tapas_format import shape_config, tapas_class, tapas_config, tapas_weights
 from mate_cli.pipelines.inference.checkpoint import (
     FOUND_BESIDE,
     SETTINGS,
@@ -175,9 +175,12 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
         TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
     else:
         weights = task.state_dict()
-        reset = serializer.reset_positions
-        config = MateConfig.of(settings, serializer.vocab_size, reset_positions=reset, **task.auto_config)
-        config.architectures = [name]
+        config = MateConfig(
+            **{part: settings[part] for part in ("model", "attention", "task", "encoding")},
+            **shape_config(task, serializer),
+            **task.auto_config,
+            architectures=[name],
+        )
         config.save_pretrained(folder)
     whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
     write_tensors(whole, folder / WEIGHTS, {"format": "pt"})

@@ -129,7 +129,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         data_words=[word for word in record.overrides if word.startswith("data")],
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
-        results=_results(record.metrics, record.counts),
+        results="\n\n".join([_results(record.metrics, record.counts), *_unscored(record.facts)]),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
         typed=command_line(record.command, record.overrides),
         facts=facts,
@@ -175,6 +175,12 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
     cells = [[row, *(texts.get((row, column), "-") for column in columns)] for row in rows]
     table = [["shares in percent", *heads], ["---", *(["---:"] * len(columns))], *cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
+
+
+def _unscored(facts: Mapping[str, str]) -> list[str]:
+    """Return sentences about the questions that are not scored or are unanswerable; see `describe_unscored`."""
+    known = [(name, fact) for name, fact in facts.items() if name.startswith(("not scored, ", "unanswerable, "))]
+    return [f"{name.capitalize()}: {fact}." for name, fact in known]
 
 
 def _row(name: MetricName) -> str:

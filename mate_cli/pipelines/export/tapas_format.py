@@ -59,22 +59,30 @@ def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
     return weights
 
 
+def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str, Any]:
+    """Return the options of a network by the names that all configurations of transformers share."""
+    size = task.encoder.size
+    return {
+        "vocab_size": serializer.vocab_size,
+        **size.standard_numbers,
+        "max_position_embeddings": size.max_positions,
+        "hidden_act": task.encoder.activation,
+        "reset_position_index_per_cell": serializer.reset_positions,
+    }
+
+
 def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return config.json of a task as transformers' TAPAS wants it."""
-    size, model = task.encoder.size, settings["model"]
+    model = settings["model"]
     return {
         "model_type": "tapas",
         "architectures": [tapas_class(task)],
-        "vocab_size": serializer.vocab_size,
-        **size.standard_numbers,
-        "hidden_act": task.encoder.activation,
+        **shape_config(task, serializer),
         "hidden_dropout_prob": model.get("hidden_dropout", 0.1),
         "attention_probs_dropout_prob": model.get("attention_dropout", 0.1),
-        "max_position_embeddings": size.max_positions,
         "type_vocab_sizes": list(TOKEN_TYPES.values()),
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
-        "reset_position_index_per_cell": serializer.reset_positions,
         **(_questions(settings["task"]) if task.spec.transformers_class == QUESTIONS else task.auto_config),
     }
 

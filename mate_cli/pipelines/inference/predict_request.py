@@ -144,9 +144,7 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
     if (run is None) == (checkpoint is None):
         problem = "needs a value" if run is None else "cannot be combined with checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
-    if run is not None and open_run(run).read_record().stages:
-        raise RunError(
-            "this run is a system of stages, made for tables with linked passages",
-            where=run,
-            remedy="Give questions with tables and passages: input=questions.jsonl (docs/how-to/train_on_your_data.md)",
-        )
+    if run is not None and (stages := open_run(run).read_record().stages):
+        stage = Path(run).expanduser() / next(iter(stages))
+        remedy = f"Load a stage, such as {stage}, or ask with input=questions.jsonl (docs/how-to/train_on_your_data.md)"
+        raise RunError("this run is a system of stages, for tables with linked passages", where=run, remedy=remedy)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor, nn
 
+from mate_cli.arguments import check_arguments
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
-from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.outside import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_model import TaskModel
@@ -20,10 +22,9 @@ from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.predict_request import OpenTables, all_questions
-from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables, open_checkpoint_model, open_run_model
+from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables, load_model
 from mate_cli.pipelines.machine import RuntimeOverrides, keep_random_states
 from mate_cli.runs.configuration import Hardware, ModelConfig, Paths
-from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.read import open_table, read_table
@@ -53,7 +54,8 @@ class EncodedTables:
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
 
-    def of_cell(self, row: int, column: int, example: int = 0) -> Tensor:
+    @check_arguments
+    def of_cell(self, row: SupportsIndex, column: SupportsIndex, example: SupportsIndex = 0) -> Tensor:
         """Return the mean of the states of a cell's tokens, [D].
 
         Args:
@@ -64,13 +66,14 @@ class EncodedTables:
         Raises:
             DataError: no token of this cell was read, or there is no such example.
         """
-        if not 0 <= example < len(self.batch.input_ids):
-            raise DataError(f"example {example} is not in the batch", remedy="Examples are counted from 0")
-        rows, columns = self.batch.row_ids[example], self.batch.column_ids[example]
-        tokens = self.batch.in_body[example] & (rows == row + 1) & (columns == column + 1)
+        ids = self.batch.row_ids, self.batch.column_ids
+        is_row, is_column = (part == index(place) + 1 for part, place in zip(ids, (row, column), strict=True))
+        examples = torch.arange(len(is_row), device=is_row.device).unsqueeze(1)
+        tokens = self.batch.in_body & is_row & is_column & (examples == index(example))
         if not tokens.any():
-            raise DataError(f"no token of row {row}, column {column} was read", remedy="Both are counted from 0")
-        return self.last_hidden_state[example, tokens].mean(0)
+            problem = f"no token of row {row}, column {column} was read in example {example}"
+            raise DataError(problem, remedy="All are counted from 0")
+        return self.last_hidden_state[tokens].mean(0)
 
 
 class Mate(TaskModel, nn.Module):
@@ -82,17 +85,19 @@ class Mate(TaskModel, nn.Module):
 
     encoder: TableEncoder
 
+    @check_arguments
     def __init__(self, model: LoadedModel) -> None:
         super().__init__()
         self.model, self.serializer = model, model.parts.serializer
         self.share_modules(model.parts.task)
 
     @classmethod
+    @check_arguments
     def from_pretrained(
         cls,
         name: str | Path,
         *,
-        device: torch.device | str | None = None,
+        device: torch.device | str | int | None = None,
         dtype: torch.dtype | str | None = None,
         trust: str | Sequence[str] = (),
     ) -> Mate:
@@ -116,7 +121,8 @@ class Mate(TaskModel, nn.Module):
         runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
         place = find_device(device)
         with keep_random_states():  # weights are initialized randomly before they are loaded
-            model = _load(str(name), runtime)
+            is_run = (Path(name).expanduser() / "record.json").is_file()
+            model = load_model(str(name) if is_run else None, None if is_run else str(name), runtime)
         return cls(model).to(device=place, dtype=wanted).eval()
 
     @property
@@ -129,10 +135,11 @@ class Mate(TaskModel, nn.Module):
         """The type of the weights."""
         return next(self.parameters()).dtype
 
+    @check_arguments
     def predict(
         self,
         table: Any,  # noqa: ANN401 - see `Tables`
-        question: str | Sequence[str],
+        question: str | Iterable[str],
         *,
         conversation: bool = False,
     ) -> TableAnswerResult | list[TableAnswerResult]:
@@ -162,7 +169,8 @@ class Mate(TaskModel, nn.Module):
             answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
 
-    def read(self, question: str, passages: str | Sequence[str] = (), cell: str = "") -> TableAnswerResult:
+    @check_arguments
+    def read(self, question: str, passages: str | Iterable[str] = (), cell: str = "") -> TableAnswerResult:
         """Read the answer to a question in a cell and the passages that it links to.
 
         Args:
@@ -200,7 +208,8 @@ class Mate(TaskModel, nn.Module):
         config = self.model.config
         return config.model_copy(update={"hardware": config.hardware.model_copy(update={"accelerator": accelerator})})
 
-    def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:
+    @check_arguments
+    def batch(self, tables: Tables, questions: str | Iterable[str]) -> TableBatch:
         """Encode questions about tables; one table or one question stands for as many as there are of the other.
 
         Args:
@@ -223,24 +232,26 @@ class Mate(TaskModel, nn.Module):
         batch = collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
         return batch.to(self.device)
 
-    def batches(self, tables: Tables, questions: str | Sequence[str], batch_size: int = 8) -> Iterator[TableBatch]:
+    @check_arguments
+    def batches(self, tables: Tables, questions: str | Iterable[str], batch_size: int = 8) -> Iterator[TableBatch]:
         """Encode many questions, in their order, a few at a time; see `batch`.
 
         Raises:
             ConfigError: `batch_size` is no number of questions.
         """
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ConfigError(f"is {batch_size!r}", where="batch_size", remedy="Use a whole number, at least 1")
+        if batch_size < 1:
+            raise ConfigError(f"is {batch_size}", where="batch_size", remedy="Use at least 1")
         examples = _examples(tables, questions)
         parts = (examples[start : start + batch_size] for start in range(0, len(examples), batch_size))
         return (
             self.batch([example.table for example in part], [example.question for example in part]) for part in parts
         )
 
+    @check_arguments
     def forward(
         self,
         tables: Tables,
-        questions: str | Sequence[str] = "",
+        questions: str | Iterable[str] = "",
         *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
@@ -265,7 +276,7 @@ class Mate(TaskModel, nn.Module):
         return EncodedTables(output.states, output.pooled, output.batch, states, weights)
 
 
-def find_device(device: torch.device | str | None) -> torch.device:
+def find_device(device: torch.device | str | int | None) -> torch.device:
     """Return a device of this machine. The default is the CPU.
 
     Raises:
@@ -273,7 +284,7 @@ def find_device(device: torch.device | str | None) -> torch.device:
     """
     try:
         return torch.empty(0, device="cpu" if device is None else device).device
-    except (AssertionError, RuntimeError, TypeError) as error:  # torch has no class of its own for this
+    except (AssertionError, RuntimeError) as error:  # torch has no class of its own for this
         raise ConfigError(f"{device!r} is not available", where="device", remedy="Use cpu") from error
 
 
@@ -301,40 +312,26 @@ def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
     return find_dtype(config.get("dtype") or config.get("torch_dtype"))
 
 
-def _load(name: str, runtime: RuntimeOverrides) -> LoadedModel:
-    """Load a run or a checkpoint."""
-    folder = Path(name).expanduser()
-    if not (folder / "record.json").is_file():
-        if folder.is_dir() and not any(folder.glob("*.json")):
-            raise CheckpointError("it has neither a run nor an exported model", where=name)
-        return open_checkpoint_model(name, runtime)
-    run = open_run(str(folder))
-    if stages := run.read_record().stages:
-        below = run.path / next(iter(stages))
-        raise RunError("this run is a system of stages", where=name, remedy=f"Load one of its stages: {below}")
-    return open_run_model(name, runtime)
-
-
-def link_passages(passages: str | Sequence[str], cell: str = "") -> Table:
+def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:
     """Build a table of one cell that links to passages, as a reader encodes it."""
     texts = [passages] if isinstance(passages, str) else passages
     linked = {str(index): text for index, text in enumerate(texts)}
     return Table("cell", (Cell(""),), ((Cell(cell, tuple(linked)),),), passages=linked)
 
 
-def _as_questions(questions: str | Sequence[str]) -> list[str]:
+def _as_questions(questions: str | Iterable[str]) -> list[str]:
     """Return questions as a list.
 
     Raises:
         DataError: they are not texts.
     """
-    asked = list(questions) if isinstance(questions, Iterable) and not isinstance(questions, str) else [questions]
+    asked = [questions] if isinstance(questions, str) else list(questions)
     if not all(isinstance(text, str) for text in asked):
         raise DataError(f"{questions!r} is not a question", remedy="Give a text, or a list of texts")
     return asked
 
 
-def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExample]:
+def _examples(tables: Tables, questions: str | Iterable[str]) -> list[TableExample]:
     asked = _as_questions(questions)
     sources = list(tables) if isinstance(tables, (list, tuple)) else [tables]
     count = max(len(asked), len(sources))
@@ -345,7 +342,7 @@ def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExamp
     return [TableExample(str(place), text, known[id(source)]) for place, (source, text) in enumerate(pairs)]
 
 
-def _table(source: object) -> Table:
+def _table(source: Any) -> Table:  # noqa: ANN401 - see `Tables`
     if isinstance(source, Table):
         return source
     if isinstance(source, (str, Path)):

@@ -64,37 +64,14 @@ def load_model(run: str | None, checkpoint: str | None, runtime: RuntimeOverride
         CheckpointError: there is no such checkpoint.
     """
     check_model(run, checkpoint)
-    return open_checkpoint_model(str(checkpoint), runtime) if run is None else open_run_model(run, runtime)
-
-
-def require_table_answers(model: LoadedModel) -> None:
-    """Refuse a model that does not answer about any table.
-
-    Raises:
-        RunError: saying what to use.
-    """
-    task = model.parts.task
-    if task.spec.table_answers is None:
-        raise RunError(
-            f"{type(task).__name__} does not answer with table cells or a verdict",
-            where=model.name,
-            remedy="Use a model of task=table_qa or task=entailment",
-        )
-
-
-def open_checkpoint_model(name: str, runtime: RuntimeOverrides) -> LoadedModel:
-    """Load an exported folder or one of transformers, whatever it answers; see `open_checkpoint`."""
+    if run is not None:
+        folder = open_run(run)
+        trained = runtime.config(folder)
+        return LoadedModel(run, load_best(trained, folder, NoDataset()), trained, read_calibration(folder.path))
     from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint  # a run needs no file formats
 
-    parts, config = open_checkpoint(name, runtime)
-    return LoadedModel(name, parts, config, read_calibration(find_checkpoint(name)))
-
-
-def open_run_model(run: str, runtime: RuntimeOverrides) -> LoadedModel:
-    """Load the best weights of a run, whatever it answers; see `open_run` and `load_best`."""
-    folder = open_run(run)
-    config = runtime.config(folder)
-    return LoadedModel(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
+    parts, config = open_checkpoint(str(checkpoint), runtime)
+    return LoadedModel(str(checkpoint), parts, config, read_calibration(find_checkpoint(str(checkpoint))))
 
 
 def read_calibration(folder: Path) -> Calibration | None:
@@ -146,7 +123,9 @@ def answer_tables(
     say("loading the model")
     with record_time(seconds, "model"):
         model = load()
-        require_table_answers(model)
+    if model.parts.task.spec.table_answers is None:
+        problem = f"{type(model.parts.task).__name__} does not answer with table cells or a verdict"
+        raise RunError(problem, where=model.name, remedy="Use a model of task=table_qa or task=entailment")
     say("choosing rows")
     with record_time(seconds, "rows"):
         questions = _prepare(model, inputs, skipped, together=conversation)
@@ -202,8 +181,14 @@ def _answer(
     verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
-        answered = _empty_answer(
-            question, abstain, _truncation_notes(question, cuts.get(name), parts.serializer.max_tokens)
+        answered = TableAnswerResult(
+            source=str(question.file.path),
+            question=question.example.question,
+            table=question.view.table,
+            row_numbers=question.view.numbers,
+            rows_in_file=len(question.file),
+            cut=_truncation_notes(question, cuts.get(name), parts.serializer.max_tokens),
+            threshold=abstain,
         )
         if name in predictions:
             selection = parts.task.selection(predictions[name])
@@ -218,18 +203,6 @@ def _answer(
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
         answers.append(answered)
     return answers
-
-
-def _empty_answer(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableAnswerResult:
-    return TableAnswerResult(
-        source=str(question.file.path),
-        question=question.example.question,
-        table=question.view.table,
-        row_numbers=question.view.numbers,
-        rows_in_file=len(question.file),
-        cut=cut,
-        threshold=threshold,
-    )
 
 
 def _with_selection(

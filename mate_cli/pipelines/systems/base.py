@@ -147,12 +147,14 @@ def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return joint
 
 
-def answer_split(system: System, stages: Mapping[str, TrainedStage], split: str, to: RunFolder) -> dict[str, float]:
+def answer_split(
+    system: System, stages: Mapping[str, TrainedStage], split: str, to: RunFolder
+) -> tuple[dict[str, float], Sequence[TableExample]]:
     """Let a system answer a split and score it; its predictions go into a folder."""
     examples = stages[system.stages[0]].parts.data.questions(split)
     answered = system.answer(stages, examples, split)
     save_answers(to, split, system, examples, answered)
-    return system.score(answered, examples)
+    return system.score(answered, examples), examples
 
 
 def save_answers(

@@ -114,6 +114,12 @@ def keep_scored(questions: Questions) -> Questions:
     return {question: answer for question, answer in questions.items() if answer.scores} or questions
 
 
+def describe_unscored(questions: Questions) -> str:
+    """Return how many questions are not scored, to stand behind a number of questions; empty if all are."""
+    count = len(questions) - len(keep_scored(questions))
+    return f"; {count:,} whose answers are not known are not scored" if count else ""
+
+
 def _question(row: Mapping[str, Any]) -> ScoredQuestion:
     answers, subsets = row.get("answer"), row.get("subsets")
     return ScoredQuestion(

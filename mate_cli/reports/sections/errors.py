@@ -23,6 +23,7 @@ from mate_cli.reports.compare.questions import (
     Prediction,
     Questions,
     ScoredQuestion,
+    describe_unscored,
     keep_scored,
     load_questions,
     read_predictions,
@@ -157,10 +158,8 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
             wrong = list(wrong_answers(runs[0], split))
             title = f"Wrong answers on {split}"
             view = View(title, WRONG_COLUMNS, tuple(map(answer_row, wrong[:MAX_WRONG])), "Question")
-            scored = keep_scored(questions)
-            told = f"{len(wrong):,} of {len(scored):,} questions are not answered right"
-            if len(scored) < len(questions):
-                told += f"; {len(questions) - len(scored):,} whose answers are not known are not scored"
+            told = f"{len(wrong):,} of {len(keep_scored(questions)):,} questions are not answered right"
+            told += describe_unscored(questions)
             sure = any(answer.prediction.confidence is not None for answer in wrong)
             order = "those the run was surest of come first" if sure else "the run states no confidence"
             notes = (

@@ -13,7 +13,14 @@ from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
 from mate_cli.quoting import format_command
 from mate_cli.reports.compare.configuration import FIELDS, settings
 from mate_cli.reports.compare.names import TARGET, Comparison, Difference
-from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, keep_scored, load_questions
+from mate_cli.reports.compare.questions import (
+    Prediction,
+    Questions,
+    ScoredQuestion,
+    describe_unscored,
+    keep_scored,
+    load_questions,
+)
 from mate_cli.reports.compare.report import Report, preference, reason_text
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
@@ -289,7 +296,7 @@ def data_view(runs: Pair) -> View:
 def question_views(runs: Pair, most: int) -> Iterator[View]:
     """Yield the questions of a split whose answer changed: of dev where both have it, else of test."""
     for split in SPLITS:
-        first, second = (keep_scored(load_questions(run, split)) for run in runs)
+        first, second = (load_questions(run, split) for run in runs)
         if first and second:
             yield questions_view(split, first, second, most)
             return
@@ -297,14 +304,16 @@ def question_views(runs: Pair, most: int) -> Iterator[View]:
 
 def questions_view(split: str, first: Questions, second: Questions, most: int) -> View:
     """Return the questions that both were asked and answered differently, those won and lost first."""
-    both = [(question, prediction, second[question]) for question, prediction in first.items() if question in second]
+    scored, others = keep_scored(first), keep_scored(second)
+    both = [(question, prediction, others[question]) for question, prediction in scored.items() if question in others]
     score = common_score([prediction for _, *pair in both for prediction in pair], split)
     changed = [(question, old, new) for question, old, new in both if old.text.split() != new.text.split()]
     rights = [[is_right(question, prediction, score) for prediction in pair] for question, *pair in changed]
     order = sorted(range(len(changed)), key=lambda place: (-abs(rights[place][1] - rights[place][0]), place))
     rows = tuple(question_row(*changed[place], rights[place]) for place in order[:most])
     won, lost = (sum(sign * (new - old) > 0 for old, new in rights) for sign in (1, -1))
-    notes = [f"{len(changed):,} of {len(both):,} answers on {split} changed: {won:,} better, {lost:,} worse"]
+    told = f"{len(changed):,} of {len(both):,} answers on {split} changed: {won:,} better, {lost:,} worse"
+    notes = [told + describe_unscored(first)]
     notes += [f"the first {most} are shown"] * (len(changed) > most)
     return View("Answers that changed", word_columns(("Right answer", *NAMES)), rows, "Question", notes=tuple(notes))
 
