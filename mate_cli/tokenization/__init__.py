@@ -1,1 +1,1 @@
-"""From a question and a table to flat arrays of tokens."""
+"""Encodes a question and a table as flat arrays of tokens."""

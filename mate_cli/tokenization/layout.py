@@ -1,10 +1,11 @@
-"""The arrays that every network reads, and the legend of their axes.
+"""Input arrays of all networks, and the names of their axes.
 
-Axes, the same letters everywhere: B batch, T tokens, N heads, H head size, D model, R rows, C columns,
+Axis letters, the same in the whole package: B batch, T tokens, N heads, H head size, D model, R rows, C columns,
 S segments, K candidates, G global tokens.
 
-Row 0 is the question, the header row and padding; column 0 is the question and padding. Global tokens are
-those of segment 0 that are not padding: [CLS], the question and [SEP] (never the header row).
+Row 0 is the question, the header row and padding. Column 0 is the question and padding. Global tokens are
+the tokens of segment 0 except padding: [CLS], the question and [SEP] (never the header row).
+
 Source: google-research/tapas, `table_bert.get_token_type_features` and `attention_utils`.
 """
 
@@ -29,35 +30,37 @@ NumberT = TypeVar("NumberT")
 
 @dataclass(frozen=True)
 class Array:
-    """An array of encodings: serializers fill it, files keep it, and batches pad it.
+    """Declaration of an array: serializers fill it, the cache stores it, and batches pad it.
 
     Args:
-        axes: of one example: T tokens, S cells of tokens, F features, other letters, or a size; none for a number.
-        dtype: in files; what is no float is int64 in a batch.
-        fill: on padding, and for a number that is not known.
-        vocabulary: of a token type, how many values there are.
-        name: of one that a serializer adds, see `Serializer.arrays`; others are called like their fields.
+        axes: axes of one example: T tokens, S cells of tokens, F features, another letter, or a fixed size. Empty for
+            a scalar.
+        dtype: dtype in the cache. Types other than float32 become int64 in a batch.
+        fill: value of padding, and of an unknown scalar.
+        vocabulary: number of values of a token type, or 0 for other arrays.
+        name: name of an array that a serializer adds, see `Serializer.arrays`. Empty for fields of `Arrays`.
     """
 
     axes: tuple[str | int, ...]
     dtype: str
-    fill: float = field(default=0, compare=False)  # NaN is not equal to that of another process
+    # Excluded from comparison, because the NaN of another process is not equal.
+    fill: float = field(default=0, compare=False)
     vocabulary: int = 0
     name: str = ""
 
     @property
     def is_float(self) -> bool:
-        """True if it holds float32, also in a batch."""
+        """True if the array is float32, in the cache and in a batch."""
         return self.dtype == "float32"
 
     @property
     def is_of_tokens(self) -> bool:
-        """True if a batch has values for each token."""
+        """True if the array has a value for each token in a batch."""
         return self.axes[:1] in (("T",), ("S",))
 
 
 def declared_arrays(kind: type) -> dict[str, Array]:
-    """Return the arrays that a class of encodings declares by the annotations of its fields, in their order."""
+    """Return the `Array` declarations in the field annotations of a class, by field name in field order."""
     hints = get_type_hints(kind, include_extras=True)
     noted = ((name, note) for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()))
     return {name: note for name, note in noted if isinstance(note, Array)}
@@ -65,21 +68,21 @@ def declared_arrays(kind: type) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Arrays(Generic[ArrayT, NumberT]):
-    """Arrays that encodings and batches have in common, each declared once.
+    """Arrays that `TableEncoding` and `TableBatch` have in common, each declared once.
 
-    An encoding has arrays of numpy without padding, and numbers. A batch has tensors, with B in front of the axes.
-    None is what nobody knows of an encoding, or of all examples of a batch.
+    An encoding has NumPy arrays without padding, and scalars. A batch has tensors with a leading axis B.
+    None means that the value is unknown for the encoding, or for all examples of the batch.
 
     Args:
-        input_ids: word pieces [T].
-        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading); of masked
-            examples the word piece that was there, 0 where none is masked.
-        cell_features: what else is known of each of `TableEncoding.cells` [S, F], in a batch of each token's cell
+        input_ids: vocabulary ids of the tokens [T].
+        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading). In masked
+            language modelling, the original token id on masked tokens and 0 on all other tokens.
+        cell_features: features of each of `TableEncoding.cells` [S, F]. In a batch, features of each token's cell
             [B, T, F].
-        numeric_values: of each token, the number that its body cell is read as [T]; NaN where it is none.
-        answer_numbers: the answer of an example as one number, in a batch NaN where it is none.
-        aggregation_ids: of an example's aggregation, in a batch -1 where it is not known.
-        class_ids: of a statement's label, in a batch -1 where it is not known.
+        numeric_values: number in the body cell of each token [T], or NaN for a cell without a number.
+        answer_numbers: numeric answer of the example. In a batch NaN if the answer is not a number.
+        aggregation_ids: index of the aggregation of the example. In a batch -1 if it is unknown.
+        class_ids: label of a statement. In a batch -1 if it is unknown.
     """
 
     input_ids: Annotated[ArrayT, Array(("T",), "int32")]
@@ -105,11 +108,11 @@ TOKEN_TYPES: dict[str, int] = {name: array.vocabulary for name, array in SHARED_
 """The seven token types in the order of their embedding tables, each with its vocabulary size."""
 
 SUMMARY_ROW = TOKEN_TYPES["row_ids"]
-"""The row id of what is said of whole columns: beyond those of a table's rows, so that it can be attended to, but has
-no embedding and cannot be selected."""
+"""Row id of tokens that summarize whole columns. It lies above the ids of table rows: such tokens can be attended to,
+but have no row embedding and cannot be selected."""
 
 ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
-"""What a serializer lays out for each token."""
+"""Per-token arrays that a serializer fills."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,10 @@ class TableEncoding(Arrays[np.ndarray, float]):
     """One example as integer arrays, without padding.
 
     Args:
-        example_id: the example's name, to join predictions to questions.
-        cut: how much of the table was left out [4], see `truncation.TRUNCATION_COUNTS`; None where nobody counted.
-        uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
-        more: what a serializer adds, see `Serializer.arrays`.
+        example_id: id of the example, which joins predictions to questions.
+        cut: counts of truncated parts of the table [4], see `truncation.TRUNCATION_COUNTS`. None if not counted.
+        uncut_tokens: number of tokens without truncation, except of rows beyond the last row id. 0 if not counted.
+        more: arrays that the serializer adds, see `Serializer.arrays`.
     """
 
     _: KW_ONLY
@@ -134,19 +137,23 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     @property
     def cells(self) -> np.ndarray:
-        """Number of the cell of each token, in order of appearance; the question comes first, as 0."""
+        """Cell index of each token, in order of appearance. The question is cell 0."""
         return cell_numbers(self.row_ids, self.column_ids)
 
     @property
     def kinds(self) -> list[str]:
-        """Kind of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
+        """Type of each token: "question" (all tokens before the table), "header", "body" or "counts" (value counts)."""
         pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
         kinds = {0: "header", SUMMARY_ROW: "counts"}
         return ["question" if segment == 0 else kinds.get(row, "body") for segment, row in pairs]
 
 
 class TokenArrays:
-    """The arrays of an encoding while it is laid out; zero where nothing is filled in."""
+    """Mutable arrays of an encoding under construction, initialized with zeros.
+
+    Args:
+        tokens: number of tokens, T.
+    """
 
     def __init__(self, tokens: int) -> None:
         self._values: dict[str, Any] = dict(zip(ARRAYS, np.zeros((len(ARRAYS), tokens), np.int32), strict=True))
@@ -156,17 +163,28 @@ class TokenArrays:
         return value
 
     def fill(self, start: int = 0, end: int | None = None, **values: np.ndarray | int) -> None:
-        """Set arrays by name, from one token on and up to another one, not included."""
+        """Set a slice of arrays.
+
+        Args:
+            start: first token of the slice.
+            end: token after the slice. None means the end.
+            values: value of each array to set, by name.
+        """
         for name, value in values.items():
             self._values[name][start:end] = value
 
     def encoding(self, example_id: str, **known: Any) -> TableEncoding:
-        """Return the encoding with these arrays and what else is known of it."""
+        """Return the encoding with these arrays.
+
+        Args:
+            example_id: id of the example.
+            known: further fields of `TableEncoding`.
+        """
         return TableEncoding(example_id=example_id, **self._values, **known)
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Give runs of tokens [T] that share a row and a column numbers, from 0."""
+    """Return the cell index of each token: runs of tokens with equal row and column, counted from 0, int64 [T]."""
     numbers = np.zeros(len(row_ids), np.int64)
     numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
     return numbers
@@ -174,17 +192,17 @@ def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
-    """Many examples, padded at the end; all but floats are int64 tensors.
+    """Batch of examples, padded at the end. All tensors except float32 tensors are int64.
 
     Args:
-        position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`), [B, T].
+        position_ids: absolute positions, or positions that restart at 0 in every cell (`cell_position_ids`), [B, T].
         attention_mask: 1 on real tokens, 0 on padding, [B, T].
-        word_states: states in place of those that the network has for `input_ids`, [B, T, D]; None for none.
-        example_ids: B names; empty when they are not needed.
-        prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
-        places: of each token, where it stands in its example's encoding [B, T]; None where all stand where they did.
-        more: what a serializer adds, see `Serializer.arrays`, as far as any of these examples has it.
-        is_filler: the loss of the batch does not count.
+        word_states: input states that replace the embeddings of `input_ids`, [B, T, D]. None uses the embeddings.
+        example_ids: ids of the B examples. Empty if not needed.
+        prepared: tensors, tuples and dataclasses that attention computed from this batch ahead of time, by key.
+        places: index of each token in the encoding of its example [B, T]. None if no tokens were removed or moved.
+        more: arrays that the serializer adds, see `Serializer.arrays`, if at least one of these examples has them.
+        is_filler: whether the loss of the batch is ignored.
         step_counts: by name, the number of loss terms of the optimizer step per micro-batch, see
             `TableTask.count_terms`. Empty if the batch is a whole step.
     """
@@ -202,34 +220,50 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
 
     @property
     def in_body(self) -> torch.Tensor:
-        """Tokens that are in body cells of the table, Bool [B, T]."""
+        """Mask of the tokens in body cells of the table, Bool [B, T]."""
         in_row = (self.row_ids > 0) & (self.row_ids < SUMMARY_ROW)
         return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
 
     def keep(self, tokens: torch.Tensor) -> TableBatch:
-        """Return the same examples with some of their tokens.
+        """Return a batch with a subset of the tokens of each example.
 
         Args:
-            tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
+            tokens: indices of the tokens, in the new order, Int64 [B, K]. Padding may be included.
         """
         fields: dict[str, Any] = {"places": tokens}
-        others = {name for name, array in SHARED_ARRAYS.items() if not array.is_of_tokens}
-        fields |= {name: gather_tokens(each, tokens) for name, each in self.tensors().items() if name not in others}
+        scalar_names = {name for name, array in SHARED_ARRAYS.items() if not array.is_of_tokens}
+        fields |= {
+            name: gather_tokens(tensor, tokens) for name, tensor in self.tensors().items() if name not in scalar_names
+        }
         more = self.more.items()
-        fields["more"] = {array: gather_tokens(each, tokens) if array.is_of_tokens else each for array, each in more}
+        fields["more"] = {
+            array: gather_tokens(tensor, tokens) if array.is_of_tokens else tensor for array, tensor in more
+        }
         return replace(self, **fields, prepared={})
 
     def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Find the place in its encoding of one token of each example [B], Int64 [B]."""
+        """Return the index in its encoding of one token of each example.
+
+        Args:
+            tokens: index in this batch of one token per example, Int64 [B].
+
+        Returns:
+            Int64 [B].
+        """
         return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
-        """Return the tensor fields by name, leaving out those that are None."""
+        """Return the tensor fields by name, without fields that are None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "device")}
 
     def to(self, device: torch.device | str, *, non_blocking: bool | None = None) -> TableBatch:
-        """Move every tensor in one copy; that of pinned memory to a GPU overlaps with work."""
+        """Move all tensors in one copy.
+
+        Args:
+            device: target device.
+            non_blocking: whether the copy may overlap with computation. None means if the memory is pinned.
+        """
         import torch
 
         if self.input_ids.device == torch.device(device):
@@ -238,11 +272,14 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return self._moved(lambda buffer: buffer.to(device, non_blocking=pinned))
 
     def pin_memory(self) -> TableBatch:
-        """Pin every tensor, so that copies to a GPU overlap with work."""
+        """Pin all tensors, which lets copies to a GPU overlap with computation."""
         return self._moved(lambda buffer: buffer.pin_memory())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pack all tensors: between processes each costs a file descriptor, and a plan has hundreds."""
+        """Pack all tensors into one buffer for pickling.
+
+        Between processes every tensor costs a file descriptor, and an attention plan has hundreds of tensors.
+        """
         names, content = self._content()
         fields = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
         return {"fields": fields, "names": names, "packed": pack_tensors(content)}
@@ -255,31 +292,39 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **_name_fields(names, move_tensors(content, move)))
 
     def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
-        """List all that has tensors in it, the fields, `more` and what is prepared, each behind its name."""
+        """Return the names and values of all fields with tensors, of `more` and of `prepared`."""
         parts = self.tensors(), self.more, self.prepared
         return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
 
 
 def _name_fields(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the fields of a batch that has this content."""
+    """Return the fields of a batch from the names and values of `_content`."""
     values = iter(content)
-    known, more, prepared = ({name: next(values) for name in part} for part in names)
-    return {**known, "more": more, "prepared": prepared}
+    tensors, more, plans = ({name: next(values) for name in part} for part in names)
+    return {**tensors, "more": more, "prepared": plans}
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Gather the values of some tokens [B, K] from those of all: [B, T, ...] to [B, K, ...]."""
+    """Gather the values of tokens.
+
+    Args:
+        values: values of all tokens, [B, T, ...].
+        tokens: indices of the tokens to gather, Int64 [B, K].
+
+    Returns:
+        [B, K, ...].
+    """
     index = tokens.view(*tokens.shape, *(1 for _ in values.shape[2:]))
     return values.gather(1, index.expand(*tokens.shape, *values.shape[2:]))
 
 
 def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int) -> torch.Tensor:
-    """Count the tokens of each cell from 0; the question, [CLS] and padding are one cell.
+    """Compute positions that restart at 0 in each cell. The question, [CLS] and padding form one cell.
 
     Args:
-        row_ids: [B, T].
-        column_ids: [B, T].
-        max_positions: larger positions become `max_positions - 1`.
+        row_ids: row id of each token, [B, T].
+        column_ids: column id of each token, [B, T].
+        max_positions: number of positions. Larger positions become `max_positions - 1`.
 
     Returns:
         The distance of each token from the first token of its cell, [B, T].
@@ -287,26 +332,27 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
     Source: google-research/tapas, `models/bert/modeling.py` (`reset_position_index_per_cell`).
     """
     cells = row_ids * (column_ids.max() + 1) + column_ids if column_ids.numel() else row_ids
-    places = torch.arange(row_ids.shape[1], device=row_ids.device).expand_as(row_ids)
-    first = places.new_full((row_ids.shape[0], int(cells.max()) + 1 if cells.numel() else 1), row_ids.shape[1])
-    first.scatter_reduce_(1, cells, places, "amin")
-    return (places - first.gather(1, cells)).clamp(max=max_positions - 1)
+    positions = torch.arange(row_ids.shape[1], device=row_ids.device).expand_as(row_ids)
+    first = positions.new_full((row_ids.shape[0], int(cells.max()) + 1 if cells.numel() else 1), row_ids.shape[1])
+    first.scatter_reduce_(1, cells, positions, "amin")
+    return (positions - first.gather(1, cells)).clamp(max=max_positions - 1)
 
 
 def renumber_positions(batch: TableBatch, tokens: torch.Tensor, max_positions: int) -> TableBatch:
-    """Return the batch with some of its tokens, and positions as if the others had never been there.
+    """Return a batch with a subset of its tokens and with positions computed from this subset.
 
-    They restart at the first kept token of each cell where those of the whole batch restart, and count from 0 else.
+    If the positions of `batch` restart in every cell, the new positions restart at the first kept token of each cell.
+    Otherwise they count the kept tokens from 0.
 
     Args:
-        batch: of T tokens.
-        tokens: those that are kept, Int64 [B, K], in ascending order.
-        max_positions: larger positions become `max_positions - 1`.
+        batch: batch of T tokens.
+        tokens: indices of the tokens to keep in ascending order, Int64 [B, K].
+        max_positions: number of positions. Larger positions become `max_positions - 1`.
     """
-    short = batch.keep(tokens)
-    whole = torch.arange(batch.input_ids.shape[1], device=tokens.device)
-    if bool((batch.position_ids == whole).all()):
-        places = whole[: tokens.shape[1]].expand_as(tokens)
+    pruned = batch.keep(tokens)
+    all_positions = torch.arange(batch.input_ids.shape[1], device=tokens.device)
+    if bool((batch.position_ids == all_positions).all()):
+        positions = all_positions[: tokens.shape[1]].expand_as(tokens)
     else:
-        places = cell_position_ids(short.row_ids, short.column_ids, max_positions)
-    return replace(short, position_ids=places)
+        positions = cell_position_ids(pruned.row_ids, pruned.column_ids, max_positions)
+    return replace(pruned, position_ids=positions)

@@ -1,4 +1,4 @@
-"""Word pieces of the cells of a table, and of what is said of it, and facts worked out once for all its questions."""
+"""Tokens (word pieces) of tables and their texts, and facts of a table computed once for all of its questions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ from mate_cli.tokenization.vocabulary import Vocabulary
 
 
 class PieceCache:
-    """Remembers the pieces of texts.
+    """Cache of the token ids of texts.
 
-    With more texts than it has room for, the next call of `add` forgets those before it.
+    Args:
+        vocabulary: vocabulary that splits the texts.
+        capacity: number of texts above which the next call of `add` empties the cache.
     """
 
     def __init__(self, vocabulary: Vocabulary, capacity: int = 100_000) -> None:
@@ -38,14 +40,14 @@ class PieceCache:
         self._pieces: dict[str, np.ndarray] = {}
 
     def add(self, texts: Iterable[str]) -> None:
-        """Split the texts that are not known yet, all at once; these are known until the next call."""
+        """Tokenize all texts that are not cached, in one batch. They stay cached at least until the next call."""
         if len(self._pieces) > self.capacity:
             self._pieces.clear()
-        new = [text for text in dict.fromkeys(texts) if text not in self._pieces]
-        self._pieces.update(zip(new, self.vocabulary.pieces(new), strict=True))
+        missing_texts = [text for text in dict.fromkeys(texts) if text not in self._pieces]
+        self._pieces.update(zip(missing_texts, self.vocabulary.pieces(missing_texts), strict=True))
 
     def __getitem__(self, parts: Parts) -> np.ndarray:
-        """Return the ids of a text whose parts were added, int32; [EMPTY] for a text without words."""
+        """Return the token ids of a text whose parts were added, int32, or [EMPTY] for a text without words."""
         if is_empty(parts[0] if len(parts) == 1 else " ".join(parts)):
             return self._empty
         ids = self._pieces[parts[0]] if len(parts) == 1 else np.concatenate([self._pieces[part] for part in parts])
@@ -54,13 +56,13 @@ class PieceCache:
 
 @dataclass(frozen=True, slots=True)
 class TablePieces:
-    """The pieces of a table's cells in reading order, the header row first; P of them.
+    """The P tokens of a table's cells in reading order, with the header row first.
 
     Args:
-        ids: int32 [P].
-        cells: the cell of each piece, counted in reading order, [P].
-        offsets: index of each cell's first piece.
-        word_starts: where in its cell the word of each piece begins, [P].
+        ids: token ids, int32 [P].
+        cells: cell index of each token in reading order, [P].
+        offsets: index of the first token of each cell.
+        word_starts: index in its cell of the first token of each token's word, [P].
     """
 
     ids: np.ndarray
@@ -70,28 +72,33 @@ class TablePieces:
 
     @classmethod
     def of(cls, cells: Sequence[np.ndarray], is_continuation: np.ndarray) -> TablePieces:
-        """Lay out the pieces of cells (none of them empty)."""
+        """Concatenate the tokens of cells.
+
+        Args:
+            cells: token ids of each cell, at least one per cell.
+            is_continuation: whether a token continues a word, by token id.
+        """
         lengths = np.fromiter(map(len, cells), dtype=np.int64, count=len(cells))
         ids = np.concatenate(cells)
         offsets = lengths.cumsum() - lengths
-        places = np.arange(len(ids))
-        begins = ~is_continuation[ids]
-        begins[offsets] = True
-        first = np.maximum.accumulate(np.where(begins, places, 0))
+        indices = np.arange(len(ids))
+        starts_word = ~is_continuation[ids]
+        starts_word[offsets] = True
+        first = np.maximum.accumulate(np.where(starts_word, indices, 0))
         return cls(ids, np.repeat(np.arange(len(cells)), lengths), offsets, first - np.repeat(offsets, lengths))
 
     def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
-        """Take some columns of a table that has `width` of them; other cells begin and end at the same piece."""
+        """Return the tokens of some columns of a table with `width` columns. Other cells become empty."""
         return self._of(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
-        """Take some body rows, from 0, of a table with `width` columns, and the header."""
+        """Return the tokens of the header and of some body rows (from 0) of a table with `width` columns."""
         return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
-        """Take the first so many pieces of each cell, [cells]; one with none left begins where the next does."""
-        places = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
-        return self._of(places < lengths[self.cells])
+        """Return the first `lengths[i]` tokens of cell i. A cell of length 0 becomes empty."""
+        cell_positions = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
+        return self._of(cell_positions < lengths[self.cells])
 
     def _of(self, mask: np.ndarray) -> TablePieces:
         cells = self.cells[mask]
@@ -100,11 +107,16 @@ class TablePieces:
 
 
 LONG_TEXT = 2000
-"""Characters; of longer texts only about as many are split into pieces for one example."""
+"""Number of characters of a long text. For one example only about this many characters are tokenized."""
 
 
 class SplitTexts:
-    """Texts that are split into pieces when they are asked for."""
+    """Texts that are tokenized on first access.
+
+    Args:
+        texts: texts to tokenize.
+        cache: cache of token ids.
+    """
 
     def __init__(self, texts: Sequence[str], cache: PieceCache) -> None:
         self._texts, self._cache = texts, cache
@@ -115,40 +127,43 @@ class SplitTexts:
         return len(self._texts)
 
     def __getitem__(self, place: int) -> np.ndarray:
-        """Return the pieces of the text at a place, int32; [EMPTY] for a text without words."""
+        """Return the token ids of the text at an index, int32, or [EMPTY] for a text without words."""
         if place not in self._pieces:
             self._cache.add([self._texts[place]])
             self._pieces[place] = self._cache[self._texts[place],]
         return self._pieces[place]
 
     def rotate_to(self, order: Sequence[int], character: int) -> list[int]:
-        """Take texts in order from the one that holds a character on, going round, until they are long enough.
+        """Rotate the order of texts to start at a random text, and keep about `LONG_TEXT` characters.
 
-        Characters are counted through all of them.
+        Args:
+            order: indices of the texts.
+            character: index of a character in the texts concatenated in this order. The result starts with the text
+                that contains this character.
         """
-        sizes = [len(self._texts[place]) for place in order]
+        sizes = [len(self._texts[index]) for index in order]
         first = int(np.searchsorted(np.cumsum(sizes), character, side="right"))
-        places, length = [], 0
-        for place in (*order[first:], *order[:first]):
-            places.append(place)
-            length += len(self._texts[place])
+        selected_indices, length = [], 0
+        for index in (*order[first:], *order[:first]):
+            selected_indices.append(index)
+            length += len(self._texts[index])
             if length >= LONG_TEXT:
                 break
-        return places
+        return selected_indices
 
 
 @dataclass(frozen=True, slots=True)
 class TableInPieces:
-    """Texts and table as word pieces; of the table only cells that some corner can hold. P pieces.
+    """Tokens of a table and of its texts. Cells that no window of the table can contain are omitted.
 
     Args:
-        texts: what is said of the table.
-        ids: of the table's pieces, int32 [P].
-        rows: of each piece, 0 being the header.
-        columns: of each piece, from 0.
-        word_starts: where in its cell the word of each piece begins.
-        ranks: rank and inverse rank of each piece's cell, int32 [2, P].
-        costs: see `cost`, by the number of pieces.
+        texts: texts about the table.
+        ids: ids of the P tokens of the table, int32 [P].
+        rows: row of each token, 0 for the header.
+        columns: column of each token, from 0.
+        word_starts: index in its cell of the first token of each token's word.
+        ranks: rank and inverse rank of each token's cell, int32 [2, P].
+        costs: cached table of `cost` for each value of its argument `pieces`.
     """
 
     texts: SplitTexts
@@ -161,16 +176,22 @@ class TableInPieces:
 
     @property
     def height(self) -> int:
-        """Rows that have pieces, the header among them."""
+        """Number of rows with tokens, including the header."""
         return int(self.rows.max()) + 1 if len(self.rows) else 0
 
     @property
     def width(self) -> int:
-        """Columns that have pieces."""
+        """Number of columns with tokens."""
         return int(self.columns.max()) + 1 if len(self.columns) else 0
 
     def cost(self, columns: int, rows: int, pieces: int) -> int:
-        """Count the pieces in the first columns and body rows of words that begin before a piece."""
+        """Count the tokens in a window of the table.
+
+        Args:
+            columns: number of columns of the window.
+            rows: number of body rows of the window.
+            pieces: exclusive upper bound for the token index in its cell at which a counted word may start.
+        """
         if pieces not in self.costs:
             height, width = self.height, self.width
             cells = (self.rows * width + self.columns)[self.word_starts < pieces]
@@ -181,7 +202,7 @@ class TableInPieces:
 
     @property
     def size(self) -> int:
-        """Number of values that are kept, or will be before long."""
+        """Estimated number of values in memory once all texts are tokenized."""
         return self.texts.characters // 2 + 10 * len(self.ids)
 
 
@@ -190,11 +211,11 @@ _LARGEST_RANK = TOKEN_TYPES["column_ranks"] - 1
 
 
 class TableFacts:
-    """A table as a list of cells in reading order: cell (row + 1) * width + column, the header being row 0.
+    """A table as a list of cells in reading order. Body cell (row, column) has index (row + 1) * width + column.
 
     Args:
-        table: with at least one column.
-        max_rows: body rows beyond these are left out, but count for ranks.
+        table: table with at least one column.
+        max_rows: maximum number of body rows. Further rows are omitted, but count for ranks.
     """
 
     def __init__(self, table: Table, max_rows: int) -> None:
@@ -207,12 +228,12 @@ class TableFacts:
         self._unchanged: TablePieces | None = None
 
     def texts(self) -> Iterator[str]:
-        """Return all texts that are split into pieces, whatever the question."""
+        """Return all texts to tokenize that do not depend on the question."""
         for parts in self.parts:
             yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
-        """Return the expanded text of each cell that has a link with something to add."""
+        """Return the expanded text of each cell with a link in `additions`, by cell index."""
         if not additions:
             return {}
         return {
@@ -222,7 +243,12 @@ class TableFacts:
         }
 
     def pieces(self, cache: PieceCache, changes: Mapping[int, Parts]) -> TablePieces:
-        """Return the word pieces of the table with some cells changed; all texts must be in the cache."""
+        """Return the tokens of the table.
+
+        Args:
+            cache: cache that contains all texts of the table and of `changes`.
+            changes: new text of changed cells, by cell index.
+        """
         self._arrays = self._arrays or [cache[parts] for parts in self.parts]
         if changes:
             arrays = self._arrays.copy()
@@ -235,12 +261,15 @@ class TableFacts:
 
     @cached_property
     def numbers(self) -> dict[int, dict[int, Value]]:
-        """The numeric columns: value by row, by column. All rows of the table count."""
+        """Values of the numeric columns, by column and row, from all rows of the table."""
         columns = ((column, self._read_column(column)) for column in range(self.width))
         return {column: values for column, values in columns if values}
 
     def _read_column(self, column: int) -> dict[int, Value]:
-        """Return the numbers that people wrote, where the column has enough of them, else what TAPAS's rules read."""
+        """Return the numbers of a column by row, read by its number format or else by the rules of TAPAS.
+
+        The number format is used if it reads at least `CONSOLIDATION_FRACTION` of the cells.
+        """
         texts = [row[column].text for row in self.table.rows]
         if self.table.formats:
             numbers = map(self.table.formats[column].read_number, texts)
@@ -251,7 +280,7 @@ class TableFacts:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Rank and inverse rank of every cell, int32 [2, cells]; ranks above 255 become 255."""
+        """Rank and inverse rank of every cell, int32 [2, cells]. Ranks above 255 become 255."""
         ranks = np.zeros((2, len(self.parts)), dtype=np.int32)
         for cell, pair in self._by_cell(column_ranks):
             ranks[:, cell] = pair
@@ -259,7 +288,7 @@ class TableFacts:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """The number that each cell is read as, float32 [cells]; NaN for others, dates among them."""
+        """Number of each cell, float32 [cells], or NaN for dates and for cells without a number."""
         values = np.full(len(self.parts), np.nan, dtype=np.float32)
         for cell, value in self._by_cell(lambda values: values):
             if isinstance(value, float) and np.isfinite(value):
@@ -267,7 +296,7 @@ class TableFacts:
         return values
 
     def _by_cell(self, compute: Callable[[dict[int, Value]], Mapping[int, Result]]) -> Iterator[tuple[int, Result]]:
-        """Yield the cells of the numeric columns, as far as they are read, with what is computed of each column."""
+        """Apply a function to each numeric column, and yield (cell index, result) for the rows that are read."""
         for column, values in self.numbers.items():
             for row, result in compute(values).items():
                 if row < len(self.rows):
@@ -275,16 +304,16 @@ class TableFacts:
 
     @cached_property
     def stems(self) -> TableStems:
-        """The stems of the words of each cell, row and column."""
+        """Stems of the words of each cell, row and column."""
         return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
-        """Compare the numbers of a question with every cell, int32 [cells]; None when it has no numbers."""
-        asked = numeric_values(question)
-        if not asked or not self.numbers:
+        """Compare the numbers of a question with every cell, int32 [cells], or return None without numbers."""
+        question_numbers = numeric_values(question)
+        if not question_numbers or not self.numbers:
             return None
         bits = np.zeros(len(self.parts), dtype=np.int32)
-        for cell, relation in self._by_cell(lambda values: relations(asked, _as_float32(values))):
+        for cell, relation in self._by_cell(lambda values: relations(question_numbers, _as_float32(values))):
             bits[cell] = relation
         return bits
 

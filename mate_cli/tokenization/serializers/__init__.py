@@ -1,1 +1,1 @@
-"""From a question and a table to arrays of tokens: one file per encoding."""
+"""Serializers of questions and tables, one module per encoding."""

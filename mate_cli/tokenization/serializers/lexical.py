@@ -1,7 +1,7 @@
-"""One token per cell, known not by its words but by how well these fit the question: its lexical features.
+"""One token per cell, represented by lexical features of the cell and the question instead of word pieces.
 
-These are the words that a question shares with a cell, its row and its column, as numbers. The best score elsewhere in
-the row is what finds the row that a question speaks of; without it a ranker fails.
+The features measure which words the question shares with a cell, its row and its column. The best score of the other
+cells in the row identifies the row that a question refers to. A ranker without this feature fails.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from mate_cli.tokenization.table_pieces import TableFacts
 
 @dataclass(eq=False)
 class LexicalSerializer(Serializer):
-    """Turns a question about a table into [CLS] and one token per body cell, each with features.
+    """Encodes a question about a table as [CLS] and one token per body cell, each with lexical features.
 
     Args:
-        tokenizer: names [CLS] and the empty word, the only words there are.
-        max_tokens: the longest encoding; last rows that do not fit are dropped.
-        reset_positions: only noted, as the tokens of cells have no order.
+        tokenizer: vocabulary, of which only the ids of [CLS] and of the empty token are used.
+        max_tokens: maximum number of tokens of an encoding. Last rows that do not fit are dropped.
+        reset_positions: whether positions restart in every cell. Used by the collator, not by the serializer.
     """
 
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has one entry per example, in their order."""
         tables = {id(example.table): example.table for example in examples}
-        known = {key: self._misfit(table) or LexicalTable(table) for key, table in tables.items()}
-        return [self._lay_out(example, known[id(example.table)]) for example in examples]
+        lexical_tables = {key: self._misfit(table) or LexicalTable(table) for key, table in tables.items()}
+        return [self._lay_out(example, lexical_tables[id(example.table)]) for example in examples]
 
     def _misfit(self, table: Table) -> str:
         width = len(table.header)
@@ -54,7 +54,7 @@ class LexicalSerializer(Serializer):
         return ""
 
     def _lay_out(self, example: TableExample, table: LexicalTable | str) -> TableEncoding | EncodingFailure:
-        """Return the encoding of an example with what is known of its table, or why that cannot be encoded."""
+        """Encode an example. A text as `table` is the reason why its table cannot be encoded."""
         if isinstance(table, str):
             return EncodingFailure(example.example_id, table)
         width = table.width
@@ -71,15 +71,16 @@ class LexicalSerializer(Serializer):
 
 
 SCORES = ("document", "sentence", "sentence_rank", "overlap", "coverage")
-"""How well a cell fits the question: cosine of the cell with its passages, the best of its sentences (its own text
-being one) and that one's reciprocal rank in the table, the share of the cell's words that are in the question, and
-the share of the question's words, weighted, that the cell with its passages has (`Coverage`)."""
+"""Scores of a cell for the question: the cosine similarity of the cell with its passages, the similarity of its best
+sentence (the cell text is one), the reciprocal rank of this sentence in the table, the share of the cell's words that
+occur in the question, and the weighted share of the question's words in the cell or its passages (`Coverage`)."""
 VIEWS = ("own", "row_best", "row_mean", "largest", "row_largest", "column_best", "column_mean")
-"""Each score of the cell itself, the best elsewhere in its row and the row's mean, whether the cell or another one
-of its row has the table's largest, the best elsewhere in its column and the column's mean."""
+"""Views of each score: the cell's score, the best score of other cells in its row, the mean of the row, whether the
+cell has the largest score of the table, whether another cell of its row has this score, the best score of other cells
+in its column, and the mean of the column."""
 ROW = ("row_coverage", "row_coverage_rank", "rest_coverage")
-"""The share of the question's words that the row has, weighted, and its reciprocal rank among the rows; and the share
-that the other cells of the row have."""
+"""The weighted share of the question's words that occur in the row, the reciprocal rank of this share among the rows,
+and the share that occurs in the other cells of the row."""
 _PLAIN = ("digits", "year", "month", "length", "linked", "sentences", "column", "row", "first", "cells")
 _KINDS = {
     "person": re.compile(r"\bborn\b|\b\d{4} ?[-\u2013] ?(?:\w+ ){0,2}\d{4} ?\)|\b(?:he|she|his|her)\b"),
@@ -88,10 +89,10 @@ _KINDS = {
     "work": re.compile(r"\b(?:film|series|album|song|novel|game|directed|starring|released)\b"),
 }
 CELL = ("header", "asked_header", "asked_lead", *_PLAIN, *_KINDS, "rank", "related", "row_lowest", "row_highest")
-"""The overlap of a cell's header with the question, and with the words after "which" and the like; how many of these
-the first sentences of its passages have; the shape of its text, and its place; what its passages are about; its
-number's rank in the column, whether it equals a number of the question, and whether its row has a column's lowest or
-highest number."""
+"""Features of a cell: the overlap of its header with the question, and with the words after "which" or a similar word,
+the share of these words in the first sentences of its passages, the form and the position of the cell (`_PLAIN`),
+topics of its passages (`_KINDS`), the rank of its number in the column, whether its number equals a number of the
+question, and whether its row has the lowest or highest number of a column."""
 QUESTION = {
     **{word: (word,) for word in ("what", "which", "who", "whom", "when", "where", "how", "many")},
     **{word: (word,) for word in ("name", "year", "first", "last", "most", "number", "city", "team")},
@@ -102,14 +103,14 @@ QUESTION = {
     "amount": ("many", "much", "population", "total", "capacity", "far", "long"),
     "person": ("who", "whose", "whom", "player", "actor", "actress", "director", "person", "coach", "driver"),
 }
-"""Words that say what kind of answer a question asks for."""
+"""Words that indicate the type of answer that a question asks for, by feature name."""
 FEATURES = (
     *(f"{score}_{view}" for view in VIEWS for score in SCORES),
     *ROW,
     *CELL,
     *(f"asks_{kind}" for kind in QUESTION),
 )
-"""The names of the features, in their order."""
+"""Names of the features, in order."""
 
 _YEAR = re.compile(r"\b(1[5-9]|20)\d\d\b")
 _MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
@@ -117,14 +118,14 @@ _ASKED = re.compile(r"\b(?:what|which|whose|how many|name) (?:is |was |are |were
 _NOT_ASKED = {"the", "of", "in", "is", "was", "are", "were", "did", "does", "do", "has", "have", "had", "that", "this"}
 _NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
 PREFIX = 5
-"""Letters by which words are the same to `Coverage`."""
+"""Number of leading letters that identify a word in `Coverage`."""
 
 
 class LexicalTable:
-    """Parts of a table that are worked out once and serve all its questions.
+    """Lexical statistics of a table, computed once for all of its questions.
 
     Args:
-        table: with R rows of C cells, both at least 1.
+        table: table with R >= 1 rows of C >= 1 cells.
     """
 
     def __init__(self, table: Table) -> None:
@@ -132,82 +133,99 @@ class LexicalTable:
         cells = [cell for _, _, cell in table.cells()]
         sentences = {link: split_sentences(text) for link, text in table.passages.items()}
         cell_texts = [[cell.text, *(s for link in cell.links for s in sentences.get(link, ()))] for cell in cells]
-        places: dict[str, int] = {}
-        self._sentences = np.array([places.setdefault(text, len(places)) for texts in cell_texts for text in texts])
+        text_ids: dict[str, int] = {}
+        self._sentences = np.array([text_ids.setdefault(text, len(text_ids)) for texts in cell_texts for text in texts])
         counts = np.array([len(texts) for texts in cell_texts])
         self._starts = counts.cumsum() - counts
-        words = NumberedWords.of(list(places))
+        words = NumberedWords.of(list(text_ids))
         self._index, self._documents = WordIndex(words), WordIndex(words.join(self._sentences, counts))
-        self._coverage = Coverage(NumberedWords.of(list(places), PREFIX).join(self._sentences, counts), self.width)
+        self._coverage = Coverage(NumberedWords.of(list(text_ids), PREFIX).join(self._sentences, counts), self.width)
         leads = [" ".join(passage[0] for link in cell.links if (passage := sentences.get(link))) for cell in cells]
-        known = {lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}}
-        self._leads = [known[lead][0] for lead in leads]
+        lead_facts = {
+            lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}
+        }
+        self._leads = [lead_facts[lead][0] for lead in leads]
         self._header_prefixes = [prefixes(cell.text) for cell in table.header]
         self._words = [_words(cell.text) for cell in cells]
         self._header = [_words(cell.text) for cell in table.header]
         self._facts = TableFacts(table, self.rows)
-        kinds = np.array([known[lead][1] for lead in leads], float).T
+        kinds = np.array([lead_facts[lead][1] for lead in leads], float).T
         self._cells = np.concatenate([_cell_facts(cells, counts, self.rows, self.width), kinds])
 
     def features(self, question: str, *, header: bool = False) -> np.ndarray:
-        """Return `FEATURES` of a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
+        """Compute `FEATURES` for a question.
 
-        With `header`, the cells of the header row come before those of the body.
+        Args:
+            question: question about the table.
+            header: whether to include the cells of the header row, before the cells of the body.
+
+        Returns:
+            The features of the question, then of each cell, float32 [1 + cells, F].
         """
         body = self._body_features(question)
-        asked = np.zeros((1 + header * self.width, len(FEATURES)), np.float32)
-        asked[:, -len(QUESTION) :] = body[0, -len(QUESTION) :]
-        return np.concatenate([asked, body])
+        question_features = np.zeros((1 + header * self.width, len(FEATURES)), np.float32)
+        question_features[:, -len(QUESTION) :] = body[0, -len(QUESTION) :]
+        return np.concatenate([question_features, body])
 
     def _body_features(self, question: str) -> np.ndarray:
         words = _words(question)
-        coverage, rest, row = self._coverage.shares(question)
+        coverage, rest_coverage, row = self._coverage.shares(question)
         scores = np.concatenate([self._scores(question, words), coverage[None]])
         row_rank = 1 + (row[:, :1] < row[:, 0]).sum(1, keepdims=True)
         header = np.tile([_overlap(names, words) for names in self._header], self.rows)
-        read = set(question.lower().split())
-        asked = [float(not read.isdisjoint(kind)) for kind in QUESTION.values()]
-        columns = [*score_views(scores), row, np.repeat(1 / row_rank, self.width, 1), rest]
+        question_words = set(question.lower().split())
+        question_types = [float(not question_words.isdisjoint(kind)) for kind in QUESTION.values()]
+        columns = [*score_views(scores), row, np.repeat(1 / row_rank, self.width, 1), rest_coverage]
         columns += [header, *self._count_asked_words(question), *self._cells, *self._numbers(question)]
         flat = [np.reshape(column, -1) for column in columns]
-        return np.column_stack([*flat, np.tile(asked, (len(header), 1))]).astype(np.float32)
+        return np.column_stack([*flat, np.tile(question_types, (len(header), 1))]).astype(np.float32)
 
     def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
-        """Return all `SCORES` of every cell but the last, [4, R, C]."""
+        """Return the first four `SCORES` of every cell, [4, R, C]."""
         sentence_scores = self._index.scores(question)
-        best = np.maximum.reduceat(sentence_scores[self._sentences], self._starts)
+        best_scores = np.maximum.reduceat(sentence_scores[self._sentences], self._starts)
         order = np.empty(len(sentence_scores))
         order[np.argsort(-sentence_scores, kind="stable")] = np.arange(1, len(sentence_scores) + 1)
         ranks = np.where(sentence_scores > 0, 1 / order, 0)
         rank = np.maximum.reduceat(ranks[self._sentences], self._starts)
         overlap = [_overlap(cell_words, words) for cell_words in self._words]
-        scores = np.stack([self._documents.scores(question), best, rank, np.array(overlap)])
+        scores = np.stack([self._documents.scores(question), best_scores, rank, np.array(overlap)])
         return scores.reshape(-1, self.rows, self.width)
 
     def _count_asked_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Count for every cell the words after "which" that its header and its passages' first sentences have."""
+        """Compute the share of the words after "which" or a similar word that occurs in the texts of each cell.
+
+        Returns:
+            The share of these words in the cell's header, and in the first sentences of its passages, both [R * C].
+        """
         match = _ASKED.search(question)
-        asked = prefixes(match[1]) - _NOT_ASKED if match else frozenset[str]()
-        header = [_overlap(asked, words) for words in self._header_prefixes]
-        return np.tile(header, self.rows), np.array([_overlap(asked, words) for words in self._leads])
+        requested_words = prefixes(match[1]) - _NOT_ASKED if match else frozenset[str]()
+        header = [_overlap(requested_words, words) for words in self._header_prefixes]
+        return np.tile(header, self.rows), np.array([_overlap(requested_words, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
-        """Return the last four of `CELL`; a cell's rank is a share of the rows."""
+        """Return the last four features of `CELL`. The rank of a cell is divided by the number of rows."""
         lowest, highest = self._facts.ranks[:, self.width :]
         relations = self._facts.relations(question)
-        related = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
-        first, last = ((ranks == 1).reshape(self.rows, self.width).any(1) for ranks in (lowest, highest))
-        return lowest / max(1, self.rows), related, np.repeat(first, self.width), np.repeat(last, self.width)
+        equals_number = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
+        is_lowest, is_highest = ((ranks == 1).reshape(self.rows, self.width).any(1) for ranks in (lowest, highest))
+        return (
+            lowest / max(1, self.rows),
+            equals_number,
+            np.repeat(is_lowest, self.width),
+            np.repeat(is_highest, self.width),
+        )
 
 
 class Coverage:
-    """Words of a question that the cells and rows of a table have, each weighted by how few rows have it.
+    """Weighted share of a question's words that occur in the cells and rows of a table.
 
-    A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
+    Words are compared by their first letters (`prefixes`). The weight of a word is ln((1 + R) / (1 + n)) if it occurs
+    in n of R rows.
 
     Args:
-        words: those of R * C cells, row by row, known by their first letters.
-        width: C.
+        words: words of R * C cells, row by row, identified by their first letters.
+        width: number of columns, C.
     """
 
     def __init__(self, words: NumberedWords, width: int) -> None:
@@ -216,39 +234,41 @@ class Coverage:
         self._bounds = np.searchsorted(prefixed, np.arange(len(words.hashes) + 1))
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
+        """Compute the shares of each cell, of the other cells in its row, and of its row, all [R, C]."""
         matches, weights = self._match_words(question)
         count = matches.sum(2, keepdims=True)
-        cells, others, rows = (np.tensordot(weights, has, 1) for has in (matches, count > matches, count > 0))
-        return cells, others, np.repeat(rows, self._shape[1], 1)
+        cells, other_cells, rows = (
+            np.tensordot(weights, occurs, 1) for occurs in (matches, count > matches, count > 0)
+        )
+        return cells, other_cells, np.repeat(rows, self._shape[1], 1)
 
     def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the words of the question that each cell has [W, R, C], and the words' weights [W], 1 in all."""
+        """Return which cells contain each word of the question, Bool [W, R, C], and normalized word weights [W]."""
         numbers = [number for number in self._words.find(" ".join(sorted(prefixes(question)))) if number >= 0]
         words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
-        for has, cells in zip(flat, words, strict=True):
-            has[cells] = True
+        for occurs, cells in zip(flat, words, strict=True):
+            occurs[cells] = True
         matches = flat.reshape(len(words), *self._shape)
         weights = np.log((1 + self._shape[0]) / (1 + matches.any(2).sum(1)))
         return matches, weights / max(weights.sum(), np.finfo(float).tiny)
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """Return the first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    """Return the first five letters of each word of a text. They are equal for "founded" and "founder"."""
     return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
 
 
 def score_views(scores: np.ndarray) -> np.ndarray:
-    """Return `VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
-    largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
+    """Return all `VIEWS` of scores [S, R, C], concatenated to [len(VIEWS) * S, R, C]."""
+    is_largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
     row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
     views = (
         scores,
         best_elsewhere(scores, 2),
         np.broadcast_to(row_mean, scores.shape),
-        largest,
-        best_elsewhere(largest, 2),
+        is_largest,
+        best_elsewhere(is_largest, 2),
         best_elsewhere(scores, 1),
         np.broadcast_to(column_mean, scores.shape),
     )
@@ -256,16 +276,21 @@ def score_views(scores: np.ndarray) -> np.ndarray:
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
-    """Return the largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
+    """Return the largest of the other entries along an axis, for each entry.
+
+    Args:
+        scores: non-negative scores.
+        axis: axis of the entries to compare. The result is 0 if it has a single entry.
+    """
     if scores.shape[axis] == 1:
         return np.zeros_like(scores)
     second, first = np.split(np.partition(scores, -2, axis).take([-2, -1], axis), 2, axis)
-    alone = (scores == first).sum(axis, keepdims=True) == 1
-    return np.where((scores == first) & alone, second, first)
+    is_unique = (scores == first).sum(axis, keepdims=True) == 1
+    return np.where((scores == first) & is_unique, second, first)
 
 
 def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int) -> np.ndarray:
-    """Compute the features that do not depend on the question, `_PLAIN`, [10, R * C]."""
+    """Compute the features of `_PLAIN`, which do not depend on the question, [10, R * C]."""
     texts = [cell.text for cell in cells]
     row, column = np.divmod(np.arange(len(cells)), width)
     return np.stack(
@@ -289,5 +314,5 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    """Return the share of the words that are among the others."""
+    """Return the share of `words` that occurs in `others`."""
     return len(words & others) / max(1, len(words))

@@ -1,4 +1,4 @@
-"""Examples of masked language modelling: a window of what is said of a table, a corner of the table, pieces masked.
+"""Examples of masked language modelling: a window of text, a window of the table, and masked tokens.
 
 Source: google-research/tapas, `utils/tf_example_utils.py`, `ToPretrainingTensorflowExample`.
 """
@@ -21,39 +21,45 @@ from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFail
 from mate_cli.tokenization.table_pieces import LONG_TEXT, PieceCache, SplitTexts, TableFacts, TableInPieces, TablePieces
 
 KEPT_PIECES = 50_000_000
-"""Pieces of tables that a process remembers, at four bytes or so each: a later epoch splits no word again."""
+"""Number of table values (about four bytes each) that a process caches, so later epochs need no tokenization."""
 BLOCK = 256
-"""Numbers that are drawn from a generator at a time: one by one they take ten times as long."""
+"""Number of random numbers sampled in one call, which is ten times faster than single calls."""
 
 
 class GeneratorDraws:
-    """Chance from a numpy generator."""
+    """Random numbers of a NumPy generator, with the interface of `random.Random`."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
         self._drawn: list[float] = []
 
     def random(self) -> float:
-        """Return a number from 0 to 1."""
+        """Return a random number in [0, 1)."""
         if not self._drawn:
             self._drawn = self._generator.random(BLOCK).tolist()
         return self._drawn.pop()
 
     def randint(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, both included."""
+        """Return a random integer from `low` to `high`, both inclusive."""
         return low + int(self.random() * (high - low + 1))
 
     def shuffle(self, items: list[Any]) -> None:
-        """Bring a list into a random order."""
-        items[:] = [items[place] for place in self._generator.permutation(len(items)).tolist()]
+        """Shuffle a list in place."""
+        items[:] = [items[index] for index in self._generator.permutation(len(items)).tolist()]
 
 
 Draws = Random | GeneratorDraws
-"""What is asked of chance; the reference asks Python's."""
+"""Source of randomness. The reference implementation (google-research/tapas) uses Python's `Random`."""
 
 
 class Corner(NamedTuple):
-    """The part of a table that is read: first columns, first body rows, and of each cell the words before a piece."""
+    """Top left window of a table.
+
+    Args:
+        columns: number of columns.
+        rows: number of body rows.
+        pieces: exclusive upper bound for the token index in its cell at which a word may start.
+    """
 
     columns: int
     rows: int
@@ -62,19 +68,19 @@ class Corner(NamedTuple):
 
 @dataclass(eq=False)
 class MaskingSerializer(Serializer):
-    """Makes examples whose masked pieces are to be told: `label_ids` hold the piece that was there, 0 elsewhere.
+    """Encodes examples for masked language modelling: `label_ids` are original token ids, 0 if not masked.
 
-    No masked piece is the padding, whose id is 0. The text is a window of all texts in random order (where they are
-    very long, of the part around a random place); a table with less text than `min_text` keeps what it has (the
-    reference leaves it out). Whole words are masked in texts, whole cells in tables: of a masked unit, each piece
-    becomes [MASK] (80 %), stays (10 %) or becomes any piece (10 %).
+    The padding token (id 0) is never masked. The text is a window of all texts in random order, or around a random
+    position of very long texts. A table with less text than `min_text` uses all of its text (the reference
+    implementation skips it). Whole words of texts and whole cells of tables are masked: each token of a masked unit
+    becomes [MASK] (80 %), stays the same (10 %) or becomes a random token (10 %).
 
     Args:
-        share: of the pieces, how many are masked.
-        max_predictions: the most masked pieces; None for as many as `share` allows at `max_tokens`: 20 at 128.
-        min_text: pieces of the window of text, at least.
-        max_text: pieces of the window of text, at most; a word at its end is completed.
-        whole_cells: mask cells as a whole; else words.
+        share: share of the tokens to mask.
+        max_predictions: maximum number of masked tokens. None means `share` of `max_tokens`: 20 for 128 tokens.
+        min_text: minimum number of tokens of the text window.
+        max_text: maximum number of tokens of the text window. The last word is completed.
+        whole_cells: whether to mask whole cells of tables. Otherwise whole words are masked.
     """
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.15
@@ -90,49 +96,71 @@ class MaskingSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return masked word pieces."""
+        """Return "pieces", the label kind of masked tokens."""
         return "pieces"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples, always with the same masks; each line of the question is one text."""
+        """Encode examples. The masks depend on the id of the example only, and each line of a question is a text."""
         encodings: list[TableEncoding | EncodingFailure] = []
         for example in examples:
-            known = self.in_pieces(example.table, example.question.splitlines())
+            tokenized = self.in_pieces(example.table, example.question.splitlines())
             seed = list(example.example_id.encode())
-            encodings.append(self.mask(known, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
+            encodings.append(self.mask(tokenized, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
         return encodings
 
     def split_table(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
-        """Return the pieces of a table and its texts, split once for each name as long as there is room for them."""
+        """Return the cached tokens of a table and its texts.
+
+        The cache is emptied if it exceeds `KEPT_PIECES`.
+
+        Args:
+            name: key of the table in the cache.
+            read: function that reads the table and its texts if they are not cached.
+        """
         if name not in self._tables:
-            pieces = self.in_pieces(*read())
+            tokenized = self.in_pieces(*read())
             if self._remembered > KEPT_PIECES:
                 self._tables.clear()
                 self._remembered = 0
-            self._remembered += pieces.size
-            self._tables[name] = pieces
+            self._remembered += tokenized.size
+            self._tables[name] = tokenized
         return self._tables[name]
 
     def in_pieces(self, table: Table, texts: Sequence[str]) -> TableInPieces:
-        """Split texts and those cells that fit when all cells before them have one piece."""
-        facts = TableFacts(table, min(self.max_tokens, MAX_LINES))
-        cells = np.arange(len(facts.parts))
-        rows, columns = np.divmod(cells, max(1, facts.width))
+        """Tokenize a table and its texts.
+
+        A cell is omitted if it does not fit even when all cells to its left and above have a single token.
+
+        Args:
+            table: table to tokenize.
+            texts: texts about the table.
+        """
+        table_facts = TableFacts(table, min(self.max_tokens, MAX_LINES))
+        cells = np.arange(len(table_facts.parts))
+        rows, columns = np.divmod(cells, max(1, table_facts.width))
         reachable = ((rows + 1) * (columns + 1) <= self.max_tokens) & (columns < MAX_LINES)
         cells, rows, columns = cells[reachable], rows[reachable], columns[reachable]
-        cell_parts = [facts.parts[cell] for cell in cells.tolist()]
+        cell_parts = [table_facts.parts[cell] for cell in cells.tolist()]
         split = SplitTexts(texts, self._pieces)
         if not cell_parts:
-            none = np.zeros(0, np.int32)
-            return TableInPieces(split, none, none, none, none, np.zeros((2, 0), np.int32))
+            empty = np.zeros(0, np.int32)
+            return TableInPieces(split, empty, empty, empty, empty, np.zeros((2, 0), np.int32))
         self._pieces.add(part for parts in cell_parts for part in parts)
-        pieces = TablePieces.of([self._pieces[parts] for parts in cell_parts], self.tokenizer.is_continuation)
-        at = pieces.cells
-        rows, columns, starts = (array.astype(np.int32) for array in (rows[at], columns[at], pieces.word_starts))
-        return TableInPieces(split, pieces.ids, rows, columns, starts, facts.ranks[:, cells[at]])
+        cell_tokens = TablePieces.of([self._pieces[parts] for parts in cell_parts], self.tokenizer.is_continuation)
+        token_cells = cell_tokens.cells
+        rows, columns, starts = (
+            array.astype(np.int32) for array in (rows[token_cells], columns[token_cells], cell_tokens.word_starts)
+        )
+        return TableInPieces(split, cell_tokens.ids, rows, columns, starts, table_facts.ranks[:, cells[token_cells]])
 
     def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
-        """Mask one example; the same draws give the same one."""
+        """Return a masked example.
+
+        Args:
+            known: tokens of a table and its texts.
+            draws: source of randomness.
+            example_id: id of the new example.
+        """
         text = self.text_window(known.texts, draws)
         ids, columns = known.ids, known.columns
         if not len(ids):
@@ -150,82 +178,89 @@ class MaskingSerializer(Serializer):
         return tokens.encoding(example_id)
 
     def text_window(self, texts: SplitTexts, draws: Draws) -> np.ndarray:
-        """Return a random window of all texts, whole words of it, int32."""
+        """Return the token ids of a random window of whole words from all texts, int32."""
         order = list(range(len(texts)))
         draws.shuffle(order)
         if texts.characters > LONG_TEXT:
             order = texts.rotate_to(order, draws.randint(0, texts.characters - 1))
-        pieces = np.concatenate([texts[place] for place in order]) if order else np.zeros(0, np.int32)
-        if len(pieces) < max(1, self.min_text):
-            return pieces
-        inner = self.tokenizer.is_continuation
-        start = draws.randint(0, len(pieces) - self.min_text)
-        while start > 0 and inner[pieces[start]]:
+        ids = np.concatenate([texts[index] for index in order]) if order else np.zeros(0, np.int32)
+        if len(ids) < max(1, self.min_text):
+            return ids
+        is_continuation = self.tokenizer.is_continuation
+        start = draws.randint(0, len(ids) - self.min_text)
+        while start > 0 and is_continuation[ids[start]]:
             start -= 1
-        end = draws.randint(start + self.min_text, min(len(pieces), start + self.max_text))
-        while end < len(pieces) and inner[pieces[end]]:
+        end = draws.randint(start + self.min_text, min(len(ids), start + self.max_text))
+        while end < len(ids) and is_continuation[ids[end]]:
             end += 1
-        return pieces[start:end]
+        return ids[start:end]
 
     def corner(self, known: TableInPieces, budget: int, draws: Draws) -> Corner:
-        """Grow a corner from one cell, by a column, a row or a piece per cell at even odds, until the next is too much.
+        """Sample a window of a table that fits into a token budget.
 
-        The budget is the most pieces.
+        The window starts with one token of one cell. Columns, rows and tokens per cell grow by one in turn, each with
+        probability 0.5, until the next step exceeds the budget.
+
+        Args:
+            known: tokens of a table.
+            budget: maximum number of tokens.
+            draws: source of randomness.
         """
         if not len(known.ids):
             return Corner(0, 0, 0)
         limits = Corner(known.width, min(known.height, MAX_LINES), self._longest(known))
-        now = Corner(1, 1, 1)
-        while now != limits:
+        window = Corner(1, 1, 1)
+        while window != limits:
             for axis in range(3):
-                if now[axis] < limits[axis] and draws.random() < 0.5:
-                    larger = Corner(*(size + (place == axis) for place, size in enumerate(now)))
+                if window[axis] < limits[axis] and draws.random() < 0.5:
+                    larger = Corner(*(size + (index == axis) for index, size in enumerate(window)))
                     if known.cost(*larger) > budget:
-                        return now
-                    now = larger
-        return now
+                        return window
+                    window = larger
+        return window
 
-    def _longest(self, known: TableInPieces) -> int:
-        """Return the most pieces of a cell, as far as they matter."""
-        places = np.arange(len(known.ids))
-        cells = known.rows * known.width + known.columns
+    def _longest(self, table: TableInPieces) -> int:
+        """Return the number of tokens of the longest cell, at most `max_tokens`."""
+        indices = np.arange(len(table.ids))
+        cells = table.rows * table.width + table.columns
         first = np.searchsorted(cells, cells)
-        return min(int((places - first).max()) + 1, self.max_tokens)
+        return min(int((indices - first).max()) + 1, self.max_tokens)
 
     def _mask_units(self, tokens: TokenArrays, text: int, draws: Draws) -> None:
         ids, columns, labels = (tokens[name] for name in ("input_ids", "column_ids", "label_ids"))
         units = self._units(ids, columns, text)
         draws.shuffle(units)
-        left = min(self.most_predictions, max(1, round(len(ids) * self.share)))
+        budget = min(self.most_predictions, max(1, round(len(ids) * self.share)))
         mask, size = self.tokenizer.mask_id, self.vocab_size
-        for begin, end in units:
-            if left <= 0:
+        for start, end in units:
+            if budget <= 0:
                 break
-            if end - begin > left:  # a smaller one may still fit
+            # A smaller unit may still fit.
+            if end - start > budget:
                 continue
-            left -= end - begin
-            labels[begin:end] = ids[begin:end]
-            for place in range(begin, end):
+            budget -= end - start
+            labels[start:end] = ids[start:end]
+            for index in range(start, end):
                 if draws.random() < 0.8:
-                    ids[place] = mask
+                    ids[index] = mask
                 elif draws.random() >= 0.5:
-                    ids[place] = draws.randint(0, size - 1)
+                    ids[index] = draws.randint(0, size - 1)
 
     @property
     def most_predictions(self) -> int:
-        """Largest number of pieces of an example that are masked."""
+        """Maximum number of masked tokens of an example."""
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:
-        """Return (begin, end) of what is masked together; [CLS] and [SEP] are in none.
+        """Return (start, end) of each unit that is masked as a whole. [CLS] and [SEP] belong to no unit.
 
-        A cell goes on while the column is the same, so that the cells of a table's only column are one unit.
+        A cell ends if the column changes, so all cells of a table with a single column form one unit.
         """
-        inner = self.tokenizer.is_continuation[ids]
+        continues = self.tokenizer.is_continuation[ids]
         if self.whole_cells:
-            inner[1:] |= (columns[1:] > 0) & (columns[1:] == columns[:-1])
-        inner[[0, 1, text + 1]] = False
-        begins = np.flatnonzero(~inner)
-        ends = [*begins[1:].tolist(), len(ids)]
+            continues[1:] |= (columns[1:] > 0) & (columns[1:] == columns[:-1])
+        continues[[0, 1, text + 1]] = False
+        starts = np.flatnonzero(~continues)
+        unit_ends = [*starts[1:].tolist(), len(ids)]
         special = (0, text + 1)
-        return [unit for unit in zip(begins.tolist(), ends, strict=True) if unit[0] not in special]
+        return [unit for unit in zip(starts.tolist(), unit_ends, strict=True) if unit[0] not in special]

@@ -1,4 +1,4 @@
-"""Serialise a question and a table as SAT does: [CLS] question [SEP] caption #, the rows that fit the question, counts.
+"""Serialize a question and a table for SAT: [CLS] question [SEP] caption #, then matching rows and value counts.
 
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table,
 `sat_main.py`.
@@ -22,33 +22,34 @@ from mate_cli.tokenization.serializers.text_serializer import TextInput, TextSer
 from mate_cli.tokenization.table_pieces import TableFacts, TablePieces
 
 ALWAYS_WANTED = 3
-"""What the header and the counts have ahead of other lines, in pieces of the question."""
+"""Bonus of the header and the value counts over other lines, in matching tokens of the question."""
 
 
 class SatFacts(TableFacts):
-    """A table with the counts of its values."""
+    """Facts of a table with the value counts of its columns."""
 
     @cached_property
     def counts(self) -> list[str]:
-        """Result of `count_values` for each column; the header's cell is one of the values."""
+        """Result of `count_values` for each column. The cell of the header is one of the values."""
         rows = ([cell.text for cell in line] for line in (self.table.header, *self.table.rows))
         return [count_values(column) for column in zip(*rows, strict=False)]
 
     def texts(self) -> Iterator[str]:
-        """Return all texts that are split into pieces, whatever the question."""
+        """Return all texts to tokenize that do not depend on the question."""
         yield from super().texts()
         yield from self.counts
 
 
 @dataclass(eq=False)
 class SatSerializer(TextSerializer):
-    """Turns a question about a table into its text alone: no ranks, no relations of numbers.
+    """Encodes a question about a table as text only, without column ranks and numeric relations.
 
-    Rows and columns are there for attention and for who selects cells. Where lines do not fit, cells are shortened as
-    little as possible, then the lines that fit the question worst are left out; the best body row always stays.
+    Row and column ids are set for structured attention and for the selection of cells. If lines do not fit, cells are
+    truncated as little as possible, then the lines that match the question worst are dropped. The best body row is
+    always kept.
 
     Args:
-        rows: the most lines to keep, header and counts among them; None for as many as fit.
+        rows: maximum number of lines, including the header and the value counts. None means as many as fit.
     """
 
     facts_of: ClassVar[type[TableFacts]] = SatFacts
@@ -74,82 +75,84 @@ class SatSerializer(TextSerializer):
         tokens.fill(end=start, input_ids=prefix)
         tokens.fill(start, input_ids=lines.ids[keep], segment_ids=1, column_ids=column + 1, row_ids=row)
         tokens.fill(start, label_ids=np.isin(cells, _answer_cells(example.answer, facts)))
-        described = np.where(row == SUMMARY_ROW, -1, cells)
-        return self._with_features(tokens.encoding(example.example_id), reading, described)
+        feature_cells = np.where(row == SUMMARY_ROW, -1, cells)
+        return self._with_features(tokens.encoding(example.example_id), reading, feature_cells)
 
     def _lines(self, reading: TextInput) -> TablePieces:
-        """Return the pieces of all lines: header, body and, last, the counts."""
+        """Return the tokens of all lines: the header, the body, and the value counts as last line."""
         facts = reading.facts
         assert isinstance(facts, SatFacts)
         table = facts.pieces(self._pieces, reading.changes)
-        counted = np.flatnonzero([bool(text) for text in facts.counts])
-        if not len(counted):
+        counted_columns = np.flatnonzero([bool(text) for text in facts.counts])
+        if not len(counted_columns):
             return table
-        texts = [self._pieces[facts.counts[column],] for column in counted]
+        texts = [self._pieces[facts.counts[column],] for column in counted_columns]
         counts = TablePieces.of(texts, self.tokenizer.is_continuation)
-        cells = len(facts.parts) + counted[counts.cells]
+        cells = len(facts.parts) + counted_columns[counts.cells]
         offsets = (table.offsets, len(table.ids) + counts.offsets)
-        both = ((table.ids, counts.ids), (table.cells, cells), offsets, (table.word_starts, counts.word_starts))
-        return TablePieces(*(np.concatenate(pair) for pair in both))
+        pairs = ((table.ids, counts.ids), (table.cells, cells), offsets, (table.word_starts, counts.word_starts))
+        return TablePieces(*(np.concatenate(pair) for pair in pairs))
 
     def _prefix(self, reading: TextInput, room: int) -> np.ndarray:
-        """Lay out [CLS] question [SEP] caption #; cut from the end where the table needs the room."""
+        """Lay out [CLS] question [SEP] caption #, truncated from the end if the table needs `room` tokens."""
         question, caption = reading.prefix
         caption_ids = self._pieces[caption,] if caption else np.zeros(0, np.int32)
-        begin, middle = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])
-        ids = np.concatenate([begin, self._pieces[question,], middle, caption_ids])
-        (end,) = self.tokenizer.pieces(["#"])
-        return self._cut_prefix(ids, int(end[0]), room)
+        first_ids, separator_ids = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])
+        ids = np.concatenate([first_ids, self._pieces[question,], separator_ids, caption_ids])
+        (last_ids,) = self.tokenizer.pieces(["#"])
+        return self._cut_prefix(ids, int(last_ids[0]), room)
 
     def _choose_pieces(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
-        """Find the pieces that are kept, Bool [P]."""
-        wanted = ranks < (self.rows or len(ranks) + 2)
-        starts = lines.word_starts[wanted]
-        fit = fit_table(starts, ranks[wanted], budget, cell_trim_length=None, drop_rows=True)
+        """Return the mask of the tokens to keep, Bool [P]."""
+        is_best_line = ranks < (self.rows or len(ranks) + 2)
+        word_starts = lines.word_starts[is_best_line]
+        fit = fit_table(word_starts, ranks[is_best_line], budget, cell_trim_length=None, drop_rows=True)
         if fit is None:
             raise self._does_not_fit(budget, smallest_table(lines.word_starts, ranks), "the two best lines")
-        return wanted & (lines.word_starts < fit.pieces) & (ranks <= fit.rows)
+        return is_best_line & (lines.word_starts < fit.pieces) & (ranks <= fit.rows)
 
 
 def count_values(values: Sequence[str]) -> str:
-    """Count each value that is there more than once, most frequent first; empty when all values differ.
+    """Describe the counts of duplicate values as text, the most frequent first.
 
-    Among equals the one that is seen first comes first.
+    Values with equal counts are ordered by their first occurrence. The text is empty if all values differ.
     """
     repeated = [f"{value} {count}" for value, count in Counter(values).most_common() if count > 1]
     return f"count : {', '.join(repeated)}" if repeated else ""
 
 
 def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, count: int) -> np.ndarray:
-    """Return the place of each line by how many pieces of the question it has, the best body row before all others.
+    """Rank lines by the number of question tokens that they contain, with the best body row first.
 
-    The first line is the header and the last one the counts, which are `ALWAYS_WANTED`. Among equals the counts come
-    first, then the header, then whatever has an earlier piece of the question, as in the authors' code.
+    The first line is the header and the last line the value counts. Both get the bonus `ALWAYS_WANTED`. Of lines with
+    equal scores the value counts come first, then the header, then the line whose first matching token is earlier in
+    the question, as in the authors' code.
 
     Args:
-        question: pieces of the question, repeated ones counting each time.
-        pieces: of all lines, [P].
-        lines: the line of each piece, [P].
-        count: lines, L, at least 3.
+        question: token ids of the question. A duplicate token counts each time.
+        pieces: token ids of all lines, [P].
+        lines: line of each token, [P].
+        count: number of lines L, at least 3.
 
     Returns:
-        Int64 [L].
+        The rank of each line from 0, int64 [L].
     """
     matches = np.zeros((len(question) + 1, count), bool)
-    asked, places = np.nonzero(question[:, None] == pieces)
-    matches[asked, lines[places]] = True
+    question_indices, token_indices = np.nonzero(question[:, None] == pieces)
+    matches[question_indices, lines[token_indices]] = True
     scores = matches.sum(0)
     scores[[0, -1]] += ALWAYS_WANTED
-    matches[-1] = True  # so that a line without any piece has its first one behind the question
+    # A line without any match gets its first match after the end of the question.
+    matches[-1] = True
     first = matches.argmax(0)
     first[[0, -1]] = -1, -2
     order = np.lexsort((first, -scores))
-    best = next(line for line in order if 0 < line < count - 1)
-    order = np.concatenate([[best], order[order != best]])
+    best_row = next(line for line in order if 0 < line < count - 1)
+    order = np.concatenate([[best_row], order[order != best_row]])
     return order.argsort()
 
 
 def _answer_cells(answer: Answer | None, facts: TableFacts) -> list[int]:
-    """Return the answer's cells, counted in reading order; rows that are not read have none."""
+    """Return the indices of the answer's cells in reading order, without cells of omitted rows."""
     coordinates = answer.coordinates if answer else ()
     return [(row + 1) * facts.width + column for row, column in coordinates if row < len(facts.rows)]

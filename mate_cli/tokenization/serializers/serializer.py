@@ -1,4 +1,4 @@
-"""Serializers, which turn questions about tables into encodings."""
+"""Base class of serializers, which encode questions about tables."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Label = str
-"""What the labels of an encoding mark: "cells", or any other word that a task and a serializer share."""
+"""Label kind of an encoding: "cells", or any other name that a task and a serializer share."""
 
 OF_ANSWERS = ("cells", "span")
-"""Labels that mark tokens of an answer."""
+"""Label kinds that annotate the tokens of an answer."""
 
 LOADED = ("tokenizer", "ranker", "ranked_by")
-"""What is loaded for a serializer, and from where; what is loaded says itself what it is."""
+"""Constructor arguments excluded from the fingerprint. The loaded objects have fingerprints of their own."""
 OF_TRAINING = ("shuffle",)
-"""Options that change nothing before an encoding is learnt from."""
+"""Options that affect encodings only in training, and are therefore excluded from the fingerprint."""
 MAX_LINES = 255
-"""Row and column ids of tables end here, because their embedding tables do."""
+"""Largest row and column id, given by the size of their embedding tables."""
 
 
 Augmentation = Callable[[TableEncoding, np.random.Generator], TableEncoding]
-"""Random change of an encoding; all chance comes from the generator."""
+"""Random change of an encoding. The generator is the only source of randomness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class EncodingFailure:
 
 @dataclass(eq=False)
 class Serializer(ABC):
-    """Turns questions about tables into `TableEncoding`s.
+    """Encodes questions about tables as `TableEncoding` objects.
 
     Args:
-        tokenizer: the vocabulary.
-        max_tokens: the longest encoding.
-        reset_positions: positions restart in every cell; only noted here, for whoever makes batches.
+        tokenizer: vocabulary of the network.
+        max_tokens: maximum number of tokens of an encoding.
+        reset_positions: whether positions restart in every cell. Used by the collator, not by the serializer.
     """
 
     arrays: ClassVar[Sequence[Array]] = ()
-    """Arrays that its encodings have beside the fields of `TableEncoding`, each with a name: what `TableEncoding.more`
-    holds, and a batch then has in `TableBatch.more`."""
+    """Named arrays in addition to the fields of `TableEncoding`. Encodings store them in `TableEncoding.more`, batches
+    in `TableBatch.more`."""
 
     tokenizer: Vocabulary
     _: KW_ONLY
@@ -65,43 +65,57 @@ class Serializer(ABC):
 
     @property
     def vocab_size(self) -> int:
-        """Number of word pieces."""
+        """Number of tokens in the vocabulary."""
         return self.tokenizer.vocab_size
 
     @property
     def fingerprint(self) -> str:
-        """A text that differs whenever the encodings would."""
+        """Text that differs if the encodings may differ. Part of the key of cached encodings."""
         names = [field.name for field in fields(self) if field.name not in (*LOADED, *OF_TRAINING)]
         options = {name: getattr(self, name) for name in names}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
     @property
     def augmentation(self) -> Augmentation | None:
-        """Random change of an encoding each time that it is learnt from; None where it stays the same."""
+        """Random change of an encoding at each use in training. None if encodings do not change."""
         return None
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Name the label of its encodings, by its options: known before any vocabulary is read.
+        """Return the label kind of the encodings, without loading a vocabulary.
 
-        That is the option `label`, and the cells of an answer where there is none.
+        Args:
+            options: options of the serializer. The label kind is the option `label`, by default the attribute `label`
+                of the class, else "cells".
         """
         return str(options.get("label", getattr(cls, "label", "cells")))
 
     view: ClassVar[str] = ""
-    """The name of the picture that `draw` makes; empty where `mate inspect` shows words and masks."""
+    """Name of the figure that `draw` makes. If empty, `mate inspect` shows tokens and attention masks instead."""
 
     def draw(self, example: TableExample, encoding: TableEncoding, encoder: Any) -> Figure:  # noqa: ANN401
-        """Print an example in a way of its own and draw it, with the network where there is one."""
+        """Print an example in the form of this serializer, and draw it as a figure.
+
+        Args:
+            example: example to draw.
+            encoding: encoding of the example.
+            encoder: trained network, or None.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has one entry per example, in their order."""
 
 
 class SpanSerializer(Protocol):
-    """A serializer whose encodings can be read from."""
+    """Protocol of serializers for span reading, which map tokens back to text."""
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """Return the text of the tokens from `start` to `end`, both among them, in the table or passage."""
+        """Return the text of a span of tokens, as written in the table or passage.
+
+        Args:
+            example: encoded example.
+            start: index of the first token of the span.
+            end: index of the last token of the span (inclusive).
+        """

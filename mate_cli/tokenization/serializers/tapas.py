@@ -1,4 +1,4 @@
-"""Serialise a question and a table as TAPAS does: [CLS] question [SEP] header, then the body row by row.
+"""Serialize a question and a table for TAPAS: [CLS] question [SEP] header, then the body row by row.
 
 Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the MATE paper, section 4.
 """
@@ -35,25 +35,26 @@ from mate_cli.tokenization.vocabulary import find_pieces, join_pieces, span_text
 
 @dataclass(eq=False)
 class TapasSerializer(TextSerializer):
-    """Turns questions about tables into `TableEncoding`s.
+    """Encodes questions about tables as `TableEncoding` objects.
 
-    A question that leaves no room for the header and one row is cut, though never below half of `max_tokens`.
-    Numbers are read from the cells as they are before expansion, and ranked over all rows of the table.
+    A question is truncated if it leaves too few tokens for the header and one row, but never below half of
+    `max_tokens`. Numbers are read from the cell texts before expansion, and ranked over all rows of the table.
 
     Args:
-        whole_passages: append every linked passage whole instead of sentences, as the reader of a single cell wants.
-        label: what `label_ids` mark: all tokens of the answer cells; or the answer's text, where the dataset says that
-            it stands or else where it occurs first, and [CLS] where nothing answers the question.
-        drop_rows_to_fit: drop last rows of a table that does not fit; else it is a failure.
-        cell_trim_length: cut cells at this many pieces; None to cut as little as possible.
-        title: put the table's title and section title after the question.
-        lost_answers: "keep" encodes an example whose answer cells were dropped, "fail" does not (as the reference).
-        truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
-            those that share words with the question; "hem_cells" drops cells; see `truncation`.
-        best_rows: first cut the table to so many rows, which keep their numbers; sentences are chosen of their links
-            alone. None reads all rows.
-        ranked_by: folder of the run that says which rows are best.
-        ranker: this run, loaded; without it all rows are read.
+        whole_passages: whether to append whole linked passages instead of sentences, for readers of a single cell.
+        label: tokens annotated by `label_ids`. "cells": all tokens of the answer cells. "span": the answer text, at the
+            span given by the dataset or else at its first occurrence, and [CLS] if the question has no answer.
+        drop_rows_to_fit: whether to drop last rows of a table that does not fit. Otherwise encoding the table fails.
+        cell_trim_length: number of tokens after which cells are truncated. None truncates as little as possible.
+        title: whether to append the title and the section title of the table to the question.
+        lost_answers: "keep" encodes an example whose answer cells were dropped. "fail" rejects it, as does
+            google-research/tapas.
+        truncation: "cell_concatenation" truncates the cells of all columns. "hem" first drops columns and keeps the
+            columns that share most words with the question. "hem_cells" drops cells. See `truncation`.
+        best_rows: number of best rows to read, which keep their row ids. Sentences are selected from the links of these
+            rows only. None reads all rows.
+        ranked_by: folder of the run that ranks the rows.
+        ranker: loaded run of `ranked_by`. None reads all rows.
     """
 
     whole_passages: bool = False
@@ -76,17 +77,17 @@ class TapasSerializer(TextSerializer):
 
     @property
     def fingerprint(self) -> str:
-        """A text that differs whenever the encodings would."""
+        """Text that differs if the encodings may differ. Includes the digest of the ranker."""
         return super().fingerprint + (f" {self.ranker.digest}" if self.ranker else "")
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has one entry per example, in their order."""
         if self._ranked:
             self._ranked.rank(examples)
         return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
-        """Return the best rows of a question's table, with what they link to; the table itself where all are read."""
+        """Return the table with only its best rows and their passages, or the same object if all rows are read."""
         table, rows = example.table, self._rows_of(example)
         if not rows:
             return table
@@ -96,30 +97,36 @@ class TapasSerializer(TextSerializer):
         return replace(table, rows=best_rows, passages=passages)
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
-        """Return the best rows of a question, from 0; none where all are read."""
+        """Return the 0-based best rows for an example, or () if all rows are read."""
         return self._ranked.of(example, self.best_rows) if self._ranked and self.best_rows else ()
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """Return the text of a table or passage at a span of an example's encoding, first and last token from 0."""
+        """Return the text of a span of tokens, as written in the table or passage.
+
+        Args:
+            example: encoded example.
+            start: index of the first token of the span.
+            end: index of the last token of the span (inclusive).
+        """
         (reading,) = self._read([example])
         encoding = self._encode(reading)
         if isinstance(encoding, EncodingFailure):
             return ""
-        pieces, row, column = encoding.input_ids[start : end + 1], encoding.row_ids, encoding.column_ids
-        if not len(pieces) or column[start] == 0:
-            return join_pieces(self.tokenizer, pieces)
+        span_ids, row, column = encoding.input_ids[start : end + 1], encoding.row_ids, encoding.column_ids
+        if not len(span_ids) or column[start] == 0:
+            return join_pieces(self.tokenizer, span_ids)
         cell = int(row[start]) * reading.facts.width + int(column[start]) - 1
         first = int(np.flatnonzero((row == row[start]) & (column == column[start]))[0])
         text = " ".join(reading.changes.get(cell, reading.facts.parts[cell]))
-        return span_text(self.tokenizer, pieces, [text], start - first)
+        return span_text(self.tokenizer, span_ids, [text], start - first)
 
     @property
     def reads_passages(self) -> bool:
-        """True if words of linked passages are appended to cells."""
+        """True if text of linked passages is appended to cells."""
         return self.whole_passages or super().reads_passages
 
     def additions(self, table: Table) -> Additions:
-        """Return the text that a question appends to the cells of a table for each of their links."""
+        """Return a function from a question to the text that is appended to cells, by link."""
         if not self.whole_passages:
             return super().additions(table)
         passages = whole_passages(table.passages)
@@ -131,23 +138,23 @@ class TapasSerializer(TextSerializer):
 
     def _lay_out(self, reading: TextInput) -> TableEncoding:
         facts, example = reading.facts, reading.example
-        whole = facts.pieces(self._pieces, reading.changes)
-        chosen = self._rows_of(example)
-        pieces = self._select(reading, whole.of_rows(chosen, facts.width) if chosen else whole)
-        rows = pieces.cells // facts.width
-        before = self._before(reading)
-        prefix = self._cut_prefix(before, self.tokenizer.sep_id, smallest_table(pieces.word_starts, rows))
-        fit = self._fit(pieces, rows, len(prefix))
-        keep = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
-        cells = pieces.cells[keep]
+        all_tokens = facts.pieces(self._pieces, reading.changes)
+        best_rows = self._rows_of(example)
+        selected = self._select(reading, all_tokens.of_rows(best_rows, facts.width) if best_rows else all_tokens)
+        rows = selected.cells // facts.width
+        prefix_ids = self._before(reading)
+        prefix = self._cut_prefix(prefix_ids, self.tokenizer.sep_id, smallest_table(selected.word_starts, rows))
+        size = self._fit(selected, rows, len(prefix))
+        keep = (selected.word_starts < size.pieces) & (rows <= size.rows)
+        cells = selected.cells[keep]
         if self.lost_answers == "fail" and example.answer:
             lost = lost_cells(example.answer.coordinates, cells, facts.width)
             if lost:
                 raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
-        tokens.fill(start, input_ids=pieces.ids[keep], segment_ids=1, column_ids=cells % facts.width + 1)
-        tokens.fill(start, row_ids=rows[keep], label_ids=self._labels(reading, pieces, keep))
+        tokens.fill(start, input_ids=selected.ids[keep], segment_ids=1, column_ids=cells % facts.width + 1)
+        tokens.fill(start, row_ids=rows[keep], label_ids=self._labels(reading, selected, keep))
         if self.label == "span" and example.answer and not example.answer.texts:
             tokens.fill(end=1, label_ids=1)
         if example.previous_cells:
@@ -159,9 +166,13 @@ class TapasSerializer(TextSerializer):
             tokens.fill(start, numeric_relations=relations[cells])
         values = np.full(start + len(cells), np.nan, np.float32)
         values[start:] = facts.values[cells]
-        known = {"numeric_values": values, "cut": count_cuts(example, whole.cells, cells), **_targets(example.answer)}
-        known["uncut_tokens"] = len(before) + 1 + len(whole.cells)
-        return self._with_features(tokens.encoding(example.example_id, **known), reading, cells)
+        further_fields = {
+            "numeric_values": values,
+            "cut": count_cuts(example, all_tokens.cells, cells),
+            **_targets(example.answer),
+        }
+        further_fields["uncut_tokens"] = len(prefix_ids) + 1 + len(all_tokens.cells)
+        return self._with_features(tokens.encoding(example.example_id, **further_fields), reading, cells)
 
     def _check_size(self, table: Table) -> None:
         super()._check_size(table)
@@ -169,71 +180,75 @@ class TapasSerializer(TextSerializer):
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
     def _before(self, reading: TextInput) -> np.ndarray:
-        """Lay out [CLS] question, and [SEP] before each title; the [SEP] that ends it is not there yet."""
+        """Lay out [CLS] question, and [SEP] before each title. The [SEP] at the end is not included."""
         parts = [part for text in reading.prefix for part in (self._pieces[text,], [self.tokenizer.sep_id])]
         return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
-    def _fit(self, pieces: TablePieces, rows: np.ndarray, used: int) -> Fit:
-        budget = self.max_tokens - used
-        fit = fit_table(
-            pieces.word_starts, rows, budget, cell_trim_length=self.cell_trim_length, drop_rows=self.drop_rows_to_fit
+    def _fit(self, tokens: TablePieces, rows: np.ndarray, prefix_length: int) -> Fit:
+        budget = self.max_tokens - prefix_length
+        size = fit_table(
+            tokens.word_starts, rows, budget, cell_trim_length=self.cell_trim_length, drop_rows=self.drop_rows_to_fit
         )
-        if fit is None:
-            raise self._does_not_fit(budget, smallest_table(pieces.word_starts, rows))
-        return fit
+        if size is None:
+            raise self._does_not_fit(budget, smallest_table(tokens.word_starts, rows))
+        return size
 
-    def _select(self, reading: TextInput, pieces: TablePieces) -> TablePieces:
-        """Choose the parts that fit the question best; all, to be shortened like any table, where that is nothing."""
+    def _select(self, reading: TextInput, tokens: TablePieces) -> TablePieces:
+        """Select the columns or cells that match the question best, or all tokens if this selects nothing."""
         facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
-            costs = np.bincount(pieces.cells % facts.width, minlength=facts.width)
+            costs = np.bincount(tokens.cells % facts.width, minlength=facts.width)
             columns = choose_columns(facts.stems.column_scores(example), costs.tolist(), budget)
             if 0 < len(columns) < facts.width:
-                return pieces.of_columns(columns, facts.width)
-        elif self.truncation == "hem_cells" and len(pieces.ids) > budget:
-            lengths = np.bincount(pieces.cells).reshape(-1, facts.width)
+                return tokens.of_columns(columns, facts.width)
+        elif self.truncation == "hem_cells" and len(tokens.ids) > budget:
+            lengths = np.bincount(tokens.cells).reshape(-1, facts.width)
             counts = tokens_to_keep(facts.stems.cell_scores(example)[: len(lengths)], lengths, budget)
             if counts[1:].any():
-                return pieces.first_of_cells(counts.reshape(-1))
-        return pieces
+                return tokens.first_of_cells(counts.reshape(-1))
+        return tokens
 
-    def _labels(self, reading: TextInput, pieces: TablePieces, keep: np.ndarray) -> np.ndarray | int:
+    def _labels(self, reading: TextInput, tokens: TablePieces, keep: np.ndarray) -> np.ndarray | int:
         answer, width = reading.example.answer, reading.facts.width
         if answer is None:
             return 0
-        marked = np.zeros(len(pieces.ids), dtype=np.int32)
+        marked = np.zeros(len(tokens.ids), dtype=np.int32)
         if self.label == "cells":
-            marked[np.isin(pieces.cells, _places(answer.coordinates, width))] = 1
+            marked[np.isin(tokens.cells, _places(answer.coordinates, width))] = 1
         elif answer.span:
-            begin, end = self._pieces_of_span(reading, answer, pieces)
-            marked[begin:end] = keep[begin:end].all()
+            start, end = self._pieces_of_span(reading, answer, tokens)
+            marked[start:end] = keep[start:end].all()
         else:
             for text in answer.texts:
-                begin, end = self._first_occurrence(self._pieces[text,], pieces, width)
-                marked[begin:end] = keep[begin:end].all()
+                start, end = self._first_occurrence(self._pieces[text,], tokens, width)
+                marked[start:end] = keep[start:end].all()
         return marked[keep]
 
-    def _pieces_of_span(self, reading: TextInput, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
-        """Find the pieces that hold a span of characters, the first and that behind the last; (0, 0) for none."""
+    def _pieces_of_span(self, reading: TextInput, answer: Answer, tokens: TablePieces) -> tuple[int, int]:
+        """Return the start and end (exclusive) of the tokens that overlap a span of characters, or (0, 0) for none."""
         assert answer.span
-        (row, column), (begin, end) = answer.coordinates[0], answer.span
+        (row, column), (span_start, span_end) = answer.coordinates[0], answer.span
         encoding = self.tokenizer.encoding(reading.example.table.rows[row][column].text)
-        inside = [place for place, (first, last) in enumerate(encoding.offsets) if first < end and last > begin]
-        offset = int(pieces.offsets[_places(((row, column),), reading.facts.width)[0]])
-        return (offset + inside[0], offset + inside[-1] + 1) if inside else (0, 0)
+        span_indices = [
+            index
+            for index, (token_start, token_end) in enumerate(encoding.offsets)
+            if token_start < span_end and token_end > span_start
+        ]
+        offset = int(tokens.offsets[_places(((row, column),), reading.facts.width)[0]])
+        return (offset + span_indices[0], offset + span_indices[-1] + 1) if span_indices else (0, 0)
 
-    def _first_occurrence(self, answer: np.ndarray, pieces: TablePieces, width: int) -> tuple[int, int]:
-        """Find where the answer's pieces stand first inside one body cell; (0, 0) when they do not."""
-        for begin, end in zip(pieces.offsets[width:], [*pieces.offsets[width + 1 :], len(pieces.ids)], strict=True):
-            place = find_pieces(answer, pieces.ids[begin:end])
-            if place >= 0:
-                return int(begin) + place, int(begin) + place + len(answer)
+    def _first_occurrence(self, answer: np.ndarray, tokens: TablePieces, width: int) -> tuple[int, int]:
+        """Return the start and end of the first occurrence of the answer inside one body cell, or (0, 0) for none."""
+        for start, end in zip(tokens.offsets[width:], [*tokens.offsets[width + 1 :], len(tokens.ids)], strict=True):
+            offset = find_pieces(answer, tokens.ids[start:end])
+            if offset >= 0:
+                return int(start) + offset, int(start) + offset + len(answer)
         return 0, 0
 
 
 def _places(coordinates: Coordinates, width: int) -> list[int]:
-    """Return the body cells as they are counted in reading order, the header row first."""
+    """Return the indices of body cells in reading order, with the header row first."""
     return [(row + 1) * width + column for row, column in coordinates]
 
 

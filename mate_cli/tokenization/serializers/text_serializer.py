@@ -1,4 +1,4 @@
-"""Base of serializers that lay out the words of a table: texts are read, the question is cut, tables are refused."""
+"""Base class of serializers that lay out the words of a table as tokens."""
 
 from __future__ import annotations
 
@@ -27,12 +27,20 @@ Additions = Callable[[str], Mapping[str, Parts]]
 
 
 class CannotEncodeError(Exception):
-    """An example cannot be encoded; the message says why."""
+    """An example cannot be encoded. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """An example whose texts are known but not split yet."""
+    """An example and its texts before tokenization.
+
+    Args:
+        example: example to encode.
+        facts: facts of its table, shared by all examples of the table.
+        prefix: texts before the table.
+        changes: expanded text of cells, by cell index.
+        lexical: function that returns the lexical statistics of the table, computed on the first call.
+    """
 
     example: TableExample
     facts: TableFacts
@@ -41,7 +49,7 @@ class TextInput:
     lexical: Callable[[], LexicalTable]
 
     def texts(self) -> Iterator[str]:
-        """Return all that is not in the facts of the table."""
+        """Yield all texts to tokenize in addition to those of `facts`."""
         yield from self.prefix
         for parts in self.changes.values():
             yield from parts
@@ -54,16 +62,16 @@ class TextSerializer(Serializer):
     """Lays out the words of a question and of a table's cells.
 
     Args:
-        sentences: how many sentences of linked passages to append to cells; 0 for none.
-        entity_titles: put the title of each linked page before its sentences.
-        max_rows: body rows, at most 255.
-        max_columns: columns, at most 255; a wider table is a failure.
-        lexical_features: also say how well the words of each cell, its row and its column fit the question; those of
-            passages count where passages are read.
+        sentences: number of sentences of linked passages to append to cells. 0 appends none.
+        entity_titles: whether to put the title of each linked page before its sentences.
+        max_rows: maximum number of body rows, at most 255.
+        max_columns: maximum number of columns, at most 255. A wider table cannot be encoded.
+        lexical_features: whether to add lexical features, which score the words of each cell, its row and its column
+            against the question. Words of passages count if passages are read.
     """
 
     facts_of: ClassVar[type[TableFacts]] = TableFacts
-    """What is worked out of each table."""
+    """Class of the facts that are computed once per table."""
 
     sentences: Annotated[int, Field(ge=0)] = 5
     entity_titles: bool = False
@@ -75,35 +83,35 @@ class TextSerializer(Serializer):
         self._pieces = PieceCache(self.tokenizer)
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number.
+        """Encode examples. The result has one entry per example, in their order.
 
-        Examples of one table are encoded together, so that what is known of the table is worked out once.
+        Examples of one table are encoded together, so the facts of the table are computed once.
         """
         results: dict[int, TableEncoding | EncodingFailure] = {}
         groups = group_by_table(examples)
         for start in range(0, len(groups), _TABLES_AT_ONCE):
-            places = [place for group in groups[start : start + _TABLES_AT_ONCE] for place in group]
-            readings = self._read([examples[place] for place in places])
-            results.update((place, self._encode(reading)) for place, reading in zip(places, readings, strict=True))
-        return [results[place] for place in range(len(examples))]
+            indices = [index for group in groups[start : start + _TABLES_AT_ONCE] for index in group]
+            readings = self._read([examples[index] for index in indices])
+            results.update((index, self._encode(reading)) for index, reading in zip(indices, readings, strict=True))
+        return [results[index] for index in range(len(examples))]
 
     def additions(self, table: Table) -> Additions:
-        """Return the text that a question appends to the cells of a table for each of their links."""
+        """Return a function from a question to the text that is appended to cells, by link."""
         if self.sentences and table.passages:
             return Expander(table.passages, self.sentences, titles=self.entity_titles).choose
         return lambda question: {}
 
     def read_of(self, example: TableExample) -> Table:
-        """Return the part of a question's table that is read: all of it, unless a serializer chooses rows."""
+        """Return the part of an example's table that is encoded: the whole table, unless a subclass selects rows."""
         return example.table
 
     def find_additions(self, example: TableExample) -> Mapping[str, Parts]:
-        """Return the text that is appended to cells for each link, for a question."""
+        """Return the text that is appended to cells for an example, by link."""
         return self.additions(self.read_of(example))(example.question)
 
     @property
     def reads_passages(self) -> bool:
-        """True if words of linked passages are appended to cells."""
+        """True if text of linked passages is appended to cells."""
         return self.sentences > 0
 
     def _drop_passages(self, table: Table) -> Table:
@@ -118,21 +126,25 @@ class TextSerializer(Serializer):
         """Encode an example.
 
         Raises:
-            CannotEncodeError: it cannot be encoded.
+            CannotEncodeError: the example cannot be encoded.
         """
 
     def _read(self, examples: Sequence[TableExample]) -> list[TextInput]:
         tables = {id(example.table): example.table for example in examples}
-        facts = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
+        facts_by_table = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self.additions(table) for key, table in tables.items()}
         lexical = {key: cache(partial(LexicalTable, self._drop_passages(table))) for key, table in tables.items()}
         readings = []
         for example in examples:
             key = id(example.table)
-            whole = self.read_of(example) is example.table
-            changes = facts[key].changes(additions[key](example.question) if whole else self.find_additions(example))
-            readings.append(TextInput(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
-        self._pieces.add(chain(*(fact.texts() for fact in facts.values()), *(reading.texts() for reading in readings)))
+            reads_all = self.read_of(example) is example.table
+            changes = facts_by_table[key].changes(
+                additions[key](example.question) if reads_all else self.find_additions(example)
+            )
+            readings.append(TextInput(example, facts_by_table[key], self._prefix_texts(example), changes, lexical[key]))
+        self._pieces.add(
+            chain(*(fact.texts() for fact in facts_by_table.values()), *(reading.texts() for reading in readings))
+        )
         return readings
 
     def _encode(self, reading: TextInput) -> TableEncoding | EncodingFailure:
@@ -152,22 +164,25 @@ class TextSerializer(Serializer):
             raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
 
     def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
-        """Return the pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
+        """Append `end` to the tokens before the table, which are truncated if the table needs `room` tokens."""
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 
     def _does_not_fit(self, budget: int, needed: int, lines: str = "header and first row") -> CannotEncodeError:
-        left = f"{budget} of {self.max_tokens} tokens are left"
-        return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
+        remaining = f"{budget} of {self.max_tokens} tokens are left"
+        return CannotEncodeError(f"the table does not fit: {remaining}, {lines} need {needed}")
 
     def _with_features(self, encoding: TableEncoding, reading: TextInput, cells: np.ndarray) -> TableEncoding:
-        """Return the encoding with the lexical features of its cells, where they are wanted.
+        """Return the encoding with lexical features if they are enabled.
 
-        The cell of a token is -1 where it is none of the table's.
+        Args:
+            encoding: encoding without lexical features.
+            reading: its example.
+            cells: cell index of each token of the table, -1 for tokens outside of its cells.
         """
         if not self.lexical_features:
             return encoding
         features = reading.lexical().features(reading.example.question, header=True)
-        described = np.concatenate([np.zeros(len(encoding) - len(cells), int), 1 + cells])
+        feature_rows = np.concatenate([np.zeros(len(encoding) - len(cells), int), 1 + cells])
         starts = np.flatnonzero(np.diff(encoding.cells, prepend=-1))
-        return replace(encoding, cell_features=features[described[starts]])
+        return replace(encoding, cell_features=features[feature_rows[starts]])
