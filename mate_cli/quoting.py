@@ -1,7 +1,8 @@
-r"""Texts as Hydra's grammar of overrides and a shell take them: `key='any text'`, and commands to paste.
+r"""Quoting of `key='any text'` for Hydra's override grammar, and of commands for a shell.
 
-The grammar holds every text, and a configuration every text but one: `???` means a value that is missing, quoted or
-not. Quotes and backslashes are escaped for Hydra's parser, `${` for OmegaConf, which would look up what follows.
+The grammar can express every text. A configuration can contain every text except `???`, which means a missing value
+even in quotes. Quotes and backslashes are escaped for Hydra's parser, and `${` is escaped for OmegaConf, which would
+interpolate it.
 """
 
 import re
@@ -10,30 +11,30 @@ from collections.abc import Iterable, Mapping
 
 
 def format_setting(key: str, value: object) -> str:
-    """Return `key=value` to paste into a shell; a path, a text, or what a list or mapping holds arrives as it is."""
+    """Return `key=value` quoted for a shell, so that texts, paths and collections are preserved."""
     return quote_for_shell(f"{key}={_write(value)}")
 
 
 def format_command(*words: str) -> str:
-    """Return a command to paste into a shell, of words as a program receives them."""
+    """Return a command for a shell from the arguments that a program should receive."""
     return " ".join(map(quote_for_shell, words))
 
 
 def quote_for_shell(word: str) -> str:
-    """Return a word in quotes, where a shell would take it apart or look for files of that name."""
+    """Quote an argument if a shell would split or expand it."""
     in_double_quotes = "'" in word and not re.search(r"""["$`!]|\\(?!')""", word)
     return f'"{word}"' if in_double_quotes else shlex.quote(word)
 
 
 def quote_text(text: str) -> str:
-    """Return a text as a quoted string, whose value in the configuration is the text."""
-    from hydra.core.override_parser.types import Quote, QuotedString  # whoever prints no command does not need it
+    """Return a text as a quoted string of the override grammar."""
+    from hydra.core.override_parser.types import Quote, QuotedString  # slow to import
 
     return QuotedString(_without_interpolations(text), Quote.single).with_quotes()
 
 
 def write_value(value: object) -> str:
-    """Return a value of a YAML file in the grammar, with interpolations that stay such."""
+    """Return a YAML value in the override grammar. Interpolations stay interpolations."""
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{key}:{write_value(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
@@ -49,14 +50,14 @@ def quote_list(texts: Iterable[str]) -> str:
 
 
 def is_written(value: str) -> bool:
-    """Say whether one value is in the grammar already: a quoted string, null, or nothing."""
+    """Return whether a value is already in the grammar: quoted, null, missing or empty."""
     if value in ("", "null", "???"):
         return True
     return value[0] in "'\"" and isinstance(_parsed(value), str)
 
 
 def _write(value: object) -> str:
-    """Write a value in the grammar, with quotes where it needs them."""
+    """Return a value in the override grammar, quoted if necessary."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_write(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -66,21 +67,21 @@ def _write(value: object) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Say whether the grammar takes a text as it is."""
+    """Return whether the override grammar parses a text without quotes as the same text."""
     return text[:1] not in ("", "'", '"') and "${" not in text and _parsed(text) == text
 
 
 def _parsed(value: str) -> object:
-    """Return what the grammar makes of a value; None where it cannot be read."""
+    """Return the value that the override grammar parses, None if it is invalid."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
         return OverridesParser.create().parse_override(f"key={value}").value()
-    except HydraException:  # of quotes inside that are not escaped, for example
+    except HydraException:  # for example unescaped quotes inside
         return None
 
 
 def _without_interpolations(text: str) -> str:
-    r"""Return what OmegaConf reads as this text: `\${` is no interpolation, and backslashes before it count double."""
+    r"""Escape interpolations for OmegaConf: `\${` is literal, preceding backslashes are doubled."""
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", text)

@@ -1,1 +1,4 @@
-"""Terminal output: tables, questions and names of files come from strangers, and none may steer a terminal."""
+"""Terminal output.
+
+Tables, questions and file names are untrusted and cannot control the terminal.
+"""

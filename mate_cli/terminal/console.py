@@ -1,4 +1,4 @@
-"""Layout for a terminal, and the copy of what it shows that is kept."""
+"""Consoles for terminal output, and the transcript of their output."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rich.segment import Segment
 from mate_cli.terminal.streams import printable
 
 COPY_WIDTH, MIN_WIDTH, MAX_WIDTH = 100, 20, 120
-"""Columns of what is kept of a console, and the fewest and the most that anything is laid out in."""
+"""Widths in characters: of the copied output, and minimum and maximum of a layout."""
 
 
 class Console(rich.console.Console):
-    """A console of rich that cleans what is laid out; no text is taken for markup or a smiley.
+    """A rich console that removes control characters and interprets no markup or emoji codes.
 
     Args:
-        copy: is given all that is printed, without colours; progress is left out.
-        **options: those of rich.
+        copy: function that receives all printed text without colors, except progress lines.
+        **options: options of `rich.console.Console`.
     """
 
     def __init__(self, copy: Callable[[str], object] | None = None, **options: Any) -> None:
@@ -33,7 +33,7 @@ class Console(rich.console.Console):
 
     @property
     def size(self) -> ConsoleDimensions:
-        """Columns and rows; nothing is laid out in fewer columns than a few, whatever the terminal has."""
+        """Width and height in characters. The width is at least `MIN_WIDTH`."""
         width, height = super().size
         return ConsoleDimensions(max(width, MIN_WIDTH), height)
 
@@ -42,7 +42,7 @@ class Console(rich.console.Console):
         self._width, self._height = size
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as rich does, and copy it; a bar that moves prints controls alone."""
+        """Print as rich does, and pass the text to `copy` unless it only contains control codes."""
         super().print(*objects, **options)
         if self._copy and not all(isinstance(shown, Control) for shown in objects):
             plain = Console(file=io.StringIO(), width=COPY_WIDTH, color_system=None, force_terminal=False)
@@ -51,7 +51,7 @@ class Console(rich.console.Console):
             self._copy(captured.get())
 
     def print_progress(self, text: str) -> None:
-        """Print a line that nobody keeps."""
+        """Print a line that is not passed to `copy`."""
         super().print(text)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
@@ -61,7 +61,10 @@ class Console(rich.console.Console):
 
 
 def report_console() -> Console:
-    """Return a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
+    """Return a console for reports, at most 120 columns wide.
+
+    Output to a file or pipe is plain text, 120 columns wide unless COLUMNS is set.
+    """
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = MAX_WIDTH
@@ -70,11 +73,14 @@ def report_console() -> Console:
 
 
 MAX_WAITING = 1000
-"""Lines that wait until somebody takes them."""
+"""Maximum number of lines that are buffered until `hand_to` is called."""
 
 
 class Transcript:
-    """Printed lines, handed on one by one; of what is drawn over itself, as progress bars are, the last state alone."""
+    """Printed lines, passed on one by one.
+
+    Of overwritten lines, such as progress bars, only the last state is passed.
+    """
 
     def __init__(self) -> None:
         self._unended = ""
@@ -82,7 +88,7 @@ class Transcript:
         self._take: Callable[[str], None] = self._waiting.append
 
     def write(self, text: str) -> None:
-        """Add a piece of text; a line counts once it has ended."""
+        """Append text. A line is passed on once it has ended."""
         *lines, unended = (self._unended + text).replace("\r\n", "\n").split("\n")
         self._unended = unended.rpartition("\r")[2]
         for line in lines:
@@ -90,7 +96,7 @@ class Transcript:
                 self._take(shown)
 
     def hand_to(self, take: Callable[[str], None]) -> None:
-        """Give the lines so far, and from now on each as it is printed."""
+        """Pass the buffered lines to `take`, and from now on each line as it is printed."""
         self._take = take
         while self._waiting:
             take(self._waiting.popleft())

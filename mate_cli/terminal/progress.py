@@ -1,4 +1,7 @@
-"""Progress of work: a line that changes in a terminal, elsewhere a line a minute; nothing for what ends at once."""
+"""Progress of tasks: an updated line in a terminal, else one line per minute.
+
+Short tasks show nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,24 @@ from mate_cli.terminal import streams
 from mate_cli.terminal.streams import printable
 
 DELAY, REFRESH = 1.5, 0.25
-"""Seconds before a terminal has a line, and between two states of it."""
+"""Seconds before a terminal shows a line, and between two updates of the line."""
 PLAIN_DELAY, PLAIN_SECONDS = 10.0, 60.0
-"""Seconds before the first line where there is no terminal, and between two: a short command has none."""
+"""Seconds before the first line without a terminal, and between two lines."""
 BAR = 20
-"""Columns of a bar."""
+"""Width of a progress bar in characters."""
 
 T = TypeVar("T")
 
 
 class Progress:
-    """Some work, shown from `__enter__` to `__exit__`; of some within others the last one begun.
+    """The progress of a task, shown from `__enter__` to `__exit__`.
+
+    Of nested tasks the latest is shown.
 
     Args:
-        task: the work: "encoding train".
-        total: how much there is to do; None where it is not known.
-        unit: what is counted: "examples"; "B" for bytes, "" where nothing is.
+        task: name of the task, such as "encoding train".
+        total: amount of work in units, None if unknown.
+        unit: unit of the counts, such as "examples". "B" for bytes, "" for no counts.
     """
 
     def __init__(self, task: str, total: float | None = None, unit: str = "") -> None:
@@ -45,19 +50,19 @@ class Progress:
         _LINE.end(self)
 
     def begin(self, task: str) -> None:
-        """Go on to other work, of which nothing is counted."""
+        """Switch to another task without counts."""
         self.task, self.total, self.unit, self.began = task, None, "", time.monotonic()
 
     def start_at(self, done: float) -> None:
-        """Count what was done before; it says nothing of the pace."""
+        """Set the amount that was already done, which is excluded from the speed."""
         self.done = self._before = done
 
     def advance(self, count: float = 1) -> None:
-        """Count what was done."""
+        """Add to the amount that is done."""
         self.done += count
 
     def text(self, *, bar: bool = False) -> str:
-        """Return all that is known: "encoding train 1,280 of 23,000 examples, 3 min left"."""
+        """Return the progress as text: "encoding train 1,280 of 23,000 examples, 3 min left"."""
         spent, done = time.monotonic() - self.began, self.done - self._before
         time_left = f"{time_text(spent)} so far"
         if self.total and done > 0:
@@ -75,7 +80,13 @@ class Progress:
 
 
 def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:
-    """Yield items, and show how many there were."""
+    """Yield items and show how many have been processed.
+
+    Args:
+        items: items to yield.
+        task: name of the task.
+        unit: plural noun for the items.
+    """
     with Progress(task, len(items) if isinstance(items, Sized) else None, unit) as progress:
         for item in items:
             yield item
@@ -83,13 +94,13 @@ def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:
 
 
 def leave_line() -> None:
-    """Leave the line to processes that this one waits for."""
+    """Clear the progress line, so that subprocesses can use it."""
     _LINE.hide()
     _LINE.reset()
 
 
 def time_text(seconds: float) -> str:
-    """Write a time in few words: "40 s", "3 min", "2 h 5 min"."""
+    """Format a duration: "40 s", "3 min", "2 h 5 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -97,14 +108,14 @@ def time_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Write a number of bytes: "1.2 MB"."""
+    """Format a number of bytes: "1.2 MB"."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 class _Line:
-    """The line on the error stream in which a thread shows the work of this process, while there is some.
+    """The progress line on stderr, drawn by a thread while a task is running.
 
-    Of processes that train together the first alone shows its own.
+    Only rank 0 draws it.
     """
 
     def __init__(self) -> None:
@@ -112,7 +123,7 @@ class _Line:
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._drawn = False
-        self._next = 0.0  # when the next line may be printed where there is no terminal
+        self._next = 0.0  # time of the next line without a terminal
 
     def show(self, work: Progress) -> None:
         self._works.append(work)
@@ -123,21 +134,21 @@ class _Line:
 
     def end(self, work: Progress) -> None:
         with self._lock:
-            if work in self._works:  # not in a process that was forked meanwhile
+            if work in self._works:  # False in a process that was forked meanwhile
                 self._works.remove(work)
             self.hide()
             if not self._works:
                 self._ended.set()
 
     def hide(self) -> None:
-        """Take the line away, before something else is written."""
+        """Clear the progress line before other output."""
         with self._lock:
             if self._drawn:
                 self._drawn = False
                 _write("\r\x1b[K")
 
     def reset(self) -> None:
-        """Forget the work of the process that this one was forked from: its thread is not here."""
+        """Reset the state after a fork: the child process has no drawing thread."""
         self.__init__()  # type: ignore[misc]
         streams.before_write = None
 
@@ -159,13 +170,13 @@ class _Line:
 
 
 def _write(text: str) -> None:
-    """Write to the error stream, past what cleans and keeps what is written there."""
+    """Write to the original stderr, bypassing cleaning and copying."""
     stream: Any = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
     stream = getattr(stream, "raw_stream", stream)
     try:
         stream.write(text)
         stream.flush()
-    except (OSError, ValueError):  # nobody reads it any more
+    except (OSError, ValueError):  # The stream is closed or its reader is gone.
         pass
 
 

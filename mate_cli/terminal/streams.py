@@ -1,4 +1,4 @@
-"""All that is written to stdout and stderr, cleaned."""
+"""Removal of control characters from all output to stdout and stderr."""
 
 from __future__ import annotations
 
@@ -11,27 +11,33 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 _STEERING = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters, but for tabs and the ends of lines
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the direction of what follows
-    "\u2028\u2029\U000e0000-\U000e007f]"  # ends of lines that look like none, and letters that nobody sees
-    "|\r(?!\n)"  # back to the beginning of a line that has been shown
+    # control characters, except tabs and line feeds
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+    # characters that change the text direction
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    # Unicode line separators and invisible characters
+    "\u2028\u2029\U000e0000-\U000e007f]"
+    # carriage returns, which overwrite a line
+    "|\r(?!\n)"
 )
 
 
 before_write: Callable[[], None] | None = None
-"""What takes a line that shows progress away before anything else is written."""
+"""Function that clears the progress line before other output is written."""
 
 
 def printable(text: str) -> str:
-    """Remove what would steer a terminal from a text: control characters, marks of direction, carriage returns."""
+    """Remove control characters, text direction marks and carriage returns from a text."""
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
 
 class LastingStream:
-    """A text stream that outlives its reader: what is written after that goes nowhere, so that work goes on.
+    """A text stream that discards output once its reader has closed the pipe.
+
+    Work therefore continues.
 
     Args:
-        stream: what it writes to.
+        stream: stream to write to.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -46,7 +52,7 @@ class LastingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Flush the stream."""
         with self._outliving():
             self.raw_stream.flush()
 
@@ -64,22 +70,24 @@ class LastingStream:
 
 
 class CleanStream:
-    """A text stream that cleans what is written to it; consoles, which clean by themselves, write past it.
+    """A text stream that removes control characters.
+
+    Consoles clean their own output and bypass it.
 
     Args:
-        stream: what it writes to.
-        copy: is given all that is written to it.
+        stream: stream to write to.
+        copy: function that receives all written text.
     """
 
     def __init__(self, stream: IO[str] | CleanStream, copy: Callable[[str], object] | None = None) -> None:
-        # The name by which rich asks for the stream behind another.
+        # rich reads the underlying stream from this attribute.
         self.rich_proxied_file: Any = (
             stream.rich_proxied_file if isinstance(stream, CleanStream) else LastingStream(stream)
         )
         self._copy = copy
 
     def write(self, text: str) -> int:
-        """Write a text; a progress bar may begin with the return to its line."""
+        """Write a text. A leading carriage return is kept for progress bars."""
         start = "\r" if text.startswith("\r") else ""
         shown = start + printable(text[len(start) :])
         self.rich_proxied_file.write(shown)
@@ -88,7 +96,7 @@ class CleanStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
@@ -98,29 +106,32 @@ class CleanStream:
 
 @contextmanager
 def clean_streams() -> Iterator[None]:
-    """Clean all that is written to stdout and stderr; letters that they cannot hold become question marks.
+    """Clean all output to stdout and stderr.
 
-    Where one of them is closed, what is written to it goes nowhere.
+    Characters that they cannot encode become question marks. Output to a closed stream is discarded.
     """
     _open_standard_files()
-    before = sys.stdout, sys.stderr
-    for stream in before:
+    original = sys.stdout, sys.stderr
+    for stream in original:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = map(CleanStream, before)
+    sys.stdout, sys.stderr = map(CleanStream, original)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = original
 
 
 def _open_standard_files() -> None:
-    """Open what a shell has closed (`>&-`), or else the next file that is opened would be written to as stdout."""
+    """Open standard streams that the shell closed (`>&-`) on /dev/null.
+
+    Otherwise the next opened file would get the file descriptor of stdout.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # returns the lowest free file descriptor
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
@@ -129,10 +140,10 @@ def _open_standard_files() -> None:
 
 @contextmanager
 def copy_streams(copy: Callable[[str], object]) -> Iterator[None]:
-    """Give a copy of all that is written to stdout and stderr, but for what consoles lay out."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in before)
+    """Pass a copy of all output to stdout and stderr to `copy`, except the output of consoles."""
+    original = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in original)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = original
