@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 
 def format_setting(key: str, value: object) -> str:
-    """Return `key=value` quoted for a shell, so that texts, paths and collections are preserved."""
+    """Return `key=value` quoted for a shell, preserving texts, paths and collections."""
     return quote_for_shell(f"{key}={_write(value)}")
 
 
@@ -83,5 +83,5 @@ def _parsed(value: str) -> object:
 
 
 def _without_interpolations(text: str) -> str:
-    r"""Escape interpolations for OmegaConf: `\${` is literal, preceding backslashes are doubled."""
+    r"""Escape interpolations for OmegaConf as `\${`, doubling the backslashes before them."""
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", text)

@@ -1,1 +1,1 @@
-"""Sweeps: jobs, each in a process of its own, and what became of them."""
+"""Sweeps: jobs, each in a separate process, and the summary of their results."""

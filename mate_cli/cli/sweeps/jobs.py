@@ -1,6 +1,6 @@
-"""One job of a sweep: a run that is trained by `mate run` in a process of its own.
+"""One job of a sweep: a run that `mate run` trains in a separate process.
 
-The job's folder and record are made before its process starts: whatever becomes of it, the record says so.
+The job's folder and record are created before its process starts, so that the record shows every outcome.
 """
 
 from __future__ import annotations
@@ -29,28 +29,32 @@ if TYPE_CHECKING:
     from mate_cli.runs.record import RunFolder, RunRecord
 
 FAILED = None
-"""Result of a job that has none: a search counts it as a failed trial and goes on."""
+"""Result of a job without a result.
+
+An optuna sweep counts it as a failed trial and continues.
+"""
 KILLED = "killed"
-"""Result of a job whose process was killed: a search tries its values again."""
+"""Result of a job whose process was killed. An optuna sweep tries its values again."""
 ARRIVAL = 600.0
-"""Seconds that processes on other machines wait until the first of a job has made its folder."""
+"""Seconds that other machines wait until rank 0 of a job has created its folder."""
 
 
 def spec_file(jobs: Path, number: int) -> Path:
-    """Return where the specification of a job is kept until it is begun."""
+    """Return the file that stores the specification of a job until the job starts."""
     return jobs / f"{number}.yaml"
 
 
 def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | str | None:  # noqa: ANN401 - Hydra's
-    """Run the job of this number, unless it is wrong, done, or being done.
+    """Run job `hydra.job.num`, unless it is invalid, finished or already running.
 
     Args:
-        jobs: the folder of the sweep's jobs.
-        trust: what it may be told to trust.
-        sweep: the process of the sweep, with which those end that run its jobs; None where they may outlive it.
+        _: configuration that Hydra passes, unused.
+        jobs: folder of the sweep's jobs.
+        trust: `trust=` values of the job.
+        sweep: id of the sweep process, with which the processes of its jobs terminate. None if they may outlive it.
 
     Returns:
-        The monitored metric, for a search; None for a job without one, `KILLED` after its process was killed.
+        The monitored metric for an optuna sweep. None for a job without one, `KILLED` if its process was killed.
     """
     from mate_cli.files.safe_load import load_json
     from mate_cli.pipelines.run_spec import load_spec
@@ -62,7 +66,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
     notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
     if not spec_file(notes.path, number).exists():
         return FAILED
-    options = [f"trust={word}" for word in trust]
+    options = [f"trust={name}" for name in trust]
     if is_follower():
         folder = _wait_for_folder(notes.path / f"{number}.json")
         subprocess.run([*PROGRAM, "run", folder, *options], check=False)
@@ -74,22 +78,25 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
         return FAILED
     try:
         spec = load_spec(spec_file(notes.path, number), trust)
-        run, record, before = open_job(spec, number, note["folder"])
+        run, record, is_done = open_job(spec, number, note["folder"])
     except MateError as error:
         notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
         return FAILED
-    note |= {"folder": str(run.path.absolute()), "before": before}
+    note |= {"folder": str(run.path.absolute()), "before": is_done}
     notes.write_json(f"{number}.json", note)
-    if record.status == "running" and not before:
+    if record.status == "running" and not is_done:
         record.sweep = notes.path.parent.name
         run.write_record(record)
 
-        def begun(process: str) -> None:
+        def record_process(process: str) -> None:
             notes.write_json(f"{number}.json", {**note, "process": process})
 
-        ended, reason = follow_job(run, [*PROGRAM, "run", str(run.path), *options], record.overrides, begun)
-        record = ended or record
-        if ended is None:  # it was refused, and has left nothing
+        final_record, reason = follow_job(
+            run, [*PROGRAM, "run", str(run.path), *options], record.overrides, record_process
+        )
+        record = final_record or record
+        # The run was rejected and its folder removed.
+        if final_record is None:
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
         if StopHandler.current and StopHandler.current.asked:
             raise KeyboardInterrupt
@@ -106,18 +113,18 @@ def _result_of(record: RunRecord) -> float | str | None:
 
 
 def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
-    """Open the folder of a job and leave its configuration and record in it.
+    """Create the folder of a job, with its configuration and record.
 
     Args:
-        spec: what it trains.
-        number: of the job.
-        begun: the folder that it has already, where a scheduler starts it again.
+        spec: specification of the run.
+        number: job number.
+        begun: existing folder, if a scheduler restarts the job.
 
     Returns:
-        Folder, record, and whether it is finished already or being trained by another process.
+        Folder, record, and whether the run is already finished or running in another process.
 
     Raises:
-        RunError: it cannot be resumed, or its folder cannot be made.
+        RunError: if the run cannot be resumed, or its folder cannot be created.
     """
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.folders import find_same, is_running
@@ -135,23 +142,23 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
 def follow_job(
     folder: RunFolder, command: Sequence[str], overrides: Sequence[str], begun: Callable[[str], object]
 ) -> tuple[RunRecord | None, str]:
-    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not.
+    """Train a job's run in a subprocess, and complete the record if the subprocess could not.
 
     Args:
-        folder: of the run.
-        command: that trains it.
-        overrides: what it was resolved from, for people.
-        begun: takes the process, as `runs/lock.py` names it, with its machine.
+        folder: run folder. It also stores the stderr of the subprocess.
+        command: command that trains the run.
+        overrides: overrides of the run, for display only.
+        begun: function that receives the machine and the process id in the format of `runs/lock.py`.
 
     Returns:
-        The record, and why it ended; no record where the run was refused.
+        The record and the reason for its end. The record is None if the run was rejected.
     """
     from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_name, release_lock
 
     errors = folder.remember("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
-    errors.unlink(missing_ok=True)  # it may be a link
+    errors.unlink(missing_ok=True)  # The file may be a symbolic link.
     with (
         errors.open("x+b") as file,
         subprocess.Popen(
@@ -165,7 +172,7 @@ def follow_job(
         begun(f"{platform.node()} {process_name(process.pid)}")
         try:
             code = process.wait()
-        except KeyboardInterrupt:  # for the second time: it may hang
+        except KeyboardInterrupt:  # Second interrupt: the process may hang.
             process.kill()
             process.wait()
             raise
@@ -175,7 +182,8 @@ def follow_job(
         sys.stderr.write(stderr)
     reason = end_reason(code, stderr)
     record = folder.read_record()
-    if record.status == "running" and code == MateError.exit_code:  # refused: that process has left it as it was
+    # The run was rejected, so its process did not change the record.
+    if record.status == "running" and code == MateError.exit_code:
         folder.undo()
         return None, reason
     if record.status == "running":
@@ -186,15 +194,15 @@ def follow_job(
 
 
 def is_follower() -> bool:
-    """Say whether Slurm has started several processes for this job, and this is not the first."""
+    """Return whether this is not the first of several Slurm processes of a job."""
     return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and os.environ.get("SLURM_PROCID", "0") != "0"
 
 
 def _wait_for_folder(note: Path) -> str:
-    """Return the folder of a job once the first process has made it.
+    """Return the folder of a job once rank 0 has created it.
 
     Raises:
-        RunError: it has made none.
+        RunError: if rank 0 creates no folder in time.
     """
     from mate_cli.errors import RunError
     from mate_cli.files.safe_load import load_json
@@ -208,7 +216,7 @@ def _wait_for_folder(note: Path) -> str:
 
 
 def end_reason(code: int, stderr: str) -> str:
-    """Return why a process ended that could not write its record: its last error, or the signal that killed it."""
+    """Return why a process ended without a final record: its last error, or its signal."""
     if code < 0:
         return f"{KILLED} ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
     message = stderr.rpartition("error: ")[2].strip() if "error: " in stderr else stderr.strip().rpartition("\n")[2]

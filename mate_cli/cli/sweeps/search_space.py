@@ -1,4 +1,7 @@
-"""Between which values a search chooses, as Hydra's words say it: `choice`, `range`, `interval`, and their `log`."""
+"""The search space of an optuna sweep, from Hydra's override syntax.
+
+Supported are `choice`, `range`, `interval`, and the tag `log`.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 LOG = "log"
-"""The tag of values whose logarithms are evenly likely."""
+"""Tag of values that are sampled on a logarithmic scale."""
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Overrides of every trial, and the values to choose from.
+    """The fixed overrides of every trial, and the distributions of the others.
 
     Args:
         fixed: overrides of every trial.
-        distributions: the values to choose from, by key.
-        signs: what stands before a key, such as `++`.
+        distributions: distribution of each key.
+        signs: prefix of each key, such as `++`.
     """
 
     fixed: tuple[str, ...]
@@ -40,40 +43,40 @@ class SearchSpace:
 
 
 def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
-    """Read what is fixed and what is searched.
+    """Parse fixed and varied overrides.
 
     Args:
-        words: overrides, as they are typed.
-        config: that of the command, which knows the kinds of its values.
+        words: overrides from the command line.
+        config: configuration of the command, which determines the types of values.
 
     Raises:
-        ConfigError: a key is both fixed and searched, no values can be chosen, or they are of the wrong kind.
+        ConfigError: if a key is both fixed and varied, a key has no values, or values have the wrong type.
     """
     fixed: dict[str, str] = {}
     distributions: dict[str, BaseDistribution] = {}
     signs: dict[str, str] = {}
-    for word, override in zip(words, parse_overrides(words), strict=True):
+    for text, override in zip(words, parse_overrides(words), strict=True):
         element = override.get_key_element()
         key = element.lstrip("+~")
-        searched = override.is_sweep_override()
-        if key in distributions or (searched and key in fixed):
+        is_varied = override.is_sweep_override()
+        if key in distributions or (is_varied and key in fixed):
             raise ConfigError("is both searched and set", where=key, remedy="Remove one of them")
-        if not searched:
-            fixed[key] = word
+        if not is_varied:
+            fixed[key] = text
             continue
         check_kind(key, override, config)
         distributions[key], signs[key] = to_distribution(key, override), element[: len(element) - len(key)]
     if not distributions:
-        remedy = "Add one, such as 'optimizer.lr=tag(log, interval(1e-5, 1e-3))'"
-        raise ConfigError("the search has no key to vary", where="hydra/sweeper=optuna", remedy=remedy)
+        hint = "Add one, such as 'optimizer.lr=tag(log, interval(1e-5, 1e-3))'"
+        raise ConfigError("the search has no key to vary", where="hydra/sweeper=optuna", remedy=hint)
     return SearchSpace(tuple(fixed.values()), distributions, signs)
 
 
 def to_distribution(key: str, override: Override) -> BaseDistribution:
-    """Make a distribution of Optuna of the values of an override.
+    """Convert the values of an override to an optuna distribution.
 
     Raises:
-        ConfigError: there are none, or they have no logarithm.
+        ConfigError: if there are no values, or they have no logarithm.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -89,17 +92,17 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
             if all(isinstance(number, int) for number in (start, last, step)):
                 return IntDistribution(int(start), int(last), step=int(step), log=log)
             return FloatDistribution(start, last, step=step, log=log)
-        choices: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
-        return CategoricalDistribution(choices)
+        options: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
+        return CategoricalDistribution(options)
     except ValueError as error:
         raise ConfigError(f"no values to choose from: {error}", where=key) from error
 
 
 def range_ends(value: RangeSweep) -> tuple[float, float, float]:
-    """Return the first and last number of a range, which ends before its stop, and the step between two.
+    """Return the smallest and largest number of a range, and the step. The stop is exclusive.
 
     Raises:
-        ValueError: there is no number in it.
+        ValueError: if the range is empty.
     """
     start, stop, step = (0 if number is None else number for number in (value.start, value.stop, value.step))
     count = math.ceil((stop - start) / step - 1e-9) if step else 0
@@ -110,31 +113,36 @@ def range_ends(value: RangeSweep) -> tuple[float, float, float]:
 
 
 def check_kind(key: str, override: Override, config: DictConfig) -> None:
-    """Refuse an interval, of which any number may be chosen, for a key that takes integers alone.
+    """Check that no interval with fractions is used for a key that takes integers.
+
+    Args:
+        key: dotted key.
+        override: override of the key.
+        config: configuration of the command.
 
     Raises:
-        ConfigError: saying how the integers are written.
+        ConfigError: with the equivalent range of integers.
     """
     value: Any = override.value()
     if not isinstance(value, IntervalSweep) or isinstance(value.start, int) or value.start is None:
         return
     if any("integer" in problem for problem in problems_of(key, value.start + 0.5, config)):
         ends = f"{math.ceil(value.start)}, {math.floor(value.end or 0) + 1}"
-        written = f"tag(log, range({ends}))" if LOG in value.tags else f"range({ends})"
+        replacement = f"tag(log, range({ends}))" if LOG in value.tags else f"range({ends})"
         raise ConfigError(
-            "takes integers, but an interval also has fractions", where=key, remedy=f"Write {key}={written}"
+            "takes integers, but an interval also has fractions", where=key, remedy=f"Write {key}={replacement}"
         )
 
 
 def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
-    """Say what is wrong with a value, as far as the configuration of the command knows its key."""
+    """Yield the problems of a value, if the configuration of the command has its key."""
     from mate_cli.cli.config.validate import plain_problems, target_problems
 
     job = OmegaConf.masked_copy(config, [str(name) for name in config if name != "hydra"])
-    part = key.partition(".")[0]
+    section = key.partition(".")[0]
     if OmegaConf.select(job, key, default=job) is job:
         return
     OmegaConf.update(job, key, value)
     values: Any = OmegaConf.to_container(job)
-    problems = [*plain_problems(values, "train"), *target_problems(values[part], part)]
+    problems = [*plain_problems(values, "train"), *target_problems(values[section], section)]
     yield from (problem for problem in problems if problem.startswith(f"{key}:"))

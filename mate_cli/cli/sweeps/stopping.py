@@ -1,4 +1,7 @@
-"""The end of a sweep that its user or a scheduler asks for: jobs are told once and save their states; none begins."""
+"""Stopping a sweep on request of its user or a scheduler.
+
+The first signal is forwarded to running jobs, which save checkpoints, and no further job starts.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,27 @@ from mate_cli.files.safe_load import load_json
 from mate_cli.runs.lock import is_alive
 
 MARK = "stopped"
-"""Lies beside the notes of a sweep's jobs once no other may begin."""
+"""File next to the notes of a sweep's jobs. If it exists, no further job starts."""
 STILL_THERE, PAUSE = 0, 0.2
-"""The signal that changes nothing, and the seconds between two of them."""
+"""Signal 0, which only checks that a process exists, and the seconds between two checks."""
 NOTICE = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
 
 
 class StopHandler:
-    """Handling of signals in the process of a sweep, whichever launcher runs the jobs.
+    """Signal handling in the process of a sweep, for any launcher.
 
-    A job is a process in a session of its own, which a terminal tells nothing.
+    Each job is a process in a separate session, so it receives no signals of the terminal.
 
     Args:
-        notes: the files of the sweep's jobs.
+        notes: function that returns the files of the sweep's jobs.
 
     Raises:
-        KeyboardInterrupt: at the end, where one was asked for; at once for the second time, or where no job is at work
-            on this machine.
+        KeyboardInterrupt: at exit, if stopping was requested. Immediately for the second signal, or if no job is
+            running on this machine.
     """
 
     current: StopHandler | None = None
-    """The handler of this process; None in the workers of a launcher."""
+    """Handler of this process, None in the workers of a launcher."""
 
     def __init__(self, notes: Callable[[], Sequence[Path]]) -> None:
         self.asked = False
@@ -53,7 +56,7 @@ class StopHandler:
         ended = kind
         try:
             while self.asked and ended is not KeyboardInterrupt and self._tell(STILL_THERE):
-                time.sleep(PAUSE)  # a launcher may have given up its jobs before they have
+                time.sleep(PAUSE)  # The jobs may outlive their launcher.
         except KeyboardInterrupt:
             ended = KeyboardInterrupt
             raise
@@ -74,27 +77,30 @@ class StopHandler:
         if not self._tell(signal.SIGTERM):
             raise KeyboardInterrupt
         with suppress(OSError):
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print could meet itself in a handler
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print is not reentrant
 
     def _tell(self, number: int) -> int:
-        """Send a signal to the jobs at work on this machine; return how many there are."""
-        told = 0
+        """Send a signal to the running jobs on this machine, and return their number."""
+        count = 0
         for file in self._notes():
             with suppress(OSError, ValueError, TypeError, AttributeError):
                 host, _, process = str(load_json(file).get("process") or "").partition(" ")
                 if host == platform.node() and is_alive(process):
                     os.kill(int(process.partition(":")[0]), number)
-                    told += 1
-        return told
+                    count += 1
+        return count
 
 
 def is_stopped(jobs: Path) -> bool:
-    """Say whether a sweep may begin no other job."""
+    """Return whether a sweep must start no further job."""
     return (jobs / MARK).exists()
 
 
 def ignore_interrupts() -> None:
-    """Leave, in a launcher's worker, what a terminal sends to the process of the sweep, which tells the job."""
+    """Ignore SIGINT and SIGHUP in launcher workers.
+
+    The sweep process forwards signals to the jobs.
+    """
     if StopHandler.current is None:
         with suppress(ValueError):  # not the main thread
             for number in (signal.SIGINT, signal.SIGHUP):

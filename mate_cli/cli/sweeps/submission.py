@@ -1,4 +1,4 @@
-"""Jobs that submitit starts: on Slurm, whose batch script can be shown without one, and on this machine."""
+"""Jobs that submitit starts, on Slurm or this machine, and printing of the Slurm script."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ TIME_LIMIT = "hydra.launcher.timeout_min"
 
 
 def check_slurm(config: DictConfig, words: Sequence[str]) -> None:
-    """Refuse to submit jobs from a machine without Slurm.
+    """Check that Slurm is installed if its launcher is selected. Warn about the time limit.
 
     Raises:
-        ConfigError: its launcher is chosen, and a program of it is missing.
+        ConfigError: if the Slurm launcher is selected and one of its programs is missing.
     """
     if not str(config.hydra.launcher._target_).endswith(".SlurmLauncher"):
         return
     if missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:
-        remedy = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
+        hint = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
         problem = f"Slurm is not installed on this machine (no {' and no '.join(missing)} on PATH)"
-        raise ConfigError(problem, where=LAUNCHER, remedy=remedy)
+        raise ConfigError(problem, where=LAUNCHER, remedy=hint)
     tell_time_limit(words)
 
 
 def tell_time_limit(words: Sequence[str]) -> None:
-    """Warn that submitit ends jobs after an hour where nobody says how long they may take."""
-    if not any(word.lstrip("+").startswith(TIME_LIMIT) for word in words):
+    """Warn that submitit terminates jobs after an hour unless a time limit is specified."""
+    if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in words):
         warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
 
 
 @contextmanager
 def print_script(words: Sequence[str]) -> Iterator[None]:
-    """Print the batch script of a sweep in place of submitting its jobs, and end.
+    """Print the batch script of a sweep instead of submitting its jobs, and exit.
 
     Raises:
-        ConfigError: the words choose another launcher.
-        SystemExit: once the script is printed.
+        ConfigError: if the overrides select another launcher.
+        SystemExit: after the script is printed.
     """
     if LAUNCHER not in words:
         raise ConfigError("applies to Slurm only", where="--print-script", remedy=f"Add {LAUNCHER}")
     tell_time_limit(words)
     try:
         from submitit import AutoExecutor, SlurmExecutor
-    except ImportError:  # Hydra knows no such launcher then
+    except ImportError:  # Hydra raises an error for the missing launcher.
         yield
         return
 
@@ -64,31 +64,34 @@ def print_script(words: Sequence[str]) -> Iterator[None]:
         raise SystemExit(0)
 
     with (
-        patch.object(SlurmExecutor, "affinity", classmethod(lambda _: 1)),  # or else it looks for srun
+        patch.object(SlurmExecutor, "affinity", classmethod(lambda _: 1)),  # avoids the search for srun
         patch.object(AutoExecutor, "map_array", show),
     ):
         yield
 
 
 def start_tracker() -> None:
-    """Start the process that watches over those of joblib so that a hang-up of the terminal does not end it.
+    """Start the resource tracker of joblib, protected from the hang-up signal of the terminal.
 
-    Ended before them, it would print a traceback for each of their locks.
+    If it ended before joblib's workers, it would print a traceback for each of their locks.
     """
     from joblib.externals.loky.backend import resource_tracker  # type: ignore[import-untyped]
 
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what is started inherits it
+    # The tracker inherits the ignored SIGHUP, so closing the terminal does not end it.
+    original_handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         resource_tracker.ensure_running()
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, original_handler)
 
 
 @contextmanager
 def quiet_controllers() -> Iterator[None]:
-    """Let processes of `submitit_local` that watch over jobs not hear Ctrl-C, on which they print tracebacks.
+    """Start the controllers of `submitit_local` with SIGINT ignored.
 
-    They end with their jobs, which the process of the sweep tells to.
+    On SIGINT they would print tracebacks.
+
+    A controller ends with its job, and the sweep process forwards the signal to jobs.
     """
     try:
         from submitit.local import local
@@ -98,11 +101,12 @@ def quiet_controllers() -> Iterator[None]:
     start_controller = local.start_controller
 
     def start_quietly(*args: Any, **kwargs: Any) -> object:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is started inherits it
+        # The controller inherits the ignored SIGINT.
+        original_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             return start_controller(*args, **kwargs)
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, original_handler)
 
     with patch.object(local, "start_controller", start_quietly):
         yield

@@ -1,4 +1,7 @@
-"""`mate train -m`: Hydra's sweepers say what varies, each job is resolved here, Hydra's launchers start the jobs."""
+"""`mate train -m`: Hydra's sweepers vary overrides, and Hydra's launchers start the jobs.
+
+Each job is resolved here.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +42,16 @@ if TYPE_CHECKING:
 
 MAX_JOBS = 10_000
 WHOLE = ("hydra", "paths", "sweep")
-"""Parts of the configuration that Hydra composes a sweep by."""
+"""Sections of the configuration that affect the sweep itself."""
 
 
 class GridSweeper(Sweeper):
-    """Every row of a sweep's file with every combination of its parameters and of what is typed.
+    """A sweeper over every row of a sweep's file with every combination of parameters.
 
     Args:
-        max_batch_size: jobs that are launched at once; None for all.
+        max_batch_size: maximum number of jobs that are launched at once. None for all.
         params: overrides by key, which may have several values.
-        rows: mappings of overrides, which say what a grid cannot.
+        rows: mappings of overrides, for combinations that a grid cannot express.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class GridSweeper(Sweeper):
         self.rows = [[f"{key}={_value_text(value)}" for key, value in row.items()] for row in rows] or [[]]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Make the launcher."""
+        """Instantiate the launcher."""
         self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
 
     def sweep(self, arguments: list[str]) -> list[Any]:
@@ -69,21 +72,25 @@ class GridSweeper(Sweeper):
         return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
 
     def jobs(self, arguments: Sequence[str]) -> list[list[str]]:
-        """Return the overrides of each job; what is typed of a key replaces what the file says of it.
+        """Return the overrides of each job.
+
+        Command-line overrides replace those of the sweep's file.
 
         Raises:
-            ConfigError: an interval, which a grid cannot have.
-            HydraException: an override cannot be read.
+            ConfigError: for an interval, which a grid cannot have, or too many jobs.
+            HydraException: if an override cannot be parsed.
         """
-        typed = {Override.parse(word).key for word in arguments}
-        params = [f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in typed]
+        override_keys = {Override.parse(word).key for word in arguments}
+        params = [
+            f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in override_keys
+        ]
         values = [*map(_values_of, parse_overrides([*params, *arguments]))]
         if math.prod(map(len, values)) > MAX_JOBS:
-            where = " ".join(word[0].partition("=")[0] for word in values if len(word) > 1)
-            raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=where, remedy="List fewer values: key=1,2,3")
+            varied_keys = " ".join(word[0].partition("=")[0] for word in values if len(word) > 1)
+            raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=varied_keys, remedy="List fewer values: key=1,2,3")
         grid = [*itertools.product(*values)]
-        rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
-        jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)  # what is typed twice is trained once
+        rows = [[word for word in row if Override.parse(word).key not in override_keys] for row in self.rows]
+        jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)  # removes duplicates
         return [*map(list, jobs)]
 
 
@@ -91,32 +98,32 @@ def _values_of(override: HydraOverride) -> list[str]:
     """Return an override once for each of its values.
 
     Raises:
-        ConfigError: it is an interval, or has no values.
+        ConfigError: if it is an interval, or has no values.
     """
     if not override.is_sweep_override():
         return [str(override.input_line)]
     if not override.is_discrete_sweep():
-        remedy = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
-        raise ConfigError("a grid cannot use intervals", where=str(override.input_line), remedy=remedy)
+        hint = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
+        raise ConfigError("a grid cannot use intervals", where=str(override.input_line), remedy=hint)
     key, values = override.get_key_element(), []
-    with suppress(ValueError):  # a range whose step is 0
+    with suppress(ValueError):  # a range with step 0
         values = [*itertools.islice(override.sweep_string_iterator(), MAX_JOBS + 1)]
     if not values:
-        remedy = "List them: key=1,2,3; mate list GROUP shows what a pattern may match"
-        raise ConfigError("has no values", where=str(override.input_line), remedy=remedy)
+        hint = "List them: key=1,2,3; mate list GROUP shows what a pattern may match"
+        raise ConfigError("has no values", where=str(override.input_line), remedy=hint)
     return [f"{key}={value}" for value in values]
 
 
 @dataclass
 class JobLauncher:
-    """Resolves each job of a batch and leaves it for the launcher of the sweep.
+    """Resolves every job of a batch and stores it for the sweep's launcher.
 
     Args:
-        launcher: Hydra's.
-        jobs: the folder of the sweep's jobs.
-        settings: overrides that the whole sweep is composed by.
-        trust: filled with what jobs are told to trust.
-        direction: which way a search looks; None for a sweep that looks at no result.
+        launcher: Hydra launcher.
+        jobs: folder of the sweep's jobs.
+        settings: overrides from which the whole sweep is composed.
+        trust: list that collects the `trust=` values of jobs.
+        direction: optimization direction of an optuna sweep, None for other sweeps.
     """
 
     launcher: Launcher
@@ -139,7 +146,8 @@ class JobLauncher:
         note = {"job": number, "overrides": [*words], "folder": None, "before": False, "reason": None}
         try:
             spec = resolve_job(words, self.direction, number)
-        except MateError as error:  # what it would train is wrong, or a search looks the wrong way
+        # The run is invalid, or the optimization direction contradicts the metric.
+        except MateError as error:
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
             check_nodes(self.launcher, spec)
@@ -149,24 +157,31 @@ class JobLauncher:
 
 
 def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
-    """Refuse jobs that are to run on other numbers of machines than their launcher asks for.
+    """Check that jobs use the number of machines that their launcher requests.
 
     Raises:
         ConfigError: with both numbers.
     """
-    asked, nodes = getattr(launcher, "params", {}).get("nodes"), spec.last.config.hardware.nodes
-    if asked not in (None, nodes):
-        remedy = f"Add hydra.launcher.nodes={nodes}, or hardware.nodes={asked}"
+    requested_nodes, nodes = getattr(launcher, "params", {}).get("nodes"), spec.last.config.hardware.nodes
+    if requested_nodes not in (None, nodes):
+        hint = f"Add hydra.launcher.nodes={nodes}, or hardware.nodes={requested_nodes}"
         raise ConfigError(
-            f"the launcher asks for hydra.launcher.nodes={asked}", where=f"hardware.nodes={nodes}", remedy=remedy
+            f"the launcher asks for hydra.launcher.nodes={requested_nodes}",
+            where=f"hardware.nodes={nodes}",
+            remedy=hint,
         )
 
 
 def resolve_job(words: Sequence[str], direction: str | None, number: int) -> RunSpec:
-    """Resolve and check what a job trains.
+    """Resolve and check the run of a job.
+
+    Args:
+        words: overrides of the job.
+        direction: optimization direction of an optuna sweep, None for other sweeps.
+        number: job number.
 
     Raises:
-        ConfigError: nothing can be trained so, or a search looks the wrong way.
+        ConfigError: if the run is invalid, or the direction contradicts the metric.
     """
     from mate_cli.cli.check import check_parts, check_quickly
     from mate_cli.cli.config.resolve import resolve
@@ -181,44 +196,46 @@ def resolve_job(words: Sequence[str], direction: str | None, number: int) -> Run
 
 
 def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
-    """Run a sweep to its end and print what became of its jobs.
+    """Run a sweep and print the summary of its jobs.
 
     Args:
-        words: what is typed.
-        submit: its jobs are handed to a launcher, whose scheduler has to be here.
+        words: overrides from the command line.
+        submit: whether jobs are submitted, so that their scheduler must be available.
 
     Returns:
-        0 when every job has finished (or is being trained elsewhere), else 1.
+        0 if every job has finished (or is running elsewhere), else 1.
 
     Raises:
-        MateError: there is no sweep, for the configuration is wrong.
+        MateError: if the sweep's configuration is invalid.
     """
     from mate_cli.cli.sweeps.submission import check_slurm, quiet_controllers, start_tracker
     from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
 
-    typed = [Override.parse(word) for word in words]
+    overrides = [Override.parse(word) for word in words]
     folders, jobs, problem, planned = list[Path](), None, None, 0
     try:
         with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
-            config = compose_sweep(typed)
+            config = compose_sweep(overrides)
             if submit:
                 check_slurm(config, words)
             folders = claim_folder(config)
             jobs = folders[0]
             if is_joblib(config):
                 start_tracker()
-            varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
-            sweeper = make_sweeper(config, jobs, typed)
+            varied = texts(word for word in overrides if not word.is_below("hydra", "sweep"))
+            sweeper = make_sweeper(config, jobs, overrides)
             planned = count_jobs(sweeper, config, varied)
             sweeper.sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(folders)
         raise
-    except SystemExit:  # the script of the jobs has been shown, and none is to run
+    # The batch script was printed, and no job is to run.
+    except SystemExit:
         remove_unbegun(folders)
         jobs = None
         raise
-    except Exception as error:  # whatever a launcher raises when a worker of its own is lost
+    # Launchers raise various errors if they lose a worker.
+    except Exception as error:
         if not job_files(jobs):
             remove_unbegun(folders)
             raise
@@ -236,35 +253,37 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
 
 
 def compose_sweep(typed: Sequence[Override]) -> DictConfig:
-    """Let Hydra compose the command, with its own part, by the words that are about a whole sweep.
+    """Compose the command with Hydra's section, from the overrides that affect the sweep.
 
-    What is typed of a key replaces what the sweep's file says of it.
+    Command-line overrides replace parameters of the sweep's file.
     """
     hydra = GlobalHydra.instance().hydra
     assert hydra is not None
-    config = hydra.compose_config(COMMAND, texts(word for word in typed if word.is_below(*WHOLE)), RunMode.MULTIRUN)
-    chosen, keys = config.hydra.sweeper, {word.key for word in typed}
+    config = hydra.compose_config(
+        COMMAND, texts(override for override in typed if override.is_below(*WHOLE)), RunMode.MULTIRUN
+    )
+    sweeper, keys = config.hydra.sweeper, {override.key for override in typed}
     with read_write(config.hydra), open_dict(config.hydra):
-        chosen.params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in keys}
+        sweeper.params = {key: value for key, value in (sweeper.params or {}).items() if key.lstrip("+~") not in keys}
     return config
 
 
 def make_grid(config: DictConfig) -> GridSweeper | None:
-    """Make the sweeper of a grid; None for a search."""
-    chosen = config.hydra.sweeper
-    if not str(chosen._target_).endswith(".BasicSweeper"):
+    """Create the sweeper of a grid. None if another sweeper is selected."""
+    sweeper = config.hydra.sweeper
+    if not str(sweeper._target_).endswith(".BasicSweeper"):
         return None
     rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
-    return GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)
+    return GridSweeper(sweeper.max_batch_size, dict(sweeper.params or {}), rows)
 
 
-def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> Any:  # noqa: ANN401 - of Hydra
-    """Make the sweeper that a configuration names, whose jobs are resolved here.
+def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> Any:  # noqa: ANN401 - a Hydra class
+    """Create the configured sweeper, with a launcher that resolves jobs here.
 
     Args:
-        config: of the command, with Hydra's part.
-        jobs: the folder of the sweep's jobs.
-        typed: all that was.
+        config: configuration of the command, with Hydra's section.
+        jobs: folder of the sweep's jobs.
+        typed: all overrides from the command line.
     """
     hydra, trust = GlobalHydra.instance().hydra, list[str]()
     assert hydra is not None
@@ -280,32 +299,35 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
     else:
         sweeper = Plugins.instance().instantiate_sweeper(**arguments)
     direction, settings = config.hydra.sweeper.get("direction"), texts(w for w in typed if w.is_below(*WHOLE))
-    asked = None if direction is None else str(getattr(direction, "name", direction))
-    sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
+    direction_name = None if direction is None else str(getattr(direction, "name", direction))
+    sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, direction_name)
     return sweeper
 
 
 def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
-    """Return the number of jobs of a grid, or the number of trials of a search; 0 if it is unknown."""
+    """Return the number of jobs of a grid, or of trials of an optuna sweep. 0 if unknown."""
     if isinstance(sweeper, GridSweeper):
         return len(sweeper.jobs(varied))
     return int(config.hydra.sweeper.get("n_trials") or 0)
 
 
 def is_joblib(config: DictConfig) -> bool:
-    """Say whether jobs are run by processes that the sweep keeps beside it."""
+    """Return whether joblib runs the jobs in worker processes of the sweep."""
     return "joblib" in str(config.hydra.launcher.get("_target_"))
 
 
 def claim_folder(config: DictConfig) -> list[Path]:
-    """Make the folder of a sweep and of its jobs, which no other sweep has; return what was made, that of jobs first.
+    """Create a new folder for a sweep and its jobs.
+
+    Returns:
+        The created folders, the folder of jobs first.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: if it cannot be created.
     """
-    wanted = Path(str(config.hydra.sweep.dir)).absolute()
+    requested = Path(str(config.hydra.sweep.dir)).absolute()
     for number in range(1, 1000):
-        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        folder = requested if number == 1 else requested.with_name(f"{requested.name}-{number}")
         try:
             folders = make_folders(folder / "jobs")
         except OSError as error:
@@ -316,31 +338,37 @@ def claim_folder(config: DictConfig) -> list[Path]:
         with open_dict(config):
             config.hydra.sweep.dir = str(folder)
         return folders
-    raise ConfigError("this folder has a thousand sweeps", where=str(wanted), remedy="Choose another hydra.sweep.dir")
+    raise ConfigError(
+        "this folder has a thousand sweeps", where=str(requested), remedy="Choose another hydra.sweep.dir"
+    )
 
 
 def job_files(jobs: Path | None) -> list[Path]:
-    """Return the files of a sweep's jobs, in order of their numbers."""
+    """Return the files of a sweep's jobs, ordered by job number."""
     return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 
 
 def remove_unbegun(folders: Sequence[Path]) -> None:
-    """Remove what a sweep that began no job has written, and the folders that it made, the first for its jobs."""
+    """Remove the files and the created folders of a sweep that started no job.
+
+    Args:
+        folders: created folders, the folder of jobs first.
+    """
     jobs = folders[0] if folders else None
     if jobs is None or any(load_json(file).get("folder") for file in job_files(jobs)):
         return
     for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
         file.unlink(missing_ok=True)
     for folder in folders:
-        with suppress(OSError):  # others lie in it
+        with suppress(OSError):  # The folder has other content.
             folder.rmdir()
 
 
 def check_direction(spec: RunSpec, asked: str) -> None:
-    """Refuse a search that looks the wrong way.
+    """Check that the optimization direction fits the monitored metric.
 
     Raises:
-        ConfigError: it minimises what is better when greater, or the other way round.
+        ConfigError: if `hydra.sweeper.direction` contradicts the monitored metric.
     """
     from hydra.utils import get_class
 
@@ -348,17 +376,17 @@ def check_direction(spec: RunSpec, asked: str) -> None:
 
     judge: Any = get_class((spec.system or spec.last.config.task)["_target_"])
     monitor = judge.monitor if spec.system else judge.spec.monitor
-    wanted = "maximize" if spec_to_follow(monitor).direction > 0 else "minimize"
-    if asked != wanted:
+    required = "maximize" if spec_to_follow(monitor).direction > 0 else "minimize"
+    if asked != required:
         raise ConfigError(
-            f"{monitor} is better when {'higher' if wanted == 'maximize' else 'lower'}, not the opposite",
+            f"{monitor} is better when {'higher' if required == 'maximize' else 'lower'}, not the opposite",
             where="hydra.sweeper.direction",
-            remedy=f"Add hydra.sweeper.direction={wanted}",
+            remedy=f"Add hydra.sweeper.direction={required}",
         )
 
 
 def _value_text(value: object) -> str:
-    """Write a value of YAML in the grammar of overrides."""
+    """Return a YAML value in Hydra's override grammar."""
     from mate_cli.quoting import quote_text
 
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Summary of a sweep: the end of each job."""
+"""Summary of a sweep: status and result of each job."""
 
 import os
 from collections import Counter
@@ -25,12 +25,16 @@ STYLES = {**STATE_STYLES, "killed": "red"}
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One line of the summary.
+    """One row of the summary.
 
     Args:
-        status: as recorded, or `killed` for a run whose process has gone without a word.
-        result: its monitored metric; None where it has none.
-        before: it was finished, or being trained, before this sweep.
+        number: job number.
+        overrides: overrides of the job.
+        status: recorded status, or `killed` for a run whose process ended without a final record.
+        result: monitored metric, None if there is none.
+        reason: reason for the status, "" if there is none.
+        folder: run folder, None if none was created.
+        before: whether the run was finished or running before this sweep.
     """
 
     number: int
@@ -48,10 +52,10 @@ def read_job(file: Path) -> SweepJob:
 
     note = load_json(file)
     folder = Path(note["folder"]) if note["folder"] else None
-    lost = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
+    default_record = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
     if is_stopped(file.parent) and not (folder or note["reason"]):
-        lost = {"status": "interrupted", "reason": "the sweep was stopped before it began"}
-    record: dict[str, Any] = read_record(folder) if folder else lost
+        default_record = {"status": "interrupted", "reason": "the sweep was stopped before it began"}
+    record: dict[str, Any] = read_record(folder) if folder else default_record
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):
         status, reason = "killed", "its process no longer exists"
@@ -69,7 +73,7 @@ def read_job(file: Path) -> SweepJob:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read a run's record; a damaged one is a failure."""
+    """Read a run's record. A damaged record counts as a failure."""
     try:
         return read_entries(folder, "its record cannot be read", "")
     except RunError as error:
@@ -77,13 +81,13 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(files: Sequence[Path]) -> bool:
-    """Say whether every job has finished, or is being trained by another process."""
+    """Return whether every job has finished, or is running in another process."""
     jobs = [read_job(file) for file in files]
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
 
 
 def common_mistake(files: Sequence[Path]) -> str | None:
-    """Return the problem that every job has alike, so that none was begun: a mistake in the sweep itself."""
+    """Return the problem that all jobs share, or None. It is an error in the sweep itself."""
     notes = [load_json(file) for file in files]
     problems = [note.get("problem") for note in notes]
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
@@ -92,12 +96,12 @@ def common_mistake(files: Sequence[Path]) -> str | None:
 def print_summary(
     files: Sequence[Path], problem: str | None = None, not_begun: int = 0, words: Sequence[str] = ()
 ) -> None:
-    """Print a table of the jobs and how many have each status.
+    """Print a table of the jobs and the number of jobs per status.
 
     Args:
-        files: of the jobs, in order.
-        problem: why the launcher stopped.
-        not_begun: number of planned jobs that have no file.
+        files: job files, in order.
+        problem: reason why the launcher stopped.
+        not_begun: number of planned jobs without a file.
         words: overrides of the sweep, for the command that continues it.
     """
     console = report_console()
@@ -108,8 +112,8 @@ def print_summary(
         console.print(Text(line), soft_wrap=True)
     console.print(f"run folders: {os.path.relpath(root)}", soft_wrap=True)
     counts = Counter(job.status for job in jobs)
-    before = sum(job.before for job in jobs)
-    earlier = f" ({before} before this sweep)" if before else ""
+    done_before = sum(job.before for job in jobs)
+    earlier = f" ({done_before} before this sweep)" if done_before else ""
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
     console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
     if unstarted := not_begun + sum(job.folder is None and job.status == "interrupted" for job in jobs):
@@ -120,24 +124,27 @@ def print_summary(
     if problem:
         console.print(Text(problem, style="red"))
     if problem or not_begun or not is_complete(files):
-        typed = [word for word in words if not word.startswith("resume=")]
-        command = format_command("mate", "train", "-m", *typed, "resume=missing") if words else ""
-        told = "To rerun missing jobs, run the same command with resume=missing"
-        console.print(f"To run the missing jobs: {command}" if command else told, soft_wrap=True)
+        overrides = [word for word in words if not word.startswith("resume=")]
+        command = format_command("mate", "train", "-m", *overrides, "resume=missing") if words else ""
+        general_hint = "To rerun missing jobs, run the same command with resume=missing"
+        console.print(f"To run the missing jobs: {command}" if command else general_hint, soft_wrap=True)
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
-    """Return the line about the best trial of an optuna search, None for other sweeps."""
+    """Return the line about the best trial of an optuna sweep, None for other sweeps."""
     file = folder / "optimization_results.yaml"
     if not file.is_file() or not results:
         return None
-    search = read_yaml(file, RunError, "Remove it")
-    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in search.get("best_params", {}).items())
-    return f"best: {best} ({replace(results[0], value=search['best_value'])})" if best else None
+    results_file = read_yaml(file, RunError, "Remove it")
+    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in results_file.get("best_params", {}).items())
+    return f"best: {best} ({replace(results[0], value=results_file['best_value'])})" if best else None
 
 
 def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
-    """Build the table of a sweep; overrides that all jobs share are left out, folders are below the root."""
+    """Build the table of a sweep.
+
+    Common overrides are omitted, and folders are relative to `root`.
+    """
     shared = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
     table = frame("Sweep")
     table.add_column("Job", justify="right", no_wrap=True)
@@ -154,7 +161,7 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
 
 def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
-    """Yield each reason in full, with the jobs that it is of: `jobs 2, 5 failed: out of memory`."""
+    """Yield each reason with its jobs: `jobs 2, 5 failed: out of memory`."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if job.reason:
@@ -164,6 +171,6 @@ def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
 
 
 def common_root(jobs: Sequence[SweepJob]) -> Path:
-    """Return the nearest folder above all run folders."""
+    """Return the deepest common parent of all run folders."""
     parents = [str(job.folder.parent) for job in jobs if job.folder]
     return Path(os.path.commonpath(parents)) if parents else Path.cwd()
