@@ -1,1 +1,1 @@
-"""DT-Fixup: new layers behind old ones, text to SQL, and reading with options (Xu et al., ACL 2021)."""
+"""DT-Fixup: added layers, text-to-SQL and multiple-choice reading (Xu et al., ACL 2021)."""

@@ -1,4 +1,4 @@
-"""Choose the right option of a question about a text: ReClor, LogiQA."""
+"""Select the correct option of a multiple-choice question about a text: ReClor, LogiQA."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ from mate_cli.tables.example import TableExample
 
 
 class OptionHead(nn.Module):
-    """Scores the first token of each candidate by a dense layer, without pooling it.
+    """Scores the first token of each candidate by a linear layer, without a pooler.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
     """
@@ -27,17 +27,20 @@ class OptionHead(nn.Module):
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """Map states [B, T, D] to the scores of candidates, see `CandidateHead`; the pooler is not asked."""
+        """Map states [B, T, D] to the logits of candidates, see `CandidateHead`.
+
+        The pooler is not used.
+        """
         example, token = first_tokens(output.batch)
         return logits_of(self.score(self.dropout(output.states[example, token])), output.batch)
 
 
 class OptionChoice(CandidateTask[TableExample]):
-    """Scores each option by its first token's state.
+    """Scores each option by the state of its first token.
 
     Args:
-        context: of any network; `model=deeper` or `model=candidates` reads each option by itself.
-        dropout: the probability of dropping a number of that state.
+        context: context of any network. `model=deeper` and `model=candidates` encode each option separately.
+        dropout: dropout probability of that state.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
     """
@@ -49,7 +52,7 @@ class OptionChoice(CandidateTask[TableExample]):
         self.add_heads(lambda encoder: OptionHead(encoder.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the questions of which the right option is known."""
+        """Return the questions whose correct option is known."""
         return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
@@ -57,27 +60,27 @@ class OptionChoice(CandidateTask[TableExample]):
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the share of questions whose right option is chosen, and of parts of them.
+        """Return the share of questions whose correct option is selected, in total and per subset.
 
-        One without a choice is wrong.
+        A question without a prediction is scored as wrong.
         """
-        right = {choice.example_id: self.is_correct(choice, examples[choice.example_id]) for choice in predictions}
-        return average_by_part(right, examples, "accuracy")
+        is_correct = {choice.example_id: self.is_correct(choice, examples[choice.example_id]) for choice in predictions}
+        return average_by_part(is_correct, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each chosen option, by example."""
+        """Return the text of each selected option, by example id."""
         return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
 
     def is_correct(self, prediction: Choice, example: TableExample) -> bool:
-        """Tell whether the chosen option is the right one."""
+        """Return whether the selected option is correct."""
         return example.answer is not None and prediction.place == example.answer.label
 
     def selection(self, prediction: Choice) -> Selection | None:
-        """Return no cell, but how sure the choice is."""
+        """Return a selection without cells that contains the probability of the choice."""
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Return the accuracy of the place that is right most often in what is learnt from."""
+        """Return the accuracy of always selecting the training split's most frequent index."""
         label = majority_label(training())
         guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]
         return {f"majority/{name}": value for name, value in self.score(guesses, examples).items()}

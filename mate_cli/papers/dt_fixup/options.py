@@ -1,4 +1,4 @@
-"""A text, a question and its options, each option an input of its own.
+"""Serialize a text, a question and its options, each option as a separate input.
 
 Source: Yu et al. 2020, "ReClor", section 4; Xu et al. 2021, appendix D.
 """
@@ -20,14 +20,15 @@ from mate_cli.tokenization.table_pieces import PieceCache
 
 @dataclass(eq=False)
 class OptionSerializer(Serializer):
-    """[CLS] context [SEP] question option [SEP], for every option; row ids number the options from 1.
+    """[CLS] context [SEP] question option [SEP], for every option.
 
-    The context is of segment 0, what follows of segment 1. Of an input that is too long the context loses its end.
+    Row ids number the options from 1. The context has segment id 0, the rest has segment id 1. If an input is too long,
+    the end of the context is truncated.
 
     Args:
-        max_tokens: of all options together.
-        option_tokens: each input is cut at so many.
-        reset_positions: positions restart in every input, as they must.
+        max_tokens: maximum number of tokens of all options together.
+        option_tokens: maximum number of tokens per input.
+        reset_positions: positions restart in every input; must be true.
     """
 
     max_tokens: Annotated[int, Field(ge=8)] = 1024
@@ -39,11 +40,11 @@ class OptionSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the right option."""
+        """Return the label kind: the correct option."""
         return "options"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has the same order and length."""
         options = [text for example in examples for text in example.options]
         self._pieces.add([*options, *(text for example in examples for text in (_context(example), example.question))])
         return [self._encode(example) for example in examples]
@@ -65,19 +66,23 @@ class OptionSerializer(Serializer):
         return arrays.encoding(example.example_id, cut=cut)
 
     def _lay_out(self, example: TableExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
-        """Return word pieces and segments of one input, Int32 [2, tokens], and how many pieces of the context it lacks.
+        """Return one input and the number of truncated context tokens.
 
-        None in place of this number where the rest alone is too long.
+        Returns:
+            Token ids and segment ids, Int32 [2, tokens], and the number of truncated tokens. The number is None if the
+            input is too long even without context.
         """
         begin, between, end = self.tokenizer.pair_marks
-        context, asked = self._pieces[_context(example),], self._pieces[example.question, option]
-        room = tokens - len(begin) - len(between) - len(asked) - len(end)
-        ids = np.concatenate([begin, context[: max(0, room)], between, asked, end])
+        context, question_option = self._pieces[_context(example),], self._pieces[example.question, option]
+        context_length = tokens - len(begin) - len(between) - len(question_option) - len(end)
+        ids = np.concatenate([begin, context[: max(0, context_length)], between, question_option, end])
         segments = np.zeros_like(ids)
-        segments[len(ids) - len(asked) - len(end) :] = 1
-        return np.stack([ids, segments]).astype(np.int32), None if room < 0 else max(0, len(context) - room)
+        segments[len(ids) - len(question_option) - len(end) :] = 1
+        return np.stack([ids, segments]).astype(np.int32), None if context_length < 0 else max(
+            0, len(context) - context_length
+        )
 
 
 def _context(example: TableExample) -> str:
-    """Return the text of the one cell; of a table with more of them, all."""
+    """Return the texts of all cells, usually one, joined by spaces."""
     return " ".join(cell.text for _, _, cell in example.table.cells())

@@ -1,4 +1,4 @@
-"""Text to SQL: derive a query of the grammar, action by action, from a question and a schema.
+"""Text-to-SQL: derive a query of the grammar from a question and a schema.
 
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP).
 """
@@ -33,7 +33,13 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class ScoredSteps(NamedTuple):
-    """Known derivations with the scores of all actions at each of their steps; `columns` is that of `Memory`."""
+    """Gold derivations with the scores of all actions at each step.
+
+    Args:
+        steps: actions and decoder inputs of the derivations.
+        scores: log probabilities of all actions.
+        columns: mask of columns, as in `Memory`.
+    """
 
     steps: Steps
     scores: Scores
@@ -41,7 +47,7 @@ class ScoredSteps(NamedTuple):
 
 
 class SqlHead(nn.Module):
-    """A decoder that looks at all nodes and points at columns."""
+    """A decoder that attends to all nodes and selects columns with a pointer network."""
 
     def __init__(self, width: int, size: DecoderSize) -> None:
         super().__init__()
@@ -49,21 +55,21 @@ class SqlHead(nn.Module):
         draw(self)
 
     def memory(self, output: EncoderOutput) -> Memory:
-        """Return what the decoder looks at: all nodes, and columns in the order of the schema."""
+        """Return the memory of the decoder: all nodes, and the columns in schema order."""
         kinds = node_kinds(output.batch)
         is_column = kinds == COLUMN
         count = is_column.sum(1)
-        most = int(count.max())
-        places = (~is_column).int().argsort(dim=1, stable=True)[:, :most]
-        columns = output.states.gather(1, places[..., None].expand(-1, -1, output.states.shape[-1]))
-        real = torch.arange(most, device=count.device) < count[:, None]
-        return self.decoder.memory(output.states, kinds > 0, columns, real)
+        max_columns = int(count.max())
+        positions = (~is_column).int().argsort(dim=1, stable=True)[:, :max_columns]
+        columns = output.states.gather(1, positions[..., None].expand(-1, -1, output.states.shape[-1]))
+        is_real = torch.arange(max_columns, device=count.device) < count[:, None]
+        return self.decoder.memory(output.states, kinds > 0, columns, is_real)
 
     def forward(self, output: EncoderOutput) -> ScoredSteps:
-        """Score the steps of known derivations.
+        """Score the steps of gold derivations.
 
         Raises:
-            ConfigError: there are none.
+            ConfigError: no example has a derivation.
         """
         actions = output.batch.more.get(ACTIONS)
         if actions is None:
@@ -73,56 +79,79 @@ class SqlHead(nn.Module):
 
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
-    """Return the schemas of a batch of nodes as far as nodes tell: how many tables and columns, and whose columns."""
+    """Return schemas with the table and column counts of each example in a batch."""
     counts = [(node_kinds(batch) == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
     return [schema_shape(tables, columns) for tables, columns in zip(*counts, strict=True)]
 
 
 def schema_shape(tables: int, columns: int) -> Schema:
-    """Return a schema of so many tables and columns without names, which is all that legal actions depend on."""
+    """Return a schema of unnamed tables and columns.
+
+    Legal actions depend only on these counts.
+    """
     return Schema("", (SchemaTable("", ""),) * tables, (SchemaColumn(0, "", ""),) * columns)
 
 
 def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
-    """Return the negative logarithm of the probability of each derivation, [B].
+    """Return the negative log probability of each derivation, [B].
 
     Args:
         scored: steps with the scores of all actions.
-        smoothing: the share of a column's target that all columns of the schema share.
+        smoothing: share of the target distribution that is uniform over all columns of the schema.
 
     Source: Xu et al. 2021 (DT-Fixup), appendix C.4, and the released code.
     """
     steps, scores, columns = scored
-    rules, chosen = _of(scores.rules, steps.rules), _of(scores.columns, steps.columns)
+    rules, selected = _of(scores.rules, steps.rules), _of(scores.columns, steps.columns)
     count = columns.sum(1, keepdim=True)
     shared = scores.columns.masked_fill(~columns[:, None], 0.0).sum(-1) / count
-    smoothed = (1 - smoothing) * chosen + smoothing * shared
+    smoothed = (1 - smoothing) * selected + smoothing * shared
     log_probabilities: Tensor = rules * (steps.rules >= 0) + smoothed * (steps.columns >= 0)
     return -log_probabilities.sum(1)
 
 
 def _of(scores: Tensor, actions: Tensor) -> Tensor:
-    """Return the scores [B, A, S] of actions [B, A]; of those that are -1, of any one that is there."""
+    """Return the scores of the given actions, [B, A, S] to [B, A].
+
+    Action -1 gives the score of action 0.
+    """
     return scores.gather(-1, actions.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 
 @dataclass(frozen=True)
 class SqlPrediction:
-    """The derivations that are complete, of which the first makes the query; none where there is no query."""
+    """The complete derivations of an example, best first.
+
+    The first derivation is the predicted query.
+
+    Args:
+        derivations: empty if no query was found.
+    """
 
     example_id: str
     derivations: tuple[ScoredDerivation, ...] = ()
 
     def queries(self, example: SchemaExample) -> Iterator[Query]:
-        """Yield the query, then the next ones, the best first, on the schema of their example."""
+        """Yield the queries on the schema of the example, best first."""
         return (build_query(derivation.actions, example.schema) for derivation in self.derivations)
 
 
 class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
-    """Scores every action of the known derivation, and searches for the best one.
+    """Scores gold derivations in training and searches the best derivation in evaluation.
 
     Args:
-        context: of a network whose output is of nodes.
+        context: context of a network whose output has one token per node.
+        smoothing: share of a column's target that is uniform over all columns.
+        beam: beam width in evaluations. Validations during training are greedy.
+        steps: maximum number of actions of a query.
+        column_weight: factor of the log probability of columns in the search; 3 as released, 1 for none.
+        action_width: embedding size of actions.
+        type_width: embedding size of the types of the grammar; 128 as released.
+        state_width: hidden size of the decoder's LSTM.
+        attention_width: output size of a decoder step.
+        readout_width: size of the hidden layer before the production logits.
+        heads: number of attention heads of the decoder.
+        dropout: dropout probability of the output of a step.
     """
 
     spec = TaskSpec("dev/exact_set_match", label="sql", encoding="schema")
@@ -152,25 +181,31 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         self.runs: Callable[[SchemaExample, str], bool] | None = None
 
     def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
-        """Return the questions whose query the grammar has."""
+        """Return the questions whose gold query the grammar can derive."""
         return [example for example in examples if example.actions]
 
     def skip_reason(self, example: SchemaExample) -> str:
-        """Return a query, or one that the grammar can make."""
+        """Return why an example cannot be used for training, or "" if it can."""
         if example.query is None:
             return "no query"
         return "" if example.actions else "a query that the grammar cannot make"
 
     def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, a scalar."""
+        """Return the mean loss over examples, a scalar.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task.
+            encoder: encoder of the output.
+        """
         return self.average_terms(derivation_loss(head(output), self.smoothing).sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SqlPrediction]:
-        """Return the best derivation of each example."""
+        """Return the best derivation of each example by beam search."""
         return self._search_queries(output, self.search)
 
     def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SqlPrediction]:
-        """Return the derivation of the best action at each step, in a fraction of the time."""
+        """Return the greedy derivation of each example, which is much faster than beam search."""
         return self._search_queries(output, self.greedy)
 
     def _search_queries(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
@@ -178,13 +213,14 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         assert isinstance(head, SqlHead)
         derivations = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
         return [
-            SqlPrediction(name, tuple(some)) for name, some in zip(output.batch.example_ids, derivations, strict=True)
+            SqlPrediction(name, tuple(ranked))
+            for name, ranked in zip(output.batch.example_ids, derivations, strict=True)
         ]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
-        """Return the SQL of each prediction, by example; empty where there is no query.
+        """Return the predicted SQL by example id; "" if no query was found.
 
-        Where it is known what runs, the best query that does; the best of all where none does.
+        If `runs` is set, the best query that runs is returned, or the best query if none runs.
         Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding", 2018, for whole queries.
         """
         return {parse.example_id: self._answer(parse, examples[parse.example_id]) for parse in predictions}
@@ -195,14 +231,14 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
 
     def is_correct(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
-        """Tell whether the query is the known one, by the official exact-set match."""
+        """Return whether the query equals the gold query by the official exact-set match."""
         query = next(prediction.queries(example), None)
         return bool(query and example.query and queries_match(query, example.query, example.schema))
 
     def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-        """Return the exact-set match of all questions with a known query, also by hardness, and the kinds of errors."""
+        """Return the exact-set match of questions with a gold query, by hardness, and error rates."""
         queries = {parse.example_id: parse.queries(examples[parse.example_id]) for parse in predictions}
-        return score_queries({name: next(some, None) for name, some in queries.items()}, examples)
+        return score_queries({name: next(ranked_queries, None) for name, ranked_queries in queries.items()}, examples)
 
     def details(self, prediction: SqlPrediction) -> dict[str, Any]:
         """Return the score of the query."""

@@ -1,1 +1,1 @@
-"""Releases of questions about databases and about texts with options."""
+"""Datasets of questions about databases and of multiple-choice questions."""

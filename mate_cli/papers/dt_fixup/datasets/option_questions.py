@@ -1,4 +1,4 @@
-"""Readers of questions about a text with options to choose from: ReClor, and LogiQA, brought into its layout.
+"""Multiple-choice questions about a text: ReClor, and LogiQA in ReClor's format.
 
 Source: Yu et al. 2020, "ReClor: A Reading Comprehension Dataset Requiring Logical Reasoning"; Liu et al. 2020, "LogiQA:
 A Challenge Dataset for Machine Reading Comprehension with Logical Reasoning" (lgw863/LogiQA-dataset); Liu et al. 2023,
@@ -26,41 +26,50 @@ HEADER = (Cell("context"),)
 RECLOR_FILES = {"train": "train.json", "dev": "val.json", "test": "test.json"}
 LOGIQA_LETTERS = "abcd"
 LOGIQA_LINES = 8
-"""Lines of a question of 1.0: a blank one, the letter of the right option, text, question, and four options."""
+"""Lines per question in version 1.0.
+
+They are a blank line, the letter of the correct option, the text, the question, and four options.
+"""
 LOGIQA_FILES: Mapping[str, Mapping[str, str]] = {
     "reclor": RECLOR_FILES,
     "2.0": {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"},
     "1.0": {"train": "Train.txt", "dev": "Eval.txt", "test": "Test.txt"},
 }
 LOGIQA_QUESTIONS = {"1.0": 8678, "2.0": 15708}
-"""In the whole releases, by their authors."""
+"""Number of questions in the full releases, as published by the authors."""
 
 
 @dataclass(eq=False, kw_only=True)
 class OptionQuestions(Release):
-    """Lists of {context, question, answers, label, id_string} in JSON; without a label the answer is not known."""
+    """JSON lists of {context, question, answers, label, id_string}. The label is optional."""
 
     metric = "mate_cli.metrics.system_answers.Options"
     unit = "passages"
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The questions of each split; the authors call dev "val"."""
+        """The file of each split. The dev split is called "val" in ReClor."""
         return RECLOR_FILES
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the valid questions of a split in file order, see `Release.read`."""
         examples: list[TableExample] = []
         file = self.split_files[split]
         for key, entry in self.entries(file, self.need(file), problems):
-            if wrong := _damage(entry):
-                problems.append(Problem(file, _name(entry) or key, wrong))
+            if fault := _damage(entry):
+                problems.append(Problem(file, _name(entry) or key, fault))
             else:
                 examples.append(_example(entry))
         return examples
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Place and content of each entry of a file; what is none is appended to `problems`."""
+        """Yield the location and the content of each entry of a file.
+
+        Args:
+            file: name of the file, for messages.
+            content: bytes of the file.
+            problems: list to which the problems of unreadable entries are appended.
+        """
         return read_entries(file, content, problems)
 
 
@@ -77,7 +86,7 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _damage(entry: Mapping[str, Any]) -> str:
-    """Say what is wrong with an entry; "" when nothing is."""
+    """Return the problem of an entry, or "" if it is valid."""
     if not _name(entry):
         return "has no id_string"
     if not all(isinstance(entry.get(key), str) and entry[key].strip() for key in ("context", "question")):
@@ -93,19 +102,19 @@ def _damage(entry: Mapping[str, Any]) -> str:
 
 
 class ReClor(OptionQuestions):
-    """Questions of law schools' and business schools' admission tests, with four options each."""
+    """Four-option questions of law and business school admission tests."""
 
 
 @dataclass(eq=False, kw_only=True)
 class LogiQa(OptionQuestions):
-    """Questions of Chinese civil servants' examinations, translated, with four options each.
+    """Translated four-option questions of Chinese civil service exams.
 
-    The files are those of LogiQA 1.0 or 2.0 as their authors ship them, or in ReClor's layout.
-
-    Questions of 1.0 have no ids, and those of 2.0 are not unique: questions are called by their file and line.
+    The files are LogiQA 1.0 or 2.0 as released by their authors, or in ReClor's format. Questions of 1.0 have no ids,
+    and ids of 2.0 are not unique. Questions are therefore named by file and line.
 
     Args:
-        version: which files are read; "reclor" for train.json, val.json and test.json. None takes those that are there.
+        version: release to read; "reclor" for train.json, val.json and test.json. None: the first version with an
+            existing file.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "logiqa/DATA/LOGIQA")
@@ -116,52 +125,55 @@ class LogiQa(OptionQuestions):
     def _version(self) -> str:
         if self.version is not None:
             return str(self.version)
-        there = (version for version, files in LOGIQA_FILES.items() if any(map(self._has, files.values())))
-        return next(there, "2.0")
+        available = (version for version, files in LOGIQA_FILES.items() if any(map(self._has, files.values())))
+        return next(available, "2.0")
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The questions of each split."""
+        """The file of each split."""
         return LOGIQA_FILES[self._version]
 
     @property
     def published(self) -> Mapping[str, int]:
-        """Number of questions in the whole release."""
+        """Number of questions in the full release."""
         return {"questions": LOGIQA_QUESTIONS.get(self._version, LOGIQA_QUESTIONS["1.0"])}
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
-        """Place and content of each entry in ReClor's words, see `OptionQuestions`."""
+        """Yield the location and the content of each entry in ReClor's format.
+
+        See `OptionQuestions.entries` for the arguments.
+        """
         stem, first = PurePosixPath(file).stem, content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         if first in (b"[", b"{"):
             for key, entry in read_entries(file, content, problems):
                 is_reclor = self._version == "reclor" or "id_string" in entry
-                yield key, entry if is_reclor else _in_words_of_reclor(entry, f"{stem}-{key.partition(' ')[2]}")
+                yield key, entry if is_reclor else _to_reclor_format(entry, f"{stem}-{key.partition(' ')[2]}")
         else:
             yield from _blocks(file, content, stem, problems)
 
 
-def _in_words_of_reclor(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an entry of 2.0."""
-    told = {"context": "text", "question": "question", "answers": "options", "label": "answer"}
-    return {"id_string": name, **{ours: entry.get(theirs) for ours, theirs in told.items()}}
+def _to_reclor_format(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Convert an entry of LogiQA 2.0 to ReClor's format."""
+    source_keys = {"context": "text", "question": "question", "answers": "options", "label": "answer"}
+    return {"id_string": name, **{key: entry.get(source_key) for key, source_key in source_keys.items()}}
 
 
 def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the questions of a file of 1.0, up to the first line that is not what it should be."""
+    """Yield the questions of a file of version 1.0, up to the first malformed line."""
     lines = read_lines(file, content, problems)
     for start in range(0, len(lines), LOGIQA_LINES):
         blank, letter, context, question, *options = lines[start : start + LOGIQA_LINES] + [""] * LOGIQA_LINES
-        behind = "".join(lines[start + LOGIQA_LINES : start + LOGIQA_LINES + 1])
+        next_line = "".join(lines[start + LOGIQA_LINES : start + LOGIQA_LINES + 1])
         label = LOGIQA_LETTERS.find(letter.strip().lower() or "none")
-        wrong = {
+        line_problems = {
             start + 1: "should be blank, as before every question" if blank.strip() else "",
             start + 2: f"should be the letter of the right option, not {letter[:20]!r}" if label < 0 else "",
             start + LOGIQA_LINES: "the question ends too early" if start + LOGIQA_LINES > len(lines) else "",
-            start + LOGIQA_LINES + 1: "should be blank, as before every question" if behind.strip() else "",
+            start + LOGIQA_LINES + 1: "should be blank, as before every question" if next_line.strip() else "",
         }
-        for line, what in wrong.items():
-            if what:
-                problems.append(Problem(file, f"line {min(line, len(lines))}", what))
+        for line, problem in line_problems.items():
+            if problem:
+                problems.append(Problem(file, f"line {min(line, len(lines))}", problem))
                 return
         answers = [_option(*pair) for pair in zip(LOGIQA_LETTERS, options, strict=False)]
         entry = {"id_string": f"{stem}-{start + 1}", "context": context, "question": question}
@@ -169,5 +181,5 @@ def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> It
 
 
 def _option(letter: str, text: str) -> str:
-    """Return an option without the letter before it."""
+    """Return an option without its leading letter."""
     return re.sub(rf"^\s*{letter}\s*\.\s*(?=\S)", "", text, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The files of Spider: questions with their queries, and the schemas of the databases.
+"""The Spider dataset: questions with their queries, and the schemas of the databases.
 
 Source: Yu et al. 2018, "Spider: A Large-Scale Human-Labeled Dataset for Complex and Cross-Domain Semantic Parsing and
 Text-to-SQL Task".
@@ -24,23 +24,24 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
 _READERS = 4
-"""Databases that are read at once, each by a process of its own."""
+"""Number of databases that are read in parallel."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Spider(Release):
-    """Questions about databases of which the schema is known; subsets are how hard their queries are.
+    """Questions about databases with known schemas.
 
-    A question is named by its file and its place there. Its query is read from the text, as the official script reads
-    it. One that cannot be read teaches nothing and is not scored.
+    Subsets are the hardness levels of the queries. A question is named by its file and its index in the file. Its query
+    is parsed from the text, like in the official script. A question with an unreadable query is neither trained on nor
+    scored.
 
     Args:
-        train_files: of which the first has to be there.
+        train_files: training questions. The first file must exist.
         dev_file: questions of the dev split.
         test_file: questions of the test split.
-        tables_file: the schemas of their databases.
-        databases: the folder of the databases, each `NAME/NAME.sqlite`.
-        values: read the texts that columns hold, of the databases that are there.
+        tables_file: schemas of the databases.
+        databases: folder of the databases, each `NAME/NAME.sqlite`.
+        values: if true, read the column values of the available databases.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "spider", "spider_data")
@@ -65,22 +66,22 @@ class Spider(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The file of each split, the first one of train."""
+        """The file of each split. Train has its first file."""
         files = {"train": next(iter(self.train_files), None), "dev": self.dev_file, "test": self.test_file}
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the valid questions of a split in file order, see `Release.read`."""
         schemas, damaged = self._schemas
         problems += damaged
         examples: list[TableExample] = []
         for file in self.train_files if split == "train" else (self.split_files[split],):
             stem = PurePosixPath(file).stem
-            for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
+            for index, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
                 if damaged and str(entry.get("db_id")) not in schemas:
-                    continue  # what is wrong with the schemas is the cause
+                    continue  # the problem of the schema is already reported
                 with note_damage(file, key, problems):
-                    examples.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
+                    examples.append(self._example(f"{stem}-{index:05}", file, entry, schemas))
         return examples
 
     def _example(
@@ -89,7 +90,7 @@ class Spider(Release):
         """Read one entry.
 
         Raises:
-            DamagedEntryError: it cannot be used.
+            DamagedEntryError: the entry is unusable.
         """
         question, database = require_text(entry, "question"), require_text(entry, "db_id")
         if database not in schemas:
@@ -100,14 +101,14 @@ class Spider(Release):
         text = require_text(entry, "query")
         if (database, text) not in self._queries:
             self._queries[database, text] = GoldQuery.of(text, schema)
-        known = self._queries[database, text]
-        if known.problem:
-            self.notes.append(Problem(file, name, known.problem))
-        return schema_example(name, question, schema, table, known)
+        gold_query = self._queries[database, text]
+        if gold_query.problem:
+            self.notes.append(Problem(file, name, gold_query.problem))
+        return schema_example(name, question, schema, table, gold_query)
 
     @cached_property
     def _schemas(self) -> tuple[dict[str, tuple[Schema, Table]], list[Problem]]:
-        """The sound schemas by the names of their databases, each with its view, and what is wrong with others."""
+        """The valid schemas by database name, each with its table view, and schema problems."""
         problems: list[Problem] = []
         file = self.tables_file
         entries = read_entries(file, self.need(file), problems, "a list of schemas")
@@ -126,18 +127,22 @@ class Spider(Release):
             schemas = self._with_values(schemas)
         return schemas, problems
 
-    def _with_values(self, known: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
-        """Return schemas with the values of the databases that are there.
+    def _with_values(self, schemas: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
+        """Return the schemas with the values of the available databases.
 
         Raises:
-            DataError: there are none, or one is no database.
+            DataError: no database exists, or a file is not a database.
         """
-        places = [self.root / folder / self.databases for folder in self.folders]
-        named = [(name, place / name / f"{name}.sqlite") for name in known for place in places]
-        files = {name: path for name, path in named if PurePosixPath(name).name == name and path.is_file()}
+        database_folders = [self.root / folder / self.databases for folder in self.folders]
+        candidates = [
+            (name, database_folder / name / f"{name}.sqlite")
+            for name in schemas
+            for database_folder in database_folders
+        ]
+        files = {name: path for name, path in candidates if PurePosixPath(name).name == name and path.is_file()}
         if not files:
             remedy = f"Put the folder {self.databases} of the release there, or set encoding.values=false"
             raise DataError("has no databases to read values from", where=str(self.root), remedy=remedy)
         with ThreadPoolExecutor(_READERS) as pool:
-            read = pool.map(lambda name: read_values(known[name][0], files[name]), files)
-            return {**known, **{schema.name: (schema, known[schema.name][1]) for schema in read}}
+            schemas_with_values = pool.map(lambda name: read_values(schemas[name][0], files[name]), files)
+            return {**schemas, **{schema.name: (schema, schemas[schema.name][1]) for schema in schemas_with_values}}

@@ -1,1 +1,1 @@
-"""Scores of queries."""
+"""Metrics of SQL queries."""

@@ -1,7 +1,7 @@
-"""Exact-set match of queries, by how hard they are, and what is wrong with those that do not match.
+"""Exact-set match of queries by hardness, and error types of other queries.
 
-Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 5.4 and table 6, but for the
-matches that the script misses, which only people find. No SQL is loaded before a query is scored.
+Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 5.4 and table 6, without the
+matches that only manual inspection finds. SQL modules are imported only when a query is scored.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ ERRORS = (
     MetricSpec(SKETCH_ERROR, "Wrong structure only", -1, order=96, importance=0, table=QUERIES),
     MetricSpec(DOUBLE_ERROR, "Both wrong", -1, order=97, importance=0, table=QUERIES),
 )
-"""Shares of all questions."""
+"""Shares of all questions, by error type."""
 BY_HARDNESS = tuple(
-    SubsetSpec(level, level.capitalize(), "by hardness", order=34 + place, many=False)
-    for place, level in enumerate(LEVELS)
+    SubsetSpec(level, level.capitalize(), "by hardness", order=34 + index, many=False)
+    for index, level in enumerate(LEVELS)
 )
 
 
 def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-    """Return the share of known queries that are matched, in all and by hardness, and the shares of errors."""
-    known = {name: example for name, example in examples.items() if example.query}
-    if not known:
+    """Return the exact-set match of questions with a gold query, by hardness, and error rates."""
+    scored = {name: example for name, example in examples.items() if example.query}
+    if not scored:
         return {}
-    errors = {name: _error(queries.get(name), example) for name, example in known.items()}
-    groups = {level: [name for name, example in known.items() if level in example.subsets] for level in LEVELS}
-    right = {name: not error for name, error in errors.items()}
-    shares = average_by_group(EXACT_SET_MATCH.name, right, known, groups)
+    errors = {name: _error(queries.get(name), example) for name, example in scored.items()}
+    groups = {level: [name for name, example in scored.items() if level in example.subsets] for level in LEVELS}
+    is_match = {name: not error for name, error in errors.items()}
+    shares = average_by_group(EXACT_SET_MATCH.name, is_match, scored, groups)
     kinds = Counter(errors.values())
-    return shares | {spec.name: Score(kinds[spec.name] / len(known), len(known)) for spec in ERRORS}
+    return shares | {spec.name: Score(kinds[spec.name] / len(scored), len(scored)) for spec in ERRORS}
 
 
 class Queries(AnswerMetric["SchemaExample"]):
-    """Exact-set match of queries in SQL; one that cannot be read is wrong."""
+    """Exact-set match of SQL queries. An unreadable query is scored as wrong."""
 
     def score(self, examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-        """Return the exact-set match of all questions with a known query, by hardness, and the kinds of errors."""
+        """Return the exact-set match of questions with a gold query, by hardness, and error rates."""
         return score_queries({name: self._query(example) for name, example in examples.items()}, examples)
 
     def _query(self, example: SchemaExample) -> Query | None:
@@ -65,14 +65,15 @@ class Queries(AnswerMetric["SchemaExample"]):
             return None
 
     def is_readable(self, example: SchemaExample) -> bool:
-        """Tell whether it is a query on the database of the question."""
+        """Return whether the answer is a readable query on the database of the question."""
         return self._query(example) is not None
 
 
 def _error(query: Query | None, example: SchemaExample) -> str:
-    """Return what is wrong with a query; empty where nothing is.
+    """Return the error type of a query, or "" if it matches.
 
-    A column error has the right structure with wrong columns, a sketch error the other way round.
+    A column error has the correct structure with wrong columns. A sketch error has the correct columns with a wrong
+    structure.
     """
     from mate_cli.papers.dt_fixup.sql.exact_match import has_same_columns, has_same_structure, queries_match
 

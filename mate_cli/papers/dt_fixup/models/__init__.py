@@ -1,1 +1,1 @@
-"""Networks, heads and first weights of DT-Fixup."""
+"""Networks, output heads and weight initialization of DT-Fixup."""

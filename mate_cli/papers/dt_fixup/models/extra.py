@@ -1,4 +1,4 @@
-"""New layers on states that something else has made, such as pre-trained layers.
+"""New layers on the output states of other layers, such as pre-trained layers.
 
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, figure 1 and section 3.3.
 """
@@ -24,22 +24,22 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Extra(ExtraOptions):
-    """Options of added layers: number, size and first weights.
+    """Options of added layers: number, size and weight initialization.
 
     Args:
-        layers: N; 0 for none at all, but the dropout and the map to their width.
-        width: of their states; None for that of what they are given.
-        heads: of each.
-        inner: width of the feed-forward layers.
-        scheme: a name in `SCHEMES`: what they begin with.
-        norm: where their LayerNorms are; None for where the scheme wants them.
-        input_dropout: the probability of dropping a number of what they are given.
-        dropout: after every dense layer.
-        attention_dropout: on attention weights.
-        activation: of the feed-forward layers, by its name in transformers.
-        projection_bias: queries, keys and values have one.
-        mu_source: where the largest norm is measured: of what is given (`pre_map`, as released) or of what the first
-            layer is given, after the map to another width (`input`, as the paper says).
+        layers: number of layers N. 0: only dropout and the map to `width`.
+        width: size of the hidden states. None: the size of the input states.
+        heads: number of attention heads per layer.
+        inner: size of the feed-forward layers.
+        scheme: name of the initialization in `SCHEMES`.
+        norm: position of the LayerNorms. None: the position required by the scheme.
+        input_dropout: dropout probability of the input states.
+        dropout: dropout probability after every linear layer.
+        attention_dropout: dropout probability of attention weights.
+        activation: activation of the feed-forward layers, by its name in transformers.
+        projection_bias: if true, queries, keys and values have biases.
+        mu_source: vectors whose largest norm is measured. "pre_map", as released: the input states; "input", as in the
+            paper: the inputs of the first layer, after the map to `width`.
 
     The sizes are those of the paper's ReClor, appendix D.
     """
@@ -58,22 +58,32 @@ class Extra(ExtraOptions):
     mu_source: Literal["pre_map", "input"] = "pre_map"
 
     def build(self, given: int, spec: Callable[[EncoderSize], LayerSpec], **options: Any) -> ExtraLayers:
-        """Build the layers, see `ExtraLayers`."""
+        """Build the layers, see `ExtraLayers`.
+
+        Args:
+            given: size of the input states.
+            spec: returns the attention of a layer for a layer size.
+            **options: further arguments of `ExtraLayers`.
+        """
         return ExtraLayers(self, given, spec, **options)
 
 
 class ExtraLayers(AddedLayers):
-    """New layers: dropout, a map to their width where it is another, N layers, their last norm, and a map back.
+    """New layers: dropout, a map to their width, N layers, a final LayerNorm, and a map back.
 
-    All matrices are drawn by Xavier; what the scheme makes of them waits for data, see `prepare`.
+    Maps between equal widths are identities. All matrices have Xavier initialization. The scheme rescales them later
+    with data, see `prepare`.
 
     Args:
-        spec: what a layer sees and how, for layers of a size; asked for every layer, so that attention with weights
-            can be each layer's own.
-        returned: width of what they return; None for that of the layers.
+        extra: options of the layers.
+        input_width: size of the input states.
+        spec: returns the attention of a layer for a layer size. Called once per layer, so that each layer can have its
+            own attention parameters.
+        returned: size of the output states. None: the width of the layers.
+        gradient_checkpointing: if true, recompute layers in the backward pass.
 
     Raises:
-        ConfigError: the width is no multiple of the heads, or there is no such scheme or activation.
+        ConfigError: the width is not a multiple of the number of heads, or the scheme or activation is unknown.
     """
 
     def __init__(
@@ -111,7 +121,7 @@ class ExtraLayers(AddedLayers):
         draw(self)
 
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Return what the scheme measures of the states [P, given] that come in."""
+        """Return the vectors that the scheme measures, given the input states [P, given]."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 
     def prepare(
@@ -120,21 +130,36 @@ class ExtraLayers(AddedLayers):
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
-        """Let the scheme change the layers in place by what the training split says; return what was done, in words."""
+        """Rescale the layers in place by measurements on the training split.
+
+        Args:
+            network: network that contains the layers.
+            batches: batches of the training split.
+            agree: runs the measurement and returns equal values on all ranks.
+
+        Returns:
+            A summary of the changes by scheme name; empty if nothing changed.
+        """
         scheme, layers = find_scheme(self.extra.scheme), self.encoder.layers
         if not layers:
             return {}
-        measured = agree(lambda: scheme.measure(network, layers, batches))
-        done = scheme.apply(layers, measured)
-        return {self.extra.scheme: done} if done else {}
+        measurements = agree(lambda: scheme.measure(network, layers, batches))
+        summary = scheme.apply(layers, measurements)
+        return {self.extra.scheme: summary} if summary else {}
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map states [P, given] to states [P, returned]."""
+        """Map states [P, given] to states [P, returned].
+
+        Args:
+            states: input states [P, given].
+            plans: attention plans of the batch.
+            key_bias: bias of attention scores, see `Attention`.
+        """
         states = self.encoder(self.into(self.dropout(states)), plans, key_bias)
         returned: Tensor = self.back(self.LayerNorm(states))
         return returned
 
 
 def _map(input_width: int, output_width: int) -> nn.Module:
-    """Map one width to another, without a bias; do nothing where they are the same."""
+    """Return a linear map without bias between two widths, or the identity if they are equal."""
     return nn.Identity() if input_width == output_width else nn.Linear(input_width, output_width, bias=False)

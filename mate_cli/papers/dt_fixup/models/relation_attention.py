@@ -1,4 +1,4 @@
-"""Attention among nodes that knows how each pair is related: a vector per relation on keys, another one on values.
+"""Relation-aware attention among nodes, with learned relation vectors for keys and values.
 
 Source: Shaw et al., "Self-Attention with Relative Position Representations", NAACL 2018; Wang et al., "RAT-SQL", ACL
 2020, equation 1; Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 2.1.
@@ -23,11 +23,11 @@ from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 
 @dataclass(frozen=True)
 class NodeRelations:
-    """The relations of the nodes of a batch, and the nodes that are real.
+    """The relations of the nodes of a batch, and the mask of nodes.
 
     Args:
-        ids: of the relation of node i, which asks, to node j, uint8 [B, K, K].
-        real: uint8 [B, K], 1 where there is a node.
+        ids: relation of node i (query) to node j (key), UInt8 [B, K, K].
+        real: UInt8 [B, K], 1 for nodes, 0 for padding.
     """
 
     ids: Tensor
@@ -35,12 +35,12 @@ class NodeRelations:
 
     @cached_property
     def index(self) -> Tensor:
-        """The relations as torch looks them up, Int64 [B, 1, K, K]."""
+        """The relations as torch indices, Int64 [B, 1, K, K]."""
         return self.ids.long()[:, None]
 
 
 class _Problem(ctypes.Structure):
-    """Arguments of both kernels; the fields are those of `Relate` in native_cpp/relate.cpp."""
+    """Arguments of both kernels. The fields must match `Relate` in native_cpp/relate.cpp."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("examples", "heads", "nodes", "relations", "threads")),
@@ -49,19 +49,19 @@ class _Problem(ctypes.Structure):
 
 
 def _call(name: str, related: NodeRelations, of_relations: Tensor, *tensors: Tensor) -> None:
-    """Run a kernel on contiguous tensors; it releases Python's lock."""
+    """Run a kernel on contiguous tensors. ctypes releases the GIL."""
     examples, heads, nodes, relations = of_relations.shape
-    places = [tensor.data_ptr() for tensor in (related.ids, related.real)]
-    problem = _Problem(examples, heads, nodes, relations, torch.get_num_threads(), *places)
+    pointers = [tensor.data_ptr() for tensor in (related.ids, related.real)]
+    problem = _Problem(examples, heads, nodes, relations, torch.get_num_threads(), *pointers)
     getattr(native_kernels(), name)(ctypes.byref(problem), *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors))
 
 
 class RelationAttention(nn.Module, Attention):
-    """The attention of one layer, whose heads share two vectors, rK and rV, for each relation.
+    """Attention of one layer whose heads share two vectors, rK and rV, per relation.
 
-    In a head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV; rK
-    and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
-    right one is chosen, and weights are summed by relation before they meet the vectors.
+    The score of node i for node j is q_i . (k_j + rK) / sqrt(H), and the output of i is the weighted sum of v_j + rV.
+    rK and rV belong to the relation of i to j. No [K, K, H] tensor is created. Queries are multiplied with all relation
+    vectors before the scores are gathered, and weights are summed by relation before they are multiplied with rV.
     """
 
     among_tokens, takes_key_bias = False, False
@@ -74,17 +74,23 @@ class RelationAttention(nn.Module, Attention):
         nn.init.xavier_normal_(self.relation_value)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return all pairs, and of every query as many pairs as there are relations."""
+        """Count all query-key pairs, plus one pair per query and relation."""
         pairs = all_pairs(plan.pattern, plan.batch)
         queries = pairs // plan.batch.input_ids.shape[1]
         return Work(pairs + queries * len(self.relation_key))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return the vectors that are added to values."""
+        """Return the relation vectors of values."""
         return (self.relation_value,)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend among the nodes of a batch: [P, 3, N, H] to [P, N, H].
+
+        Args:
+            qkv: queries, keys and values [P, 3, N, H].
+            plan: plan of a batch of nodes.
+            key_bias: unused.
+            dropout: dropout probability of the weights.
 
         Raises:
             ConfigError: the batch has no relations.
@@ -108,7 +114,17 @@ def attend_in_steps(
     related: NodeRelations,
     dropout: float,
 ) -> Tensor:
-    """Attend, each step in the open: [B, N, K, H] each and tables [R, H] to [B, N, K, H]."""
+    """Attend with PyTorch operations, to [B, N, K, H].
+
+    Args:
+        query: queries [B, N, K, H].
+        key: keys [B, N, K, H].
+        value: values [B, N, K, H].
+        relation_key: relation vectors of keys [R, H].
+        relation_value: relation vectors of values [R, H].
+        related: relations and mask of the nodes.
+        dropout: dropout probability of the weights.
+    """
     ids = related.index.expand(-1, query.shape[1], -1, -1)
     query = query / query.shape[-1] ** 0.5
     scores = query @ key.transpose(-1, -2) + (query @ relation_key.T).gather(-1, ids)
@@ -119,7 +135,10 @@ def attend_in_steps(
 
 
 class _Attend(torch.autograd.Function):
-    """Attention by kernels, which keeps for the gradient: projections, weights, and their sums by relation."""
+    """Attention by native kernels.
+
+    Saves projections, weights and weight sums for the gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:  # noqa: ANN401 - torch's own context
@@ -127,7 +146,7 @@ class _Attend(torch.autograd.Function):
         query = query / query.shape[-1] ** 0.5
         weights, of_relations = query @ key.transpose(-1, -2), query @ relation_key.T
         sums = torch.empty_like(of_relations)
-        _call("mate_relate", related, of_relations, weights, of_relations, sums)  # writes weights in place of scores
+        _call("mate_relate", related, of_relations, weights, of_relations, sums)  # overwrites the scores with weights
         ctx.save_for_backward(query, key, value, relation_key, relation_value, weights, sums)
         ctx.related = related
         return weights @ value + sums @ relation_value
@@ -146,15 +165,15 @@ class _Attend(torch.autograd.Function):
 
 
 def _summed(by_relation: Tensor, states: Tensor) -> Tensor:
-    """Return the gradient of a table: [B, N, K, R] and [B, N, K, H] to [R, H]."""
+    """Return the gradient of a relation table: [B, N, K, R] and [B, N, K, H] to [R, H]."""
     return by_relation.flatten(0, 2).T @ states.flatten(0, 2)
 
 
 def find_relations(plan: AttentionPlan) -> NodeRelations:
-    """Return how the nodes of a plan's batch are related.
+    """Return the relations of the nodes of a plan's batch.
 
     Raises:
-        ConfigError: nobody says.
+        ConfigError: the batch has no relations.
     """
     batch = plan.batch
     if NODE_RELATIONS not in batch.more:

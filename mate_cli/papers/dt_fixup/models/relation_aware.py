@@ -1,4 +1,4 @@
-"""Relation-aware layers over words, tables and columns, on the states of a pre-trained encoder.
+"""Relation-aware layers over words, tables and columns, on top of a pre-trained encoder.
 
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP); Wang et al.,
 "RAT-SQL", ACL 2020.
@@ -35,12 +35,12 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class NodePieces:
-    """The word pieces of the nodes of a batch; those of a node lie side by side.
+    """Index of the tokens of the nodes of a batch. The tokens of a node are adjacent.
 
     Args:
-        tokens: places of the M pieces that are of a node among all tokens, B * T, Int64 [M].
-        nodes: their nodes' places among all, B * K, Int64 [M].
-        counts: pieces of every node, Int64 [B * K].
+        tokens: indices of the M tokens of nodes among all B * T tokens, Int64 [M].
+        nodes: indices of the nodes of these tokens among all B * K nodes, Int64 [M].
+        counts: number of tokens of every node, Int64 [B * K].
     """
 
     tokens: Tensor
@@ -49,7 +49,12 @@ class NodePieces:
 
     @classmethod
     def of(cls, batch: TableBatch, most: int) -> NodePieces:
-        """Return those of a batch, whose row ids number the nodes of an example from 1 to at most `most`."""
+        """Return the tokens of a batch whose row ids number the nodes of an example from 1.
+
+        Args:
+            batch: the batch.
+            most: maximum number of nodes per example K.
+        """
         examples = len(batch.row_ids)
         tokens = ((batch.row_ids > 0) & (batch.attention_mask == 1)).flatten().nonzero().squeeze(1)
         example = tokens // batch.row_ids.shape[1]
@@ -58,30 +63,39 @@ class NodePieces:
 
     @property
     def starts(self) -> Tensor:
-        """The place of every node's first piece among the M, Int64 [B * K]; the last one where there is no node."""
+        """Index of every node's first token among the M tokens, Int64 [B * K].
+
+        The index of a padding node is the last token.
+        """
         pieces = torch.arange(len(self.nodes), device=self.nodes.device)
         last = torch.full_like(self.counts, max(0, len(self.nodes) - 1))
         return last.scatter_reduce(0, self.nodes, pieces, "amin")
 
     def first_tokens(self) -> Tensor:
-        """Return the token of every node's first piece, Int64 [B * K]; any token where there is no node."""
+        """Return the index of every node's first token among all tokens, Int64 [B * K].
+
+        The index of a padding node is arbitrary.
+        """
         return self.tokens[self.starts]
 
     def means(self, states: Tensor) -> Tensor:
-        """Return the mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
+        """Return the mean state of every node's tokens, [B * T, D] to [B * K, D].
+
+        Padding nodes are zero.
+        """
         sums = states.new_zeros(len(self.counts), states.shape[-1])
         sums = sums.index_add(0, self.nodes, states.index_select(0, self.tokens))
         return sums / self.counts.clamp(min=1)[:, None]
 
     def sequences(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the pieces of some nodes.
+        """Return the tokens of the given nodes.
 
         Args:
-            chosen: places of the nodes among all, Int64 [I].
+            chosen: indices of the nodes among all B * K nodes, Int64 [I].
 
         Returns:
-            The places of their pieces among all tokens, Int64 [I, L], the last one again and again where there are no
-            more, and how many there are, Int64 [I].
+            The indices of their tokens among all tokens, Int64 [I, L], padded with the last token, and their token
+            counts, Int64 [I].
         """
         counts = self.counts[chosen]
         first = self.starts[chosen]
@@ -90,14 +104,22 @@ class NodePieces:
 
 
 class NameEncoder(nn.Module):
-    """The last output of a bidirectional LSTM plus the mean of all of them, half of the width from each direction."""
+    """The last output of a bidirectional LSTM plus the mean of all its outputs.
+
+    Each direction has half of the width.
+    """
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
         self.lstm = nn.LSTM(inputs, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, states: Tensor, counts: Tensor) -> Tensor:
-        """Map states of the pieces of names [I, L, D], the first `counts` [I] of them real, to names [I, width]."""
+        """Map states of the tokens of names [I, L, D] to names [I, width].
+
+        Args:
+            states: token states, of which the first `counts` are valid.
+            counts: number of tokens of each name [I].
+        """
         packed = pack_padded_sequence(states, counts.cpu(), batch_first=True, enforce_sorted=False)
         outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         last = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])
@@ -106,10 +128,10 @@ class NameEncoder(nn.Module):
 
 
 def node_kinds(batch: TableBatch) -> Tensor:
-    """Return what the nodes of a batch are, Int64 [B, K], 0 where there is none.
+    """Return the types of the nodes of a batch, Int64 [B, K]; 0 for padding nodes.
 
     Raises:
-        ConfigError: it has no nodes.
+        ConfigError: the batch has no nodes.
     """
     if NODE_KINDS not in batch.more:
         raise ConfigError("these encodings have no nodes", where="encoding", remedy="Use encoding=schema")
@@ -117,10 +139,12 @@ def node_kinds(batch: TableBatch) -> Tensor:
 
 
 def node_batch(batch: TableBatch) -> TableBatch:
-    """Return a batch whose tokens are the nodes of another one, each with what its first word piece has.
+    """Return a batch whose tokens are the nodes of another batch.
+
+    Each node has the arrays of its first token.
 
     Raises:
-        ConfigError: the other one has no nodes.
+        ConfigError: the other batch has no nodes.
     """
     kinds = node_kinds(batch)
     pieces = NodePieces.of(batch, kinds.shape[1])
@@ -130,13 +154,15 @@ def node_batch(batch: TableBatch) -> TableBatch:
 
 
 class RelationAware(TableEncoder):
-    """A BERT-like encoder of word pieces, and new layers over nodes: the words of a question, tables and columns.
+    """A BERT-like token encoder, and new layers over question words, tables and columns.
 
-    The output is of nodes: `EncoderOutput.batch` has a token for each. States of columns have those of tables added.
-    An encoder of word pieces of which all is frozen has no dropout, and its states are computed once for every input.
+    The output has one token per node in `EncoderOutput.batch`. The state of its table is added to the state of each
+    column. A completely frozen token encoder has no dropout, and its states are computed once per input.
 
     Args:
-        extra: the layers over nodes, and what they begin with.
+        size: size of the token encoder.
+        attention: attention implementation of the token encoder.
+        extra: options of the layers over nodes.
 
     Raises:
         ConfigError: the layers over nodes have no width.
@@ -167,38 +193,38 @@ class RelationAware(TableEncoder):
         self.node_dropout = FastDropout(extra.input_dropout)
         self.before_map = extra.mu_source == "pre_map"
         self.extra = replace(extra, input_dropout=0.0).build(width, _relational)
-        for new in (self.names, self.word_map, self.name_map):
-            draw(new)
+        for module in (self.names, self.word_map, self.name_map):
+            draw(module)
         self.kept: FrozenFeatures | None = None
 
     @property
     def frozen(self) -> bool:
-        """True where nothing in the encoder of word pieces is trained."""
+        """True if no parameter of the token encoder is trained."""
         weights = (*self.embeddings.parameters(), *self.encoder.parameters())
         return not any(weight.requires_grad for weight in weights)
 
     def use_cache(self, folder: Path) -> None:
-        """Keep the states of inputs whose queries are known, where nothing is learnt below them."""
+        """Cache states of inputs with gold queries in a folder if the token encoder is frozen."""
         self.kept = FrozenFeatures(folder / "frozen_states") if self.frozen else None
 
     @property
     def states_size(self) -> int:
-        """The width of the states of nodes."""
+        """The size of the states of nodes."""
         return self.extra.size.hidden_size
 
     @property
     def planner(self) -> Planner:
-        """The planner of batches for the encoder of word pieces; nothing where its states are kept."""
+        """Planner of batches for the token encoder. It is empty if token states are cached."""
         if self.kept is not None:
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Return all word pieces for the pre-trained layers, nodes for the others."""
+        """Return the layers and their batches: tokens for the encoder, nodes for the new layers."""
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
 
     def train(self, mode: bool = True) -> RelationAware:
-        """Train, or ask; what is frozen is always asked."""
+        """Set training mode. Frozen modules stay in eval mode."""
         super().train(mode)
         if self.frozen:
             self.embeddings.eval()
@@ -218,7 +244,7 @@ class RelationAware(TableEncoder):
         return EncoderOutput(states, self.pooler(states), nodes)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors of words and those of names, real ones only, each [nodes, width]."""
+        """Return the vectors of words and of names, each [nodes, width], without padding."""
         words, names = self._vectors(batch)
         kinds = node_kinds(batch)
         if not self.before_map:
@@ -226,11 +252,12 @@ class RelationAware(TableEncoder):
         return [words[kinds == WORD], names[kinds > WORD]]
 
     def token_states(self, batch: TableBatch) -> Tensor:
-        """Return what the encoder of word pieces says of a batch, [B, T, D]."""
+        """Return the states of the token encoder, [B, T, D]."""
         if not self.frozen:
             return self._encode(batch)
         with torch.no_grad():
-            if self.kept is None or ACTIONS not in batch.more:  # what people ask is nothing to keep
+            # Do not cache states of user questions, which have no gold query.
+            if self.kept is None or ACTIONS not in batch.more:
                 return self._encode(batch)
             return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
 
@@ -239,26 +266,26 @@ class RelationAware(TableEncoder):
         return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
 
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
-        """Return the words [B, K, D] and names [B, K, width], zero for nodes of the other kind."""
+        """Return the words [B, K, D] and names [B, K, width]; nodes of the other type are zero."""
         kinds = node_kinds(batch)
         pieces = NodePieces.of(batch, kinds.shape[1])
         states = self.token_states(batch).flatten(0, 1)
         words = pieces.means(states).view(*kinds.shape, -1)
-        chosen = (kinds > WORD).flatten().nonzero().squeeze(1)
-        tokens, counts = pieces.sequences(chosen)
+        name_nodes = (kinds > WORD).flatten().nonzero().squeeze(1)
+        tokens, counts = pieces.sequences(name_nodes)
         names = self.names(states[tokens], counts)
-        spread = names.new_zeros(kinds.numel(), names.shape[-1]).index_copy(0, chosen, names)
+        spread = names.new_zeros(kinds.numel(), names.shape[-1]).index_copy(0, name_nodes, names)
         return words, spread.view(*kinds.shape, -1)
 
 
 @dataclass(frozen=True)
 class _Layers:
-    """Layers that read the same batch."""
+    """Layers that share a batch."""
 
     layers: Sequence[EncoderLayer]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return what they see of it."""
+        """Return the attention plans of the layers."""
         return Plans((layer.spec.pattern for layer in self.layers), batch)
 
 
@@ -267,39 +294,50 @@ def _relational(size: EncoderSize) -> LayerSpec:
 
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
-    """Map states [B, K, D] of nodes, to those of columns the state of their table added."""
+    """Add the state of its table to the state of each column, [B, K, D]."""
     tables = nodes.more[NODE_TABLES]
     table_states = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
     return states + table_states * (tables >= 0)[..., None]
 
 
 READ = ("input_ids", "segment_ids", "position_ids")
-"""Arrays that the states of a BERT-like encoder depend on, beside its weights."""
+"""Arrays that determine the states of a BERT-like encoder, in addition to its weights."""
 
 
 class FrozenFeatures:
-    """States of word pieces in 16 bits, a file for each input, in a folder for each set of weights."""
+    """Disk cache of token states in half precision.
+
+    Each input has a file, each set of weights a folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._weights: tuple[tuple[int, ...], str] = ((), "")
 
     def states(self, batch: TableBatch, weights: nn.Module, compute: Callable[[TableBatch], Tensor]) -> Tensor:
-        """Return the states [B, T, D] of a batch, zero on padding; those that nobody kept yet are computed and kept."""
+        """Return the states [B, T, D] of a batch, zero on padding.
+
+        Missing states are computed and cached.
+
+        Args:
+            batch: the batch.
+            weights: modules whose weights determine the states.
+            compute: returns the states of a batch.
+        """
         folder = self.folder / self._fingerprint(weights)
         paths = [folder / name[:2] / f"{name}.npy" for name in _names(batch)]
         if not all(path.exists() for path in paths):
             folder.mkdir(parents=True, exist_ok=True)
-            for path, states, real in zip(
+            for path, states, length in zip(
                 paths, compute(batch).cpu(), batch.attention_mask.sum(1).tolist(), strict=True
             ):
-                _keep(path, states[:real])
+                _keep(path, states[:length])
         tensors = [torch.from_numpy(np.load(path)) for path in paths]
         padded = nn.utils.rnn.pad_sequence(tensors, batch_first=True)
         return padded.to(batch.input_ids.device, torch.float32)
 
     def _fingerprint(self, weights: nn.Module) -> str:
-        """Return a name for the weights, found anew whenever one was written to."""
+        """Return a digest of the weights, recomputed after in-place changes."""
         versions = tuple(tensor._version for tensor in weights.state_dict(keep_vars=True).values())
         if versions != self._weights[0] or not self._weights[1]:
             digest = hashlib.sha256()
@@ -310,7 +348,7 @@ class FrozenFeatures:
 
 
 def _names(batch: TableBatch) -> list[str]:
-    """Return a name for what is read of each example, padding left out."""
+    """Return a digest of the inputs of each example, without padding."""
     arrays = torch.stack([getattr(batch, name) for name in READ], -1).cpu().numpy()
     lengths = batch.attention_mask.sum(1).tolist()
     return [

@@ -1,4 +1,4 @@
-"""Initialization of the layers that are added to a network: how they are drawn and scaled, and where their norms are.
+"""Weight initialization of added layers: distribution, scale and LayerNorm position.
 
 Sources: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021 (DT-Fixup); Huang et al., "Improving
 Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Liu et al., "Understanding the Difficulty
@@ -20,13 +20,15 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Scheme:
-    """A scheme for the first weights of added layers; all draw matrices by Xavier and leave biases as torch draws them.
+    """A weight initialization scheme of added layers.
+
+    All schemes use Xavier initialization for matrices and torch's default for biases.
 
     Args:
-        norm: where the layers have their LayerNorms; with post or pre another one follows the last layer.
-        omega: the layers weigh what a sub-layer is added to.
-        measure: returns what the data say of layers that were added to a network in evaluation, in numbers.
-        apply: changes drawn layers in place by what was measured; says what was done, or nothing.
+        norm: position of the LayerNorms in the layers. With post or pre, one more LayerNorm follows the last layer.
+        omega: if true, every sub-layer scales its residual input by learned weights.
+        measure: returns measurements of the added layers of a network in eval mode.
+        apply: changes initialized layers in place by the measurements, and returns a summary or "".
     """
 
     norm: Norm = "none"
@@ -36,9 +38,10 @@ class Scheme:
 
 
 def scale_by_depth(layers: Sequence[EncoderLayer], _: Sequence[float]) -> str:
-    """Scale the weights of values and of what follows them by the depth alone, to the power of -1/4 (T-Fixup).
+    """Scale value projections and subsequent layers by depth to the power of -1/4 (T-Fixup).
 
-    It counts on inputs that are drawn small, which those from other layers are not: the paper of DT-Fixup has it fail.
+    The factor assumes small initial inputs. Outputs of other layers are not small, so the scheme fails in the paper of
+    DT-Fixup.
     """
     factor = t_fixup_factor(len(layers))
     _scale(layers, factor)
@@ -46,9 +49,9 @@ def scale_by_depth(layers: Sequence[EncoderLayer], _: Sequence[float]) -> str:
 
 
 def scale_by_norm(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-    """Scale the same by depth and mu, so that an update changes the output alike at any depth (DT-Fixup).
+    """Scale the same weights by depth and mu (DT-Fixup).
 
-    The tables of relations that values have are scaled too.
+    An update then changes the output by the same amount at any depth. The relation tables of values are scaled too.
     """
     (mu,) = measured
     relational = any(layer.spec.backend.value_tables() for layer in layers)
@@ -60,14 +63,20 @@ def scale_by_norm(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> 
 def measure_omegas(
     network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
 ) -> list[float]:
-    """Return the omega of each sub-layer, from the variances of what the ones before it add (Admin)."""
+    """Return the omega of each sub-layer from output variances of earlier sub-layers (Admin).
+
+    Args:
+        network: network that contains the layers.
+        layers: the added layers.
+        batches: batches of the training split.
+    """
     variances = _variances(network, layers, batches)
     omegas: list[float] = (torch.tensor(variances, dtype=torch.float64)[:-1].cumsum(0) ** 0.5).tolist()
     return omegas
 
 
 def set_omegas(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-    """Let what a sub-layer is added to weigh as much as all that was added to it before (Admin)."""
+    """Set the residual weights of all sub-layers to the measured omegas (Admin)."""
     ends = [end for layer in layers for end in layer.sub_layers]
     for end, omega in zip(ends, measured, strict=True):
         assert end.omega is not None
@@ -81,14 +90,14 @@ SCHEMES: dict[str, Scheme] = {
     "t_fixup": Scheme(apply=scale_by_depth),
     "admin": Scheme("post", omega=True, measure=measure_omegas, apply=set_omegas),
 }
-"""By name; "standard" leaves layers as they are drawn, each sub-layer followed by a norm, and wants a warm-up."""
+"""Schemes by name. "standard" is post-norm without scaling and requires warm-up."""
 
 
 def find_scheme(name: str) -> Scheme:
-    """Return the scheme of this name.
+    """Return the scheme with this name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the name is unknown.
     """
     if name not in SCHEMES:
         raise ConfigError(
@@ -103,19 +112,23 @@ def vanilla_factor(mu: float, layers: int) -> float:
 
 
 def relational_factor(mu: float, layers: int) -> float:
-    """Return DT-Fixup's factor for N layers whose values know relations, (N (4 mu^2 + 2 mu + 2))^(-1/2)."""
+    """Return DT-Fixup's factor for N layers with relations on values.
+
+    The factor is (N (4 mu^2 + 2 mu + 2))^(-1/2).
+    """
     return float((layers * (4 * mu**2 + 2 * mu + 2)) ** -0.5)
 
 
 def t_fixup_factor(layers: int) -> float:
-    """Return T-Fixup's factor for N layers of an encoder, 0.67 N^(-1/4)."""
+    """Return T-Fixup's factor for N encoder layers, 0.67 N^(-1/4)."""
     return 0.67 * layers**-0.25
 
 
 def draw(module: nn.Module) -> None:
-    """Draw every matrix of a module by Xavier's normal distribution; vectors, biases among them, stay as they are.
+    """Initialize every matrix of a module with Xavier normal.
 
-    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
+    Vectors and biases are unchanged. Source: Glorot and Bengio, "Understanding the difficulty of training deep
+    feedforward neural networks", 2010.
     """
     for parameter in module.parameters():
         if parameter.dim() > 1:
@@ -123,7 +136,10 @@ def draw(module: nn.Module) -> None:
 
 
 def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
-    """Return what factors multiply: the projection to values, tables of relations of values, and three dense layers."""
+    """Return the weights that the factor scales.
+
+    These are the value projection, the relation tables of values, and three linear layers.
+    """
     attended, output = layer.sub_layers
     value = layer.attention["self"].get_parameter("value.weight")
     inner = layer.intermediate["dense"].get_parameter("weight")
@@ -131,9 +147,9 @@ def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
 
 
 def mu_of(network: DeepenedNetwork, batches: Iterable[TableBatch]) -> float:
-    """Return the largest L2 norm of an input of the added layers, over all real tokens of all batches.
+    """Return the largest L2 norm of the inputs of the added layers in eval mode.
 
-    Without dropout.
+    The maximum is over all tokens of all batches, without padding.
     """
     with evaluation_mode(network):
         norms = [vectors.norm(dim=-1).max() for batch in batches for vectors in network.extra_inputs(batch)]
@@ -146,7 +162,7 @@ def mu_of(network: DeepenedNetwork, batches: Iterable[TableBatch]) -> float:
 
 @contextmanager
 def evaluation_mode(network: object) -> Iterator[None]:
-    """Ask a network without dropout and without gradients, and leave it as it was."""
+    """Run a network in eval mode without gradients, and restore its mode afterwards."""
     assert isinstance(network, nn.Module)
     training = network.training
     network.eval()
@@ -165,18 +181,18 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
 
 
 def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-    """Return the variance of what comes in, and of what each sub-layer adds, in order; means over tokens."""
+    """Return the mean variance of the input and of the output of each sub-layer, in order."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
-    def add(place: int, states: Tensor) -> None:
-        totals[place] += float(states.double().var(-1, correction=0).sum())
-        counts[place] += len(states)
+    def add(index: int, states: Tensor) -> None:
+        totals[index] += float(states.double().var(-1, correction=0).sum())
+        counts[index] += len(states)
 
     ends = [end for layer in layers for end in layer.sub_layers]
     with evaluation_mode(network), ExitStack() as hooks:
         hooks.enter_context(ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1])))
-        for place, end in enumerate(ends, 1):
-            hook = end.dense.register_forward_hook(lambda _, __, output, place=place: add(place, output))
+        for index, end in enumerate(ends, 1):
+            hook = end.dense.register_forward_hook(lambda _, __, output, index=index: add(index, output))
             hooks.enter_context(hook)
         for batch in batches:
             network(batch)

@@ -1,4 +1,4 @@
-"""The decoder of a grammar: an LSTM that is fed its last action and the state of the parent of what it expands.
+"""Grammar decoder: an LSTM whose inputs include the last action and the parent's state.
 
 Source: Yin and Neubig, "A Syntactic Neural Model for General-Purpose Code Generation", ACL 2017; Xu et al. 2021
 (DT-Fixup), appendix C.3, and the released code, whose attention does not scale its scores.
@@ -19,7 +19,7 @@ from mate_cli.papers.dt_fixup.sql.grammar import NONE
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """The shape of a decoder: the widths of `SqlParsing`, the heads of its attention over nodes, and its dropout."""
+    """Sizes of a decoder: the widths of `SqlParsing`, its attention heads, and its dropout."""
 
     action: int = 128
     type: int = 64
@@ -31,15 +31,15 @@ class DecoderSize:
 
 
 class Memory(NamedTuple):
-    """The memory that a decoder attends to while it decodes a batch, made once.
+    """Precomputed inputs of the decoder for one batch.
 
     Args:
-        keys: of nodes, [B, N, H, K].
-        values: of nodes, [B, N, K, H].
-        hidden: 0 where there is a node and the lowest number where there is none, [B, 1, 1, K].
-        pointers: of columns, what they are found by, [B, C, attention].
-        inputs: of columns, what they are as an action, [B, C, action].
-        columns: Bool [B, C], True where there is a column.
+        keys: attention keys of nodes, [B, N, H, K].
+        values: attention values of nodes, [B, N, K, H].
+        hidden: additive mask, 0 for nodes and the lowest number for padding, [B, 1, 1, K].
+        pointers: pointer keys of columns, [B, C, attention].
+        inputs: action embeddings of columns, [B, C, action].
+        columns: Bool [B, C], True for columns, False for padding.
     """
 
     keys: Tensor
@@ -50,19 +50,21 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """Return the memory of some examples, by their places [B']."""
+        """Return the memory of the examples with the given indices [B']."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class Frontier(NamedTuple):
-    """The state known before steps; all are Int64 [B, A], and -1 where there is nothing, as at first.
+    """Decoder inputs known before each step, all Int64 [B, A].
+
+    Missing values are -1, as in the first step.
 
     Args:
-        rules: the production that the step before applied, or their number for Reduce.
-        columns: the column that it selected, from 0.
-        parents: the step that made what is expanded.
-        productions: the production that was applied there.
-        types: of what is expanded.
+        rules: production that the previous step applied; the number of productions for Reduce.
+        columns: column that the previous step selected, from 0.
+        parents: step that created the expanded field.
+        productions: production that the parent step applied.
+        types: type of the expanded field.
     """
 
     rules: Tensor
@@ -73,13 +75,13 @@ class Frontier(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Known derivations.
+    """Gold derivations.
 
     Args:
-        rules: the production that each step applies, or their number for Reduce; -1 where it selects a column, or the
-            derivation is complete. Int64 [B, A], as `columns`.
-        columns: the column that it selects, from 0; -1 where it selects none.
-        frontier: what is known before each step.
+        rules: production that each step applies, Int64 [B, A]. The number of productions for Reduce; -1 if the step
+            selects a column or the derivation is complete.
+        columns: column that each step selects, from 0, Int64 [B, A]; -1 if the step selects no column.
+        frontier: decoder inputs before each step.
     """
 
     rules: Tensor
@@ -88,14 +90,23 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
-        """Return the state before actions, and what is expanded by them, all Int64 [B, A]."""
+        """Build steps from the columns of `action_rows`, all Int64 [B, A].
+
+        Args:
+            rules: production that each step applies.
+            columns: column that each step selects.
+            parents: step that created the expanded field.
+            productions: production that the parent step applied.
+            types: type of the expanded field.
+        """
         rule, column = (pad(actions[:, :-1], (1, 0), value=NONE) for actions in (rules, columns))
-        types = torch.cat([torch.full_like(types[:, :1], NONE), types[:, 1:]], 1)  # at first all is zero, as released
+        # All inputs of the first step are missing, as released.
+        types = torch.cat([torch.full_like(types[:, :1], NONE), types[:, 1:]], 1)
         return cls(rules, columns, Frontier(rule, column, parents, productions, types))
 
 
 class StepWeights(NamedTuple):
-    """The dense layers of a step."""
+    """The linear layers of a step."""
 
     recurrent: TimedLinear
     query: TimedLinear
@@ -104,7 +115,13 @@ class StepWeights(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """The state between steps: the LSTM's two states and its attention output, [B, state] twice and [B, attention]."""
+    """The state between steps.
+
+    Args:
+        state: hidden state of the LSTM [B, state].
+        cell: cell state of the LSTM [B, state].
+        attended: attention output [B, attention].
+    """
 
     state: Tensor
     cell: Tensor
@@ -112,14 +129,19 @@ class DecoderState(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Logarithms of probabilities: of productions and Reduce [..., productions + 1], and of columns [..., C]."""
+    """Log probabilities of actions.
+
+    Args:
+        rules: productions and Reduce [..., productions + 1].
+        columns: columns [..., C].
+    """
 
     rules: Tensor
     columns: Tensor
 
 
 class TreeDecoder(nn.Module):
-    """Scores the actions that derive a query, one after the other."""
+    """Scores the actions that derive a query, one step at a time."""
 
     def __init__(self, nodes: int, productions: int, types: int, size: DecoderSize) -> None:
         super().__init__()
@@ -144,13 +166,13 @@ class TreeDecoder(nn.Module):
         self.used_gate = nn.Linear(size.attention, 1, bias=False)
 
     def memory(self, nodes: Tensor, real: Tensor, columns: Tensor, is_column: Tensor) -> Memory:
-        """Return what is looked at while a batch is decoded.
+        """Return the memory of the decoder for a batch.
 
         Args:
-            nodes: [B, K, nodes].
-            real: Bool [B, K], True where there is a node.
-            columns: of them, [B, C, nodes].
-            is_column: Bool [B, C], True where there is a column.
+            nodes: states of nodes [B, K, nodes].
+            real: Bool [B, K], True for nodes, False for padding.
+            columns: states of columns [B, C, nodes].
+            is_column: Bool [B, C], True for columns, False for padding.
         """
         keys, values = (layer(nodes).unflatten(-1, (self.size.heads, -1)) for layer in (self.key, self.value))
         lowest = torch.finfo(nodes.dtype).min
@@ -165,25 +187,25 @@ class TreeDecoder(nn.Module):
         )
 
     def start(self, examples: int) -> DecoderState:
-        """Return what the first step is given: zeros."""
+        """Return the state before the first step, which is zero."""
         like = self.production_bias
         return DecoderState(
             *(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
         )
 
     def forward(self, memory: Memory, steps: Steps) -> Scores:
-        """Return the scores of all actions at every step of known derivations, [B, A, ...]."""
+        """Return the scores of all actions at every step of gold derivations, [B, A, ...]."""
         outputs = self._run(memory, steps)
         used = _used_before(steps.columns, memory.columns.shape[1])
         return self.scores(memory, outputs, used)
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
-        """Return what comes out of every step, [B, A, attention]."""
-        known, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
+        """Return the attention output of every step, [B, A, attention]."""
+        input_gates, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
         carried = self.start(len(steps.rules))
-        history, outputs = History(len(known), carried.state), []
+        history, outputs = History(len(input_gates), carried.state), []
         parents, parent = steps.frontier.parents.clamp(min=0).unbind(1), carried.state
-        for time, gates in enumerate(known):
+        for time, gates in enumerate(input_gates):
             if time:
                 parent = history.at(parents[time], carried.state)
             carried = self.step(memory, weights, gates, parent, carried)
@@ -192,15 +214,22 @@ class TreeDecoder(nn.Module):
         return torch.stack(outputs, 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
-        """Return the share of what is known before steps in the LSTM's gates, with its biases, [B, A, 4 * state]."""
+        """Return the part of the LSTM gates that depends on known inputs, [B, A, 4 * state].
+
+        Includes the LSTM biases.
+        """
         columns = frontier.columns[..., None]
-        chosen = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
-        actions = _rows(self.productions, frontier.rules) + chosen
-        known = actions, _rows(self.productions, frontier.productions), _rows(self.types, frontier.types)
-        return self.gates(torch.cat(known, -1))
+        column_inputs = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
+        actions = _rows(self.productions, frontier.rules) + column_inputs
+        known_inputs = actions, _rows(self.productions, frontier.productions), _rows(self.types, frontier.types)
+        return self.gates(torch.cat(known_inputs, -1))
 
     def gates(self, known: Tensor) -> Tensor:
-        """Give the share of the last action, the parent's production and the type [..., width] in the LSTM's gates."""
+        """Return the part of the LSTM gates for given inputs.
+
+        Args:
+            known: concatenated embeddings of the last action, the parent's production and the type [..., width].
+        """
         action, _, parent, kind, _ = self._input_weights()
         return linear(known, torch.cat([action, parent, kind], 1), self.lstm.bias_ih + self.lstm.bias_hh)
 
@@ -209,7 +238,7 @@ class TreeDecoder(nn.Module):
         return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
     def step_weights(self) -> StepWeights:
-        """Return the weights of a step, made once for all steps of a batch."""
+        """Return the weights of a step, computed once per batch."""
         _, attended, _, _, parent = self._input_weights()
         recurrent = torch.cat([attended, parent, self.lstm.weight_hh], 1)
         layers = recurrent, self.query.weight, self.context.weight, self.attended.weight
@@ -218,14 +247,14 @@ class TreeDecoder(nn.Module):
     def step(
         self, memory: Memory, weights: StepWeights, known: Tensor, parent: Tensor, carried: DecoderState
     ) -> DecoderState:
-        """Return one step of the examples.
+        """Return the state after one step.
 
         Args:
-            memory: what they look at.
-            weights: of steps.
-            known: share of the gates, [B, 4 * state].
-            parent: the state of the step that made what is expanded, [B, state]; zero at first.
-            carried: from the step before.
+            memory: memory of the examples.
+            weights: weights of a step.
+            known: part of the gates that depends on known inputs, [B, 4 * state].
+            parent: hidden state of the parent step, [B, state]; zero in the first step.
+            carried: state after the previous step.
         """
         gates = known + weights.recurrent(torch.cat([carried.attended, parent, carried.state], -1))
         entry, forget, update, exit_ = gates.chunk(4, -1)
@@ -238,7 +267,13 @@ class TreeDecoder(nn.Module):
         return DecoderState(state, cell, attended)
 
     def scores(self, memory: Memory, outputs: Tensor, used: Tensor) -> Scores:
-        """Score actions by outputs of steps [B, A, attention]; `used` is Bool [B, A, C], columns selected before."""
+        """Score actions.
+
+        Args:
+            memory: memory of the examples.
+            outputs: attention outputs of steps [B, A, attention].
+            used: columns selected in earlier steps, Bool [B, A, C].
+        """
         rules = linear(self.readout(outputs), self.productions.weight, self.production_bias)
         logits = outputs @ memory.pointers.transpose(1, 2)
         gate = self.used_gate(outputs).sigmoid()
@@ -248,18 +283,21 @@ class TreeDecoder(nn.Module):
 
 
 def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Return rows of a table; zeros for -1."""
+    """Return rows of an embedding table; zeros for id -1."""
     return table(ids.clamp(min=0)) * (ids >= 0)[..., None]
 
 
 def _used_before(columns: Tensor, count: int) -> Tensor:
-    """Return which of so many columns were selected before each step: [B, A] to Bool [B, A, C]."""
+    """Return which columns were selected before each step, [B, A] to Bool [B, A, C]."""
     selected = columns[..., None] == torch.arange(count, device=columns.device)
     return (selected.cumsum(1) - selected.long()) > 0
 
 
 class TimedLinear:
-    """A dense layer without bias for many steps, whose weight gets its gradient in one product after all of them."""
+    """A linear layer without bias for many steps.
+
+    The weight gradient is computed in one product after the backward passes of all steps.
+    """
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight.detach()
@@ -274,7 +312,7 @@ class TimedLinear:
 
 
 class _Sum(torch.autograd.Function):
-    """A number that every step depends on, so that its gradient comes after those of all steps."""
+    """A scalar input of every step, so that its backward runs after the backward of all steps."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, layer: TimedLinear) -> Tensor:  # noqa: ANN401 - torch's own context
@@ -304,7 +342,7 @@ class _Step(torch.autograd.Function):
 
 
 class History:
-    """The states of all steps so far, of which every example looks up another one."""
+    """The states of all previous steps. Each example can look up a different step."""
 
     def __init__(self, steps: int, like: Tensor) -> None:
         self.states = like.new_zeros(steps, *like.shape)
@@ -312,17 +350,22 @@ class History:
         self.rows = torch.arange(len(like), device=like.device)
 
     def keep(self, step: int, state: Tensor) -> Tensor:
-        """Return the state [B, D] of a step, to be used from here on in its place."""
+        """Store the state [B, D] of a step and return the state to use from now on."""
         output: Tensor = _Keep.apply(state, self, step)  # type: ignore[no-untyped-call]
         return output
 
     def at(self, steps: Tensor, last: Tensor) -> Tensor:
-        """Return the states [B, D] of earlier steps [B]; `last` is the one that was kept last."""
+        """Return the states [B, D] of earlier steps [B].
+
+        Args:
+            steps: step of each example.
+            last: most recently stored state.
+        """
         states: Tensor = _Find.apply(last, self, steps)  # type: ignore[no-untyped-call]
         return states
 
     def learn(self, steps: Tensor, gradient: Tensor) -> None:
-        """Add what was learnt of states that were looked up."""
+        """Add gradients of states that were looked up."""
         if self.gradients is None:
             self.gradients = torch.zeros_like(self.states)
         self.gradients.index_put_((steps, self.rows), gradient, accumulate=True)
@@ -337,12 +380,15 @@ class _Keep(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401 - torch's own context
-        learnt = ctx.history.gradients
-        return gradient if learnt is None else gradient + learnt[ctx.step], None, None
+        gradients = ctx.history.gradients
+        return gradient if gradients is None else gradient + gradients[ctx.step], None, None
 
 
 class _Find(torch.autograd.Function):
-    """Lookup that depends on the last state, so that its gradient comes before that of any earlier state."""
+    """Lookup that depends on the last state.
+
+    Its backward therefore runs before the backward of any earlier state.
+    """
 
     @staticmethod
     def forward(ctx: Any, last: Tensor, history: History, steps: Tensor) -> Tensor:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Find the likeliest derivation: greedily, or with a beam; only actions that the grammar allows are looked at."""
+"""Greedy and beam search for the most probable derivation, restricted to legal actions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ class Search:
     """Options of the search for derivations.
 
     Args:
-        width: of the beam, less one for every derivation that is complete; 1 is greedy.
-        most: steps.
-        column_weight: what the logarithm of the probability of a column is multiplied by; 3 in the released code.
+        width: beam width. It decreases by one for every complete derivation. 1: greedy search.
+        most: maximum number of steps.
+        column_weight: factor of the log probability of columns; 3 in the released code.
     """
 
     width: int = 5
@@ -30,7 +30,7 @@ class Search:
 
 
 class ScoredDerivation(NamedTuple):
-    """A complete derivation and the logarithm of its probability, columns weighed."""
+    """A complete derivation and its log probability with weighted columns."""
 
     actions: tuple[Action, ...]
     score: float
@@ -38,10 +38,13 @@ class ScoredDerivation(NamedTuple):
 
 @dataclass(frozen=True)
 class _Hypothesis:
-    """A derivation that is under way.
+    """An incomplete derivation.
 
     Args:
-        rows: of each step so far, the row that it had among the hypotheses of that step.
+        example: index of the example in the batch.
+        derivation: derivation so far.
+        score: log probability with weighted columns.
+        rows: index of this hypothesis among the hypotheses of each step so far.
     """
 
     example: int
@@ -53,17 +56,24 @@ class _Hypothesis:
 def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[list[ScoredDerivation]]:
-    """Return the complete derivations of each example, the best first: the greedy one and those of the beam."""
+    """Return the complete derivations of greedy and beam search of each example, best first.
+
+    Args:
+        decoder: decoder that scores actions.
+        memory: memory of the decoder for the batch.
+        schemas: schema of each example.
+        search: options of the search.
+    """
     derivations = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
     if search.width > 1:
         beam = _Beam(decoder, memory, search).run(schemas)
-        derivations = [[*some, *others] for some, others in zip(derivations, beam, strict=True)]
-    ranked = (sorted(some, key=lambda derivation: -derivation.score) for some in derivations)
-    return [list({derivation.actions: derivation for derivation in reversed(some)}.values())[::-1] for some in ranked]
+        derivations = [[*group, *beam_group] for group, beam_group in zip(derivations, beam, strict=True)]
+    ranked = (sorted(group, key=lambda derivation: -derivation.score) for group in derivations)
+    return [list({derivation.actions: derivation for derivation in reversed(group)}.values())[::-1] for group in ranked]
 
 
 class _Beam:
-    """The hypotheses of all examples side by side."""
+    """The hypotheses of all examples in one batch."""
 
     def __init__(self, decoder: TreeDecoder, memory: Memory, search: Search) -> None:
         self.decoder, self.memory, self.search = decoder, memory, search
@@ -73,17 +83,17 @@ class _Beam:
 
     @torch.no_grad()
     def run(self, schemas: Sequence[Schema]) -> list[list[ScoredDerivation]]:
-        open_ = [_Hypothesis(place, Derivation(schema)) for place, schema in enumerate(schemas)]
+        open_ = [_Hypothesis(index, Derivation(schema)) for index, schema in enumerate(schemas)]
         carried = self.decoder.start(len(open_))
         for _ in range(self.search.most):
             if not open_:
                 break
             rows = torch.tensor(
-                [hypothesis.rows[-1] if hypothesis.rows else place for place, hypothesis in enumerate(open_)]
+                [hypothesis.rows[-1] if hypothesis.rows else index for index, hypothesis in enumerate(open_)]
             )
             carried = self._step(open_, DecoderState(*(tensor.index_select(0, rows) for tensor in carried)))
             open_ = self._extend(open_, carried)
-        return [self.done.get(place, []) for place in range(len(schemas))]
+        return [self.done.get(index, []) for index in range(len(schemas))]
 
     def _step(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> DecoderState:
         self.looked_at = self.memory.at(torch.tensor([hypothesis.example for hypothesis in open_]))
@@ -98,7 +108,7 @@ class _Beam:
         return result
 
     def _extend(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
-        """Return what is under way after one more step; what is complete is put aside."""
+        """Return the hypotheses after one more step. Complete derivations are moved to `done`."""
         count = self.looked_at.columns.shape[1]
         used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
         for row, hypothesis in enumerate(open_):
@@ -124,16 +134,18 @@ class _Beam:
         return after
 
 
-def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most: int) -> Iterator[tuple[float, Action]]:
-    """Yield the best of some actions, with their scores."""
+def _best(
+    legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, limit: int
+) -> Iterator[tuple[float, Action]]:
+    """Yield the best legal actions with their scores."""
     of_rules, of_columns = zip(*map(encode_action, legal), strict=True)
     scores = columns[list(of_columns)] if of_rules[0] == NONE else rules[list(of_rules)]
-    for place in np.argsort(-scores, kind="stable")[:most]:
-        yield float(scores[place]), legal[place]
+    for index in np.argsort(-scores, kind="stable")[:limit]:
+        yield float(scores[index]), legal[index]
 
 
 def _frontier(derivations: Iterator[Derivation]) -> Frontier:
-    """Return what a decoder is told of the next step of some derivations, [B, 1]."""
-    nothing = (NONE,) * len(Frontier._fields)
-    rows = [(*encode_action(d.actions[-1]), *d.frontier) if d.actions else nothing for d in derivations]
+    """Return the decoder inputs of the next step of each derivation, [B, 1]."""
+    no_step = (NONE,) * len(Frontier._fields)
+    rows = [(*encode_action(d.actions[-1]), *d.frontier) if d.actions else no_step for d in derivations]
     return Frontier(*torch.tensor(rows)[:, :, None].unbind(1))

@@ -1,1 +1,1 @@
-"""Schemas of databases beside a question: which of its words name what, and how all of them relate."""
+"""Schema linking: links between question words and names, and the relations of a schema."""

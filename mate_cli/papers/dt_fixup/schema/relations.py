@@ -1,7 +1,7 @@
-"""Relations of the words of a question, the columns and the tables of a schema: 33 kinds, and the links behind them.
+"""The 33 relations between question words, columns and tables, and schema linking.
 
-Source: Xu et al. 2021 (DT-Fixup), `data/rat.py` of the released code, which numbers them so. A word that a column
-holds, and that is neither its name nor a part of it, names it too, as there.
+Source: Xu et al. 2021 (DT-Fixup), `data/rat.py` of the released code, with the same numbers. A word that occurs in the
+values of a column, but not in its name, is linked like the full name, as in the released code.
 """
 
 from __future__ import annotations
@@ -17,20 +17,25 @@ from mate_cli.tokenization.fitting.truncation import stem
 from mate_cli.tokenization.layout import Array
 
 WORD, COLUMN, TABLE = 1, 2, 3
-"""What a node is: a word of the question, a column, a table; 0 where there is no node."""
+"""Type of a node: question word, column or table; 0 for padding nodes."""
 
 NODE_RELATIONS = Array(("K", "K"), "uint8", name="relations")
-"""How node i, which asks, relates to node j, which is asked: see `RELATIONS`; all nodes relate."""
+"""Relation of node i (query) to node j (key), see `RELATIONS`.
+
+All pairs of nodes have a relation.
+"""
 NODE_KINDS = Array(("K",), "int8", name="node_kinds")
-"""What each node is. The pieces of a node lie side by side, but those of tables in front of those of columns, whose
-nodes come first."""
+"""Type of each node. The tokens of a node are adjacent.
+
+Columns precede tables among the nodes. Tables precede columns among the tokens.
+"""
 NODE_TABLES = Array(("K",), "int16", fill=-1, name="node_tables")
-"""Of each column's node, the place of its table's node, from 0; -1 of other nodes."""
+"""Index of the table node of each column node, from 0; -1 for other nodes."""
 ACTIONS = Array(("A", 5), "int16", fill=-1, name="actions")
-"""How the query is made, see `action_rows`."""
+"""Derivation of the gold query, see `action_rows`."""
 
 NO_LINK, PARTIAL, EXACT = range(3)
-"""How a word and a name go together."""
+"""Match between a word and a name."""
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|\w+(?:[-']\w+)*|[^\w\s]")
 _NUMBER = re.compile(r"-?\d+(?:[.,:]\d+)*")
@@ -38,14 +43,14 @@ _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _WORDS = """
 a an of be 's is me it as in on do to ok or at for the and how are out all with have that this what
 """
-_SAY_NOTHING = frozenset(_WORDS.split())
-"""Part of a name is none of it where it is one of these words."""
+_STOP_WORDS = frozenset(_WORDS.split())
+"""Stop words: one of these words alone never counts as a partial match or as a value."""
 _SHORTEST = 2
-"""Letters of a part of a name."""
+"""Minimum length in characters of a partial match or a value."""
 
 
 def question_words(question: str) -> list[str]:
-    """Return the words, numbers and signs of a question."""
+    """Return the words, numbers and punctuation marks of a question."""
     return _WORD.findall(question)
 
 
@@ -53,7 +58,7 @@ class NameLinker:
     """Finds names in questions.
 
     Args:
-        names: in words; one without letters and digits, such as "*", is never found.
+        names: names of words separated by spaces. A name without letters and digits, such as "*", is never found.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -61,15 +66,15 @@ class NameLinker:
         self._names = [" ".join(parts) for parts in stems]
         self._lengths = [len(parts) for parts in stems]
         self._exact: dict[str, list[int]] = defaultdict(list)
-        for place, name in enumerate(self._names):
+        for index, name in enumerate(self._names):
             if name:
-                self._exact[name].append(place)
+                self._exact[name].append(index)
 
     def links(self, words: Sequence[str]) -> np.ndarray:
-        """Link each word to each name: `NO_LINK`, `PARTIAL` or `EXACT`, uint8 [words, names].
+        """Link each word to each name: `NO_LINK`, `PARTIAL` or `EXACT`, UInt8 [words, names].
 
-        Where several words are a name, no word of them but the last is looked at by itself. A part of a name is a run
-        of words whose text stands in it, and of a word and a name the link that is found first counts.
+        After several consecutive words that equal a name, matching continues with the next word. Consecutive words
+        whose text occurs in a name are a partial match. The first link found between a word and a name is final.
         """
         stems = [_in_question(word) for word in words]
         links = np.zeros((len(stems), len(self._names)), np.uint8)
@@ -79,7 +84,7 @@ class NameLinker:
         return links
 
     def _link_from(self, start: int, stems: Sequence[str], links: np.ndarray) -> int:
-        """Link the words that begin at a place; return the place to go on from."""
+        """Link the words from index `start`. Return the next start index."""
         furthest = start + 1
         for end in range(len(stems), start, -1):
             for name in self._exact.get(" ".join(stems[start:end]), ()):
@@ -90,7 +95,7 @@ class NameLinker:
         for name, (text, length) in enumerate(zip(self._names, self._lengths, strict=True)):
             for end in range(min(start + length, len(stems)), start, -1):
                 part = " ".join(stems[start:end])
-                if len(part) >= _SHORTEST and part in text and part not in _SAY_NOTHING:
+                if len(part) >= _SHORTEST and part in text and part not in _STOP_WORDS:
                     _mark(links[start:end, name], PARTIAL)
         return furthest
 
@@ -99,7 +104,7 @@ class ValueLinker:
     """Finds words of questions among the values of columns.
 
     Args:
-        values: the texts that each column holds.
+        values: the texts that each column contains.
     """
 
     def __init__(self, values: Sequence[Iterable[str]]) -> None:
@@ -107,14 +112,14 @@ class ValueLinker:
         self._columns: dict[str, list[int]] = defaultdict(list)
         for column, texts in enumerate(values):
             for word in {word.lower() for text in texts for word in question_words(text)}:
-                if len(word) >= _SHORTEST and word not in _SAY_NOTHING:
+                if len(word) >= _SHORTEST and word not in _STOP_WORDS:
                     self._columns[word].append(column)
 
     def links(self, words: Sequence[str]) -> np.ndarray:
-        """Find the columns that hold each word, Bool [words, columns]."""
+        """Return which columns contain each word, Bool [words, columns]."""
         links = np.zeros((len(words), self._count), bool)
-        for place, word in enumerate(words):
-            links[place, self._columns.get(word.lower(), [])] = True
+        for index, word in enumerate(words):
+            links[index, self._columns.get(word.lower(), [])] = True
         return links
 
 
@@ -123,24 +128,30 @@ def _mark(links: np.ndarray, kind: int) -> None:
 
 
 def _in_question(word: str) -> str:
-    """Return the stem of a word; of numbers, "year" or "number", which names of columns may have in them."""
+    """Return "year" or "number" for numbers, which may occur in column names, else the stem."""
     if _YEAR.fullmatch(word):
         return "year"
     return "number" if _NUMBER.fullmatch(word) else _stem(word)
 
 
 def _stem(word: str) -> str:
-    return word.lower() if word.lower() in _SAY_NOTHING else stem(word.lower())
+    return word.lower() if word.lower() in _STOP_WORDS else stem(word.lower())
 
 
 RELATIONS = 33
-"""Kinds of relations of node i, which asks, to node j, which is asked; padding has 0 too, and has to be masked.
+"""Number of relations of node i (query) to node j (key).
 
-0 to 4, columns: itself, of the same table, foreign key and primary, foreign key, other; 5 to 9, tables: itself,
-referred to, refers, both, other; 10 to 12, a column and its table: primary key, column, other; 13 to 15, a table and
-its column; 16 to 20, words: two or more before, before, itself, after, two or more after; 21 to 23, a word and a table:
-its name, part of it, no link; 24 to 26, a table and a word; 27 to 29, a word and a column; 30 to 32, a column and a
-word.
+Padding also has relation 0 and must be masked. The ids by types of nodes i and j:
+
+- 0 to 4, column and column: itself, same table, foreign key with primary key i, other foreign key, other
+- 5 to 9, table and table: itself, i refers to j, j refers to i, both, other
+- 10 to 12, column and table: primary key of the table, column of the table, other
+- 13 to 15, table and column: the same
+- 16 to 20, word and word: j two or more positions before i, one before, itself, one after, two or more after
+- 21 to 23, word and table: exact name, partial name, no link
+- 24 to 26, table and word: the same
+- 27 to 29, word and column: the same
+- 30 to 32, column and word: the same
 """
 _WORD_DISTANCE, _WORD_TABLE, _TABLE_WORD, _WORD_COLUMN, _COLUMN_WORD = 18, 21, 24, 27, 30
 _OFFSET = np.zeros(3, np.uint8)
@@ -148,10 +159,10 @@ _OFFSET[[EXACT, PARTIAL, NO_LINK]] = 0, 1, 2
 
 
 class SchemaRelations:
-    """All that is known of a schema before a question is asked.
+    """The question-independent relations of a schema.
 
     Args:
-        values: words are linked to the columns that hold them, where the schema has values.
+        values: if true, link words to the columns that contain them, if the schema has values.
     """
 
     def __init__(self, schema: Schema, *, values: bool = False) -> None:
@@ -161,7 +172,10 @@ class SchemaRelations:
         self._own = _schema_relations(schema)
 
     def matrix(self, words: list[str]) -> np.ndarray:
-        """Relate each node to each, uint8 [K, K]: the words, the columns, the tables, in this order."""
+        """Return the relation of each node to each node, UInt8 [K, K].
+
+        Nodes are the words, the columns and the tables, in this order.
+        """
         count = len(words)
         relations = np.zeros((count + len(self._own),) * 2, np.uint8)
         distance = np.arange(count)[None] - np.arange(count)[:, None]
@@ -189,7 +203,10 @@ def _schema_relations(schema: Schema) -> np.ndarray:
 
 
 def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
-    """Return [C, C]; a foreign key inside a table is a column of the same table."""
+    """Return the relations of columns [C, C].
+
+    A foreign key within a table counts as "same table".
+    """
     keys = np.zeros((len(tables),) * 2, bool)
     for source, target in schema.foreign_keys:
         keys[source, target] = keys[target, source] = True
@@ -200,7 +217,10 @@ def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -
 
 
 def _table_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
-    """Return [T + 1, T + 1]; foreign keys count by those of their ends that are primary keys."""
+    """Return the relations of tables [T + 1, T + 1].
+
+    A foreign key is directed by which of its ends are primary keys.
+    """
     edges = np.zeros((len(schema.tables),) * 2, bool)
     for pair in schema.foreign_keys:
         for source, target in (pair, pair[::-1]):

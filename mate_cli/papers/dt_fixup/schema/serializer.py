@@ -1,4 +1,4 @@
-"""Lay out a question and the schema of a database: words, tables and columns are the nodes of a graph.
+"""Serialize a question and a database schema: words, tables and columns are graph nodes.
 
 Source: Xu et al. 2021 (DT-Fixup), appendix C, and the released code.
 """
@@ -34,16 +34,16 @@ from mate_cli.tokenization.serializers.serializer import MAX_LINES, Augmentation
 
 @dataclass(eq=False)
 class SchemaSerializer(Serializer):
-    """[CLS] words [SEP] table [SEP] ... column [SEP]: each word split by itself, each column behind its type.
+    """[CLS] words [SEP] table [SEP] ... column [SEP]. Every word is tokenized separately.
 
-    Row ids number the nodes from 1: the words of the question, the columns, the tables, as the schema numbers them;
-    tables stand in front of columns in the text. [CLS] and [SEP] are of no node. What is of segment 1 are the names,
-    and the last [SEP]. The types are left out where they do not fit.
+    The name of each column follows its type. If the types do not fit, they are omitted. Row ids number the nodes from
+    1: question words, columns and tables, in schema order. Tables precede columns in the text. [CLS] and [SEP] belong
+    to no node. Names and the last [SEP] have segment id 1.
 
     Args:
-        max_nodes: with more, or with too many tokens, there is no encoding.
-        shuffle: tables and columns stand in a random order whenever they are learnt from.
-        values: words of the question are linked to columns that hold them, where the values of a schema are known.
+        max_nodes: maximum number of nodes. A question with more nodes or too many tokens is not encoded.
+        shuffle: if true, shuffle tables and columns in training.
+        values: if true, link words of the question to columns that contain them, if the values of the schema are known.
     """
 
     arrays: ClassVar[Sequence[Array]] = (NODE_RELATIONS, NODE_KINDS, NODE_TABLES, ACTIONS)
@@ -57,37 +57,37 @@ class SchemaSerializer(Serializer):
 
     @property
     def augmentation(self) -> Augmentation | None:
-        """Random order of tables and columns, if it is wanted."""
+        """Random order of tables and columns, if configured."""
         return shuffle_names if self.shuffle else None
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return nothing in the text: the query, as actions."""
+        """Return the label kind: the actions of a query."""
         return "sql"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples; the result has their order and number."""
+        """Encode examples. The result has the same order and length."""
         schemas = {id(example.schema): example.schema for example in examples if isinstance(example, SchemaExample)}
-        known = {key: SchemaRelations(schema, values=self.values) for key, schema in schemas.items()}
+        schema_relations = {key: SchemaRelations(schema, values=self.values) for key, schema in schemas.items()}
         words = [question_words(example.question) for example in examples]
         names = (column.name for schema in schemas.values() for column in schema.columns)
         self._split({*chain(*words), *chain(*map(item_texts, schemas.values())), *names})
         return [
-            self._encode(example, example_words, known[id(example.schema)])
+            self._encode(example, example_words, schema_relations[id(example.schema)])
             if isinstance(example, SchemaExample)
             else EncodingFailure(example.example_id, "it is not a question about a database")
             for example, example_words in zip(examples, words, strict=True)
         ]
 
     def _split(self, texts: set[str]) -> None:
-        """Remember the pieces of texts; one without any is [EMPTY]."""
+        """Cache the tokens of texts. A text without tokens becomes [EMPTY]."""
         new = sorted(texts - self._pieces.keys())
         empty = np.array([self.tokenizer.empty_id], np.int32)
         pieces = self.tokenizer.pieces(new)
         self._pieces |= {text: ids if len(ids) else empty for text, ids in zip(new, pieces, strict=True)}
 
     def _encode(
-        self, example: SchemaExample, words: list[str], known: SchemaRelations
+        self, example: SchemaExample, words: list[str], schema_relations: SchemaRelations
     ) -> TableEncoding | EncodingFailure:
         schema = example.schema
         counts = len(words), len(schema.columns), len(schema.tables)
@@ -98,15 +98,15 @@ class SchemaSerializer(Serializer):
         if reason:
             return EncodingFailure(example.example_id, reason)
         kinds = np.repeat(np.array([WORD, COLUMN, TABLE], np.int16), counts)
-        of_tables = np.full(len(kinds), NONE, np.int16)
-        of_tables[kinds == COLUMN] = [sum(counts[:2]) + column.table for column in schema.columns]
-        more = {NODE_RELATIONS: known.matrix(words), NODE_KINDS: kinds, NODE_TABLES: of_tables}
+        tables_of_nodes = np.full(len(kinds), NONE, np.int16)
+        tables_of_nodes[kinds == COLUMN] = [sum(counts[:2]) + column.table for column in schema.columns]
+        more = {NODE_RELATIONS: schema_relations.matrix(words), NODE_KINDS: kinds, NODE_TABLES: tables_of_nodes}
         if example.actions:
             more[ACTIONS] = action_rows(example.actions, schema)
         return self._laid_out(pieces, *counts).encoding(example.example_id, more=more)
 
     def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
-        """Return the tokens of words, tables and columns, in this order."""
+        """Return the token arrays of words, tables and columns, in this order."""
         names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
         cls, sep = np.array([[self.tokenizer.cls_id], [self.tokenizer.sep_id]], np.int32)
         parts = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
@@ -120,7 +120,7 @@ class SchemaSerializer(Serializer):
         return tokens
 
     def _too_large(self, words: int, nodes: int, length: int) -> str:
-        """Say why there is no encoding; empty where there is one."""
+        """Return why an example cannot be encoded, or "" if it can."""
         if not words:
             return "the question has no words"
         if nodes > self.max_nodes:
@@ -131,36 +131,44 @@ class SchemaSerializer(Serializer):
 
 
 def _length(pieces: Sequence[np.ndarray], words: int) -> int:
-    """Return tokens of words and names: [CLS], and a [SEP] around each name."""
+    """Return the token count of words and names, with [CLS] and a [SEP] around each name."""
     return 2 + sum(map(len, pieces)) + len(pieces) - words
 
 
 def shuffle_names(encoding: TableEncoding, generator: np.random.Generator) -> TableEncoding:
-    """Put the names of tables and columns, each behind its [SEP], in a random order; all else stays as it is.
+    """Shuffle the names of tables and columns, each with its preceding [SEP].
 
-    Source: Xu et al. 2021 (DT-Fixup), appendix C.1; the released code, which mixes tables and columns too.
+    All other tokens keep their positions.
+
+    Source: Xu et al. 2021 (DT-Fixup), appendix C.1; the released code, which also mixes tables with columns.
     """
     rows, ends = encoding.row_ids, len(encoding) - 1
     starts = np.flatnonzero((encoding.segment_ids[:-1] == 1) & (rows[:-1] != np.roll(rows, 1)[:-1])) - 1
     if not len(starts):
         return encoding
     names = np.split(np.arange(starts[0], ends), starts[1:] - starts[0])
-    order = [names[place] for place in generator.permutation(len(names))]
+    order = [names[index] for index in generator.permutation(len(names))]
     tokens = np.concatenate([np.arange(starts[0]), *order, [ends]])
     return replace(encoding, **{name: getattr(encoding, name)[tokens] for name in ARRAYS})
 
 
 def item_texts(schema: Schema) -> list[str]:
-    """List the texts of a schema: the names of its tables, then its columns, each behind its type."""
+    """Return the texts of a schema: table names, then columns as "type name"."""
     return [table.name for table in schema.tables] + [f"{column.kind} {column.name}" for column in schema.columns]
 
 
 def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
-    """Return a derivation as its decoder is taught it, int16 [A, 5].
+    """Return a derivation as training targets and inputs of the decoder, Int16 [A, 5].
 
-    The columns are: the production that is applied, its number in `PRODUCTIONS`, or their number for Reduce; the
-    column that is selected; the action that applied the production of which a field is open; that production; the
-    type of the field, its number in `TYPES`. What there is not is -1.
+    The columns are:
+
+    1. index of the applied production in `PRODUCTIONS`; the number of productions for Reduce
+    2. the selected column
+    3. index of the action that applied the production of the open field
+    4. that production
+    5. index of the open field's type in `TYPES`
+
+    A missing value is -1.
     """
     states = derivations(schema, tuple(actions))
     rows = [(*encode_action(action), *state.frontier) for action, state in zip(actions, states, strict=False)]

@@ -1,1 +1,1 @@
-"""Queries of SQL about databases: what they are made of, how they are read, written, compared and run."""
+"""SQL queries on databases: representation, parsing, writing, comparison and execution."""

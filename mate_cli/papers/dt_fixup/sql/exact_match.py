@@ -1,7 +1,7 @@
-"""Exact set match of two queries, whatever their values, and hardness: the official measures of Spider.
+"""Spider's official metrics: exact-set match of two queries without values, and hardness.
 
-What it does not see: DISTINCT, and on what tables are joined. What it sees in nested queries of conditions: everything
-but values, in its order.
+The comparison ignores DISTINCT and join conditions. Nested queries in conditions must be equal in everything except
+values, including the order.
 Source: taoyds/spider, `evaluation.py`.
 """
 
@@ -19,7 +19,13 @@ Part = TypeVar("Part")
 
 
 class ComponentScore(NamedTuple):
-    """One part of two queries: how many there are in each, and how many in both; all alike where both are the same."""
+    """Counts of one component in two queries. All counts are equal if the components match.
+
+    Args:
+        predicted: number of parts in the predicted query.
+        gold: number of parts in the gold query.
+        shared: number of parts in both queries.
+    """
 
     predicted: int
     gold: int
@@ -27,12 +33,24 @@ class ComponentScore(NamedTuple):
 
 
 def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    """Tell whether two queries on one database have the same parts and the same tables."""
+    """Return whether two queries on one database have the same components and tables.
+
+    Args:
+        predicted: the predicted query.
+        gold: the gold query.
+        schema: schema of the database.
+    """
     return _is_equal(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    """Return the parts of two queries, by the names of the official report."""
+    """Return the counts of each component, with the names of the official report.
+
+    Args:
+        predicted: the predicted query.
+        gold: the gold query.
+        schema: schema of the database.
+    """
     return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
@@ -43,21 +61,30 @@ def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
 
 
 def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    parts, wanted = _parts_of(predicted, schema), _parts_of(gold, schema)
+    parts, gold_parts = _parts_of(predicted, schema), _parts_of(gold, schema)
     scores = {
-        name: ComponentScore(items.total(), wanted[name].total(), (items & wanted[name]).total())
+        name: ComponentScore(items.total(), gold_parts[name].total(), (items & gold_parts[name]).total())
         for name, items in parts.items()
     }
-    words, others = set(predicted.where.connectors), set(gold.where.connectors)
-    scores["and/or"] = ComponentScore(1, 1, 1) if words == others else ComponentScore(len(words), len(others), 0)
-    one, other = predicted.following, gold.following
-    is_same = bool(one and other and one[0] == other[0] and _is_equal(one[1], other[1], schema))
-    scores["IUEN"] = ComponentScore(int(one is not None), int(other is not None), int(is_same))
+    predicted_connectors, gold_connectors = set(predicted.where.connectors), set(gold.where.connectors)
+    scores["and/or"] = (
+        ComponentScore(1, 1, 1)
+        if predicted_connectors == gold_connectors
+        else ComponentScore(len(predicted_connectors), len(gold_connectors), 0)
+    )
+    predicted_following, gold_following = predicted.following, gold.following
+    is_same = bool(
+        predicted_following
+        and gold_following
+        and predicted_following[0] == gold_following[0]
+        and _is_equal(predicted_following[1], gold_following[1], schema)
+    )
+    scores["IUEN"] = ComponentScore(int(predicted_following is not None), int(gold_following is not None), int(is_same))
     return scores
 
 
 def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Counter[Any]]:
-    """Count the parts of a query that are compared one by one, by the names of the official report."""
+    """Count the parts of each component, with the names of the official report."""
     columns = tuple(unit.column for unit in query.group_by)
     parts: dict[str, Iterable[Any]] = {
         "select": query.select,
@@ -80,7 +107,7 @@ def _keywords(query: ir.Query) -> set[str]:
         "order": query.order_by,
         "limit": query.limit is not None,
     }
-    keywords = {word for word, there in clauses.items() if there}
+    keywords = {word for word, is_present in clauses.items() if is_present}
     keywords |= {query.order_by.direction} if query.order_by else set()
     keywords |= {query.following[0]} if query.following else set()
     keywords |= {"or"} & set(_connectors(query))
@@ -89,18 +116,18 @@ def _keywords(query: ir.Query) -> set[str]:
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
-    """Return the query without what is not compared; columns of its tables that refer to each other have one number.
+    """Return the compared parts of a query.
 
-    They have it also in the queries that follow it.
+    Columns of its tables that are linked by foreign keys share one number, also in the queries joined by set operators.
     """
     tables = set(query.source.tables)
     groups = _key_groups(schema).items()
-    same = {column: first for column, first in groups if schema.columns[column].table in tables}
-    return _renumbered(_valueless(query), same)
+    representatives = {column: first for column, first in groups if schema.columns[column].table in tables}
+    return _renumbered(_valueless(query), representatives)
 
 
 def _each(part: Part, change: Callable[[Any], Any]) -> Part:
-    """Return the same part of a query with all that is in it changed."""
+    """Apply a function to all children of a part of a query."""
     if isinstance(part, tuple):
         return tuple(map(change, part))  # type: ignore[return-value]
     if is_dataclass(part) and not isinstance(part, type):
@@ -108,20 +135,23 @@ def _each(part: Part, change: Callable[[Any], Any]) -> Part:
     return part
 
 
-def _renumbered(part: Part, same: Mapping[int, int]) -> Part:
-    """Give columns other numbers, and drop DISTINCT; nested queries of conditions and of FROM stay as they are."""
+def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
+    """Replace column numbers and remove DISTINCT.
+
+    Nested queries in conditions and FROM are unchanged.
+    """
     if isinstance(part, ir.ColumnUnit):
-        return replace(part, column=same.get(part.column, part.column), distinct=False)
+        return replace(part, column=representatives.get(part.column, part.column), distinct=False)
     if isinstance(part, ir.Condition):
-        return replace(part, unit=_renumbered(part.unit, same))
+        return replace(part, unit=_renumbered(part.unit, representatives))
     if isinstance(part, ir.From):
-        return replace(part, joins=_renumbered(part.joins, same))
-    changed = _each(part, lambda child: _renumbered(child, same))
+        return replace(part, joins=_renumbered(part.joins, representatives))
+    changed = _each(part, lambda child: _renumbered(child, representatives))
     return replace(changed, distinct=False) if isinstance(changed, ir.Query) else changed
 
 
 def _valueless(part: Part) -> Part:
-    """Drop the values of conditions, of which nested queries are left."""
+    """Remove the values of conditions, except nested queries."""
     if isinstance(part, ir.Condition):
         return replace(part, value=_nested(part.value), second=_nested(part.second))
     if isinstance(part, ir.From):
@@ -134,7 +164,10 @@ def _nested(value: ir.Value) -> ir.Query | None:
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
-    """Map each column with a foreign key to the first of those that it stands for; two groups are never joined."""
+    """Map each column with a foreign key to the first column of its group.
+
+    Two existing groups are never merged.
+    """
     groups: list[set[int]] = []
     for pair in schema.foreign_keys:
         group = next((group for group in groups if group & set(pair)), None)
@@ -145,17 +178,23 @@ def _key_groups(schema: Schema) -> Mapping[int, int]:
 
 
 def has_same_columns(predicted: ir.Query, gold: ir.Query) -> bool:
-    """Tell whether two queries name the same columns, whatever they do with them."""
+    """Return whether two queries contain the same columns, regardless of their use."""
     return set(_columns(predicted)) == set(_columns(gold))
 
 
 def has_same_structure(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    """Tell whether two queries match, whatever their columns and tables are."""
+    """Return whether two queries match regardless of their columns and tables.
+
+    Args:
+        predicted: the predicted query.
+        gold: the gold query.
+        schema: schema of the database.
+    """
     return queries_match(_sketch(predicted), _sketch(gold), schema)
 
 
 def _sketch(part: Part) -> Part:
-    """Return the same part of a query with "*" for every column, and of one table."""
+    """Replace every column by "*" and every FROM by one table."""
     if isinstance(part, ir.ColumnUnit):
         return replace(part, column=STAR)
     if isinstance(part, ir.From):
@@ -163,8 +202,8 @@ def _sketch(part: Part) -> Part:
     return _each(part, _sketch)
 
 
-def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
-    """Yield the columns of a query, but for those that tables are joined by."""
+def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - part of a query
+    """Yield the columns of a query, without join columns."""
     if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):
@@ -176,17 +215,17 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
 
 
 def hardness(query: ir.Query) -> str:
-    """Return "easy", "medium", "hard" or "extra"; of a gold query, as it was parsed."""
+    """Return the hardness of a parsed gold query: "easy", "medium", "hard" or "extra"."""
     values = [value for condition in _conditions(query) for value in (condition.value, condition.second)]
     nested = sum(isinstance(value, ir.Query) for value in values) + (query.following is not None)
-    parts, others = _count_parts(query), _count_others(query)
-    if parts <= 1 and others == 0 and nested == 0:
+    parts, others_count = _count_parts(query), _count_others(query)
+    if parts <= 1 and others_count == 0 and nested == 0:
         return "easy"
-    if nested == 0 and ((others <= 2 and parts <= 1) or (parts <= 2 and others < 2)):
+    if nested == 0 and ((others_count <= 2 and parts <= 1) or (parts <= 2 and others_count < 2)):
         return "medium"
-    if nested == 0 and ((others > 2 and parts <= 2) or (2 < parts <= 3 and others <= 2)):
+    if nested == 0 and ((others_count > 2 and parts <= 2) or (2 < parts <= 3 and others_count <= 2)):
         return "hard"
-    return "hard" if parts <= 1 and others == 0 and nested <= 1 else "extra"
+    return "hard" if parts <= 1 and others_count == 0 and nested <= 1 else "extra"
 
 
 def _conditions(query: ir.Query) -> list[ir.Condition]:

@@ -1,4 +1,4 @@
-"""Questions about a database, of which only the schema is known."""
+"""Questions about a database with a known schema."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from mate_cli.tables.table import Cell, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaExample(TableExample):
-    """A question that is to be answered by a query; its table is a view of the schema, see `schema_table`.
+    """A question to answer with a query.
+
+    Its table is a view of the schema, see `schema_table`.
 
     Args:
-        schema: of the database.
-        query: that answers it; None where it is not known, or cannot be read.
-        actions: that make the query; None where it is not known, or the grammar cannot make it.
+        schema: schema of the database.
+        query: gold query; None if unknown or unreadable.
+        actions: derivation of the gold query; None if unknown or not derivable by the grammar.
     """
 
     schema: Schema
@@ -33,7 +35,7 @@ class SchemaExample(TableExample):
 
     @property
     def outcome(self) -> str:
-        """A query, where the grammar can make it."""
+        """State of the gold query: usable if the grammar can derive it, else the reason."""
         if self.answer is None:
             return NOT_GIVEN
         reason = "outside the grammar" if self.query else "its query cannot be read"
@@ -42,10 +44,13 @@ class SchemaExample(TableExample):
 
 @dataclass(frozen=True, slots=True)
 class GoldQuery:
-    """A query with what is worked out of it once for all questions that it answers; the fields of `SchemaExample`.
+    """A parsed gold query, shared by all questions that it answers.
 
     Args:
-        problem: why it cannot be read; empty for most.
+        sql: text of the query.
+        query: the parsed query, see `SchemaExample`.
+        actions: its derivation, see `SchemaExample`.
+        problem: reason why the query cannot be read; usually "".
     """
 
     sql: str
@@ -55,7 +60,7 @@ class GoldQuery:
 
     @classmethod
     def of(cls, sql: str, schema: Schema) -> GoldQuery:
-        """Return a query with actions that make one which is the same by exact-set match."""
+        """Parse a query and derive actions that are equivalent by exact-set match."""
         try:
             query = parse(sql, schema)
             actions = oracle_actions(query, schema)
@@ -69,7 +74,15 @@ class GoldQuery:
 def schema_example(
     name: str, question: str, schema: Schema, table: Table, known: GoldQuery | None = None
 ) -> SchemaExample:
-    """Return a question about a database; how hard its query is makes a subset of questions."""
+    """Return a question about a database. The hardness of its gold query is a subset.
+
+    Args:
+        name: id of the example.
+        question: the question.
+        schema: schema of the database.
+        table: view of the schema, see `schema_table`.
+        known: gold query. None: unknown.
+    """
     if known is None:
         return SchemaExample(name, question, table, schema=schema)
     subsets = (hardness(known.query),) if known.query else ()
@@ -80,20 +93,23 @@ def schema_example(
 
 
 def schema_table(schema: Schema) -> Table:
-    """Return a schema as a table: a column for each, `table.column` above its type."""
-    real = [column for column in schema.columns if column.original != "*"]
-    header = tuple(Cell(f"{schema.tables[column.table].original}.{column.original}") for column in real)
-    return Table(schema.name, header, (tuple(Cell(column.kind) for column in real),), title=schema.name)
+    """Return a schema as a table with one column per database column.
+
+    The header is `table.column`, and the only row contains the types.
+    """
+    columns = [column for column in schema.columns if column.original != "*"]
+    header = tuple(Cell(f"{schema.tables[column.table].original}.{column.original}") for column in columns)
+    return Table(schema.name, header, (tuple(Cell(column.kind) for column in columns),), title=schema.name)
 
 
 @dataclass(frozen=True)
 class OpenDatabase:
-    """The schema of a database, with the questions about it.
+    """The schema of a database, and questions about the database.
 
     Args:
-        path: its file, or that of schemas.
-        seconds: that reading took, as `tables`.
-        execution_guided: of the queries that were found, the best one is taken that the database runs.
+        path: database file or schema file.
+        seconds: reading time in seconds, with the key `tables`.
+        execution_guided: if true, the best predicted query that the database can run is used.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Columns, values and conditions of a query in sqlglot's syntax trees."""
+"""Convert columns, values and conditions from sqlglot's syntax trees."""
 
 from __future__ import annotations
 
@@ -37,26 +37,32 @@ USED: Mapping[str, tuple[str, ...]] = {
     "count": ("this", "big_int"),
     "div": (*_BOTH, "typed", "safe"),
 }
-"""The types of nodes that are read, and their arguments that are; another one refuses a query."""
+"""Supported node types of sqlglot, each with its supported arguments.
+
+A query with any other type or argument is rejected.
+"""
 _MAX_DIGITS = 15
-"""Digits of numbers with a point or an exponent: so many are exact in every floating-point arithmetic."""
+"""Maximum number of digits of decimal numbers.
+
+With at most 15 digits, numbers are exact in every floating-point arithmetic.
+"""
 
 Tree = Any
 """A node of sqlglot's syntax trees."""
 
 
 class UnreadableQueryError(ValueError):
-    """A text is no query that can be read; the message says why."""
+    """A query that cannot be read. The message contains the reason."""
 
 
 @dataclass(eq=False)
 class Scope:
-    """Meanings of the names in one query.
+    """Names defined in one query.
 
     Args:
-        units: tables of FROM in their order; None for a query.
-        places: in `units`, by what the query calls them.
-        aliases: of columns of the result, and the columns that they are of; None for what is no column.
+        units: tables of FROM in order; None for a nested query.
+        places: index in `units` by name or alias.
+        aliases: result columns by alias; None for a result that is not a plain column.
     """
 
     units: list[int | None] = field(default_factory=list)
@@ -64,27 +70,36 @@ class Scope:
     aliases: dict[str, ir.ColumnUnit | None] = field(default_factory=dict)
 
     def add(self, number: int | None, alias: str, name: str) -> None:
-        """Add a table or a query; its own name counts where it has no other."""
-        called = fold(alias or name)
-        if called in self.places:
+        """Add a table or nested query to the scope.
+
+        Args:
+            number: number of the table; None for a nested query.
+            alias: alias in the query, or "".
+            name: name of the table, used if there is no alias.
+
+        Raises:
+            UnreadableQueryError: the name is already defined.
+        """
+        key = fold(alias or name)
+        if key in self.places:
             raise UnreadableQueryError(f"FROM names {alias or name} twice")
-        if called:
-            self.places[called] = len(self.units)
+        if key:
+            self.places[key] = len(self.units)
         self.units.append(number)
 
     @property
     def tables(self) -> list[int]:
-        """All tables, each once."""
+        """All tables, without duplicates."""
         return list(dict.fromkeys(number for number in self.units if number is not None))
 
 
 class ExpressionReader(ABC):
-    """Lowers what stands in the clauses of queries.
+    """Converts the clauses of queries.
 
     Args:
-        schema: of the database.
-        tree: of the whole query; names of tables in it hold where a nested query has none of its own.
-        sql: the text, to see what names are quoted with.
+        schema: schema of the database.
+        tree: syntax tree of the whole query. Its table names are visible in nested queries that do not redefine them.
+        sql: text of the query, used to determine the quotes of names.
     """
 
     def __init__(self, schema: Schema, tree: Tree, sql: str) -> None:
@@ -92,7 +107,8 @@ class ExpressionReader(ABC):
         self.scope = Scope()
         self._read: set[int] = set()
         tables = (node for node in tree.walk() if node.key == "table")
-        self._everywhere = {  # by its alias, and its own name behind those of others
+        # Table numbers by alias and by table name; later definitions override earlier definitions.
+        self._everywhere = {
             fold(name): schema.find_table(table.name)
             for table in tables
             for name in dict.fromkeys((table.alias, table.name))
@@ -101,26 +117,29 @@ class ExpressionReader(ABC):
 
     @abstractmethod
     def query(self, tree: Tree) -> ir.Query:
-        """Read a nested query."""
+        """Convert a nested query."""
 
     def refuse_unread(self, tree: Tree) -> None:
-        """Refuse a tree of which something was not read."""
+        """Raise `UnreadableQueryError` if a node of the tree was not converted."""
         for node in tree.walk():
             if id(node) not in self._read:
                 raise UnreadableQueryError(f"{node.key} in an unsupported place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
-        """Mark a node as read, which has to be of one of some types, and have no arguments but those of `USED`."""
+        """Mark a node as converted.
+
+        Its type must be one of `kinds`, and its arguments must be in `USED`.
+        """
         if getattr(tree, "key", None) not in kinds:
             raise UnreadableQueryError(f"{write_text(tree)} in an unsupported place")
-        other = next((name for name, part in tree.args.items() if part and name not in USED[tree.key]), None)
-        if other:
-            raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
+        unsupported = next((name for name, part in tree.args.items() if part and name not in USED[tree.key]), None)
+        if unsupported:
+            raise UnreadableQueryError(f"{unsupported.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
         self._read.add(id(tree))
         return tree
 
     def unit(self, tree: Tree, *, star: bool = False) -> ir.ValueUnit:
-        """Read a column, or two with an operator; "*" where it may be one."""
+        """Convert a column or two columns with an operator. "*" is allowed if `star`."""
         tree = self.bare(tree)
         sign = _UNIT_KEYS.get(tree.key)
         if sign is None:
@@ -129,7 +148,7 @@ class ExpressionReader(ABC):
         return ir.ValueUnit(ir.UNIT_OPERATORS.index(sign), self.column(tree.left), self.column(tree.right))
 
     def column(self, tree: Tree, *, star: bool = False) -> ir.ColumnUnit:
-        """Read a column, perhaps aggregated; "*" where it may be one."""
+        """Convert a column, optionally aggregated. "*" is allowed if `star`."""
         tree = self.bare(tree)
         if tree.key not in AGGREGATE_KEYS:
             return self._found(tree, star=star)
@@ -138,7 +157,7 @@ class ExpressionReader(ABC):
         return replace(unit, aggregate=ir.AGGREGATES.index(tree.key), distinct=distinct)
 
     def _found(self, tree: Tree, *, star: bool) -> ir.ColumnUnit:
-        """Return the column that a tree names, and its place in FROM."""
+        """Return the column that a tree names, and its position in FROM."""
         if tree.key == "star" and star:
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
@@ -154,7 +173,10 @@ class ExpressionReader(ABC):
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
-        """Yield the tables of a column; a name holds everywhere, and means the last table that was given it."""
+        """Yield the candidate tables of a column.
+
+        A name is global and refers to its last definition.
+        """
         if not name:
             yield self.scope.tables
         elif name in self.scope.places:
@@ -166,21 +188,21 @@ class ExpressionReader(ABC):
             raise UnreadableQueryError(f"{name} is a table of another query")
 
     def _place(self, tree: Tree) -> int:
-        """Return the place in FROM of the table that has a column in the query that names it."""
+        """Return the index in FROM of the table that contains a column."""
         scope = self.scope
-        places = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
-        for place in places:
-            number = scope.units[place]
+        indices = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
+        for index in indices:
+            number = scope.units[index]
             if number is not None and self.schema.find_column(tree.name, [number]) is not None:
-                return place
+                return index
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def clause(self, tree: Tree | None, kind: str) -> ir.Conditions:
-        """Read WHERE or HAVING; there are no conditions where there is none."""
+        """Convert WHERE or HAVING. A missing clause has no conditions."""
         return self.conditions(self.take(tree, kind).this) if tree else ir.Conditions()
 
     def conditions(self, tree: Tree) -> ir.Conditions:
-        """Return conditions in the order of the text."""
+        """Convert conditions in the order of the text."""
         if tree.key not in ("and", "or"):
             return ir.Conditions((self._condition(tree),))
         self.take(tree, "and", "or")
@@ -207,7 +229,7 @@ class ExpressionReader(ABC):
         if tree.key not in _COMPARISON_KEYS:
             raise UnreadableQueryError(f"unsupported condition {write_text(tree)}")
         self.take(tree, tree.key)
-        negated ^= bool(tree.args.get("negate"))  # of LIKE, in newer versions of sqlglot
+        negated ^= bool(tree.args.get("negate"))  # newer versions of sqlglot set this argument for NOT LIKE
         sign = ir.OPERATORS.index(_COMPARISON_KEYS[tree.key])
         return ir.Condition(negated, sign, self.unit(tree.left), self._value(tree.right))
 
@@ -235,7 +257,7 @@ class ExpressionReader(ABC):
         return self.column(tree)
 
     def _is_string(self, tree: Tree) -> bool:
-        """Tell whether what looks like a column is a text in double quotes: where no table has such a column."""
+        """Return whether a column node is a string in double quotes that names no column."""
         name = tree.this
         start = name.meta.get("start") if name.key == "identifier" else None
         bracketed = start is not None and self._sql.lstrip()[start : start + 1] in ("`", "[")
@@ -248,17 +270,17 @@ class ExpressionReader(ABC):
         return f'"{text}"'
 
     def argument(self, tree: Tree) -> tuple[Tree, bool]:
-        """Read what is aggregated, and whether each value counts once."""
+        """Return the argument of an aggregate, and whether it is DISTINCT."""
         self.take(tree, tree.key)
         inner = tree.this
         distinct = inner is not None and inner.key == "distinct"
-        things = self.take(inner, "distinct").expressions if distinct else [inner]
-        if len(things) != 1 or things[0] is None:
+        arguments = self.take(inner, "distinct").expressions if distinct else [inner]
+        if len(arguments) != 1 or arguments[0] is None:
             raise UnreadableQueryError(f"{tree.key.upper()} of several things, or of none")
-        return things[0], distinct
+        return arguments[0], distinct
 
     def bare(self, tree: Tree) -> Tree:
-        """Take off brackets."""
+        """Remove surrounding parentheses."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
                 raise UnreadableQueryError(f"a name of {write_text(tree)}")
@@ -272,12 +294,12 @@ def write_text(tree: Tree) -> str:
 
     try:
         return str(tree.sql(dialect="sqlite", unsupported_level=ErrorLevel.IGNORE))
-    except Exception:  # what sqlglot can read, it cannot always write
+    except Exception:  # sqlglot cannot write every tree that it can parse
         return str(tree.key)
 
 
 def literal_number(text: str) -> int | float:
-    """Return a number as SQLite has it: an integer of 64 bits, or a float."""
+    """Return a number as SQLite stores it: a 64-bit integer or a float."""
     try:
         value = float(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""The grammar of text to SQL, and the actions that make a query by it: without tables, values and DISTINCT.
+"""Text-to-SQL grammar and its actions. Queries have no tables, values and DISTINCT.
 
 Source: Xu et al. 2021 (DT-Fixup), SQL-SP, `spider_asdl.txt` of the released code; Yin and Neubig 2018, "TRANX". The
-released code allows every production of the open type and throws impossible queries away afterwards; here they are
-never begun.
+released code allows every production of the open type and discards impossible queries afterwards. This implementation
+only allows productions that lead to valid queries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 COLUMN_TYPE = "col_id"
-"""The type of a field that is a column, not a production."""
+"""Type of a field that is a column instead of a production."""
 
 _TEXT = """
 agg_op -> avg()
@@ -73,7 +73,12 @@ _FIELD = re.compile(r"(\w+)([?*]?) (\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A part of a production: its type, and "?" where it may be absent, "*" where there are one or more of it."""
+    """A part of a production.
+
+    Args:
+        type: type of the field.
+        count: "?" for an optional field, "*" for one or more values, "" for exactly one.
+    """
 
     type: str
     count: str = ""
@@ -81,9 +86,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """A way to make a thing of one type.
+    """A rule that produces a value of one type.
 
-    Its number is the place in `PRODUCTIONS`, its name is unlike any other's, its text as papers write it.
+    Args:
+        number: index in `PRODUCTIONS`.
+        type: type of the value.
+        name: unique name.
+        fields: parts of the value.
+        text: notation in the papers.
     """
 
     number: int
@@ -103,17 +113,17 @@ def _read(text: str) -> tuple[Production, ...]:
 
 
 PRODUCTIONS = _read(_TEXT)
-"""All 45; the place is the number, which the weights of a decoder are in the order of."""
+"""All 45 productions, in the order of the decoder's weights."""
 TYPES = tuple(sorted({rule.type for rule in PRODUCTIONS} | {COLUMN_TYPE}))
-"""All 16; the place is the number."""
+"""All 16 types; the index is the number of a type."""
 BY_NAME: Mapping[str, Production] = MappingProxyType({rule.name: rule for rule in PRODUCTIONS})
 ROOT_TYPE = "stmt"
-"""The type of a whole query."""
+"""Type of a whole query."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRule:
-    """Make a thing of the open type by a production, whose number it is."""
+    """Expand the open field by the production with this number."""
 
     production: int
 
@@ -123,7 +133,7 @@ class ApplyRule:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """There is nothing more of the open type."""
+    """End an optional or repeated field."""
 
     def __str__(self) -> str:
         return "Reduce"
@@ -131,7 +141,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class SelectColumn:
-    """Choose a column by its number in the schema."""
+    """Select a column by its number in the schema."""
 
     column: int
 
@@ -142,11 +152,14 @@ class SelectColumn:
 Action = ApplyRule | Reduce | SelectColumn
 REDUCE = Reduce()
 NONE = -1
-"""Number of no production, no column, no action."""
+"""Number of a missing production, column or action."""
 
 
 def encode_action(action: Action) -> tuple[int, int]:
-    """Return the number of the production, that behind all of them for Reduce; and that of the column."""
+    """Return the numbers of the production and of the column of an action.
+
+    Reduce has the number of productions. A missing number is `NONE`.
+    """
     if isinstance(action, SelectColumn):
         return NONE, action.column
     return action.production if isinstance(action, ApplyRule) else len(PRODUCTIONS), NONE
@@ -157,9 +170,14 @@ _CLAUSES = ("Select", "From", "Where", "Having", "GroupBy", "Order", "Superlativ
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A production of which not everything is made.
+    """An incomplete production.
 
-    The step is the action that applied it, the place that of the field that is next, of which so much is made.
+    Args:
+        rule: the production.
+        step: index of the action that applied it.
+        place: index of the next field.
+        children: number of values of that field so far.
+        aggregate: name of the aggregate derived last, or "".
     """
 
     rule: Production
@@ -177,11 +195,13 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A query half made, about one schema; `apply` gives the next one and leaves this one as it is.
+    """A partial query on one schema.
+
+    `apply` returns a new derivation and leaves this one unchanged.
 
     Args:
-        schema: of the database.
-        actions: that were applied.
+        schema: schema of the database.
+        actions: applied actions.
     """
 
     schema: Schema
@@ -190,17 +210,17 @@ class Derivation:
 
     @property
     def step(self) -> int:
-        """Number of actions that were applied, which is that of the next one."""
+        """Number of applied actions, which is the index of the next action."""
         return len(self.actions)
 
     @property
     def is_complete(self) -> bool:
-        """True if the query is made."""
+        """True if the query is complete."""
         return bool(self.actions) and not self._open
 
     @property
     def open_type(self) -> str | None:
-        """The type of what is made next, one of `TYPES`; None where all is made."""
+        """Type of the next value, one of `TYPES`; None if the query is complete."""
         if not self._open:
             return None if self.actions else ROOT_TYPE
         top = self._open[-1]
@@ -208,23 +228,23 @@ class Derivation:
 
     @property
     def frontier(self) -> tuple[int, int, int]:
-        """The action that applied the production of which a field is open, its number, and the number of the type.
+        """Index of the action that opened the current field, its production, and the field's type.
 
-        The first two are `NONE` before the first action, all where the query is made.
+        The first two are `NONE` before the first action. All are `NONE` if the query is complete.
         """
         kind = NONE if self.open_type is None else TYPES.index(self.open_type)
         return (self._open[-1].step, self._open[-1].rule.number, kind) if self._open else (NONE, NONE, kind)
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The columns that were chosen so far, in their order."""
+        """The columns selected so far, in order."""
         return tuple(action.column for action in self.actions if isinstance(action, SelectColumn))
 
     def legal(self) -> tuple[Action, ...]:
-        """Return the actions that may come next; none where the query is made.
+        """Return the legal next actions; empty if the query is complete.
 
-        Aggregates stand neither in each other nor in FROM, WHERE and GROUP BY; "*" is counted, or selected by itself;
-        of what may be there several times there is at least one.
+        Aggregates are not nested and do not occur in FROM, WHERE and GROUP BY. "*" is only counted or selected alone. A
+        repeated field has at least one value.
         """
         kind = self.open_type
         if kind is None:
@@ -239,7 +259,7 @@ class Derivation:
         """Return the derivation after one more action.
 
         Raises:
-            ValueError: the action is not legal here.
+            ValueError: the action is not legal.
         """
         if action not in self.legal():
             raise ValueError(f"{action} cannot make {self.open_type or 'anything more'} (step {self.step})")
@@ -275,7 +295,7 @@ class Derivation:
         return self._open[-1].aggregate == "count"
 
     def _innermost(self, *names: str) -> _Open:
-        """Return the innermost open production of some names."""
+        """Return the innermost open production with one of these names."""
         return next(entry for entry in reversed(self._open) if entry.rule.name in names)
 
 
@@ -290,7 +310,7 @@ def _columns(tables: int, columns: int, *, stars: bool) -> tuple[SelectColumn, .
 
 
 def derivations(schema: Schema, actions: tuple[Action, ...]) -> Iterator[Derivation]:
-    """Yield the derivation before each of some actions, then the last one."""
+    """Yield the derivation before each action, and the final derivation."""
     state = Derivation(schema)
     yield state
     for action in actions:

@@ -1,6 +1,6 @@
-"""A query as Spider takes it apart, with the numbers of a `Schema`.
+"""A parsed query in Spider's format, with table and column numbers of a `Schema`.
 
-Numbers of aggregates, operators and units are the places in the tuples below, as in Spider's files.
+Numbers of aggregates, operators and units are indices in the tuples below, as in Spider's files.
 Source: taoyds/spider, `process_sql.py`.
 """
 
@@ -15,20 +15,20 @@ OPERATORS = ("not", "between", "=", ">", "<", ">=", "<=", "!=", "in", "like", "i
 DIRECTIONS = ("asc", "desc")
 SET_OPERATORS = ("intersect", "union", "except")
 MAX_CONDITIONS = 100
-"""Conditions of a clause at most."""
+"""Maximum number of conditions per clause."""
 MAX_NESTING = 20
-"""Queries in each other, or joined by set operators."""
+"""Maximum number of queries that are nested or joined by set operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnUnit:
-    """A column, perhaps aggregated: max(DISTINCT column).
+    """A column, optionally aggregated: max(DISTINCT column).
 
     Args:
-        aggregate: a place in `AGGREGATES`.
-        column: its number.
-        distinct: each value counts once.
-        place: of the table in FROM that it is of, from 0; None for the only one. Queries are compared without it.
+        aggregate: index in `AGGREGATES`.
+        column: number of the column.
+        distinct: if true, each value is used once.
+        place: position of its table in FROM, from 0. None: FROM has only one table. Comparisons ignore it.
     """
 
     aggregate: int
@@ -39,14 +39,14 @@ class ColumnUnit:
 
 @dataclass(frozen=True, slots=True)
 class ValueUnit:
-    """A column, or two that an operator of `UNIT_OPERATORS` joins."""
+    """A column, or two columns joined by an operator of `UNIT_OPERATORS`."""
 
     operator: int
     left: ColumnUnit
     right: ColumnUnit | None = None
 
     def columns(self) -> tuple[ColumnUnit, ...]:
-        """Return both sides, or the one that there is."""
+        """Return the left column, and the right column if any."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
 
@@ -55,11 +55,11 @@ class Condition:
     """Condition on a row or group.
 
     Args:
-        negated: NOT stands before the operator.
-        operator: a place in `OPERATORS`.
-        unit: what is compared.
-        value: what it is compared with; None where nobody says.
-        second: the upper end of BETWEEN.
+        negated: true if NOT precedes the operator.
+        operator: index in `OPERATORS`.
+        unit: left operand.
+        value: right operand; None if unknown.
+        second: upper bound of BETWEEN.
     """
 
     negated: bool
@@ -71,7 +71,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Conditions one after the other, with "and" or "or" between them; false where there are none."""
+    """A list of conditions joined by "and" or "or". An empty list is falsy."""
 
     items: tuple[Condition, ...] = ()
     connectors: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Source of rows: numbers of tables and queries, in the order in which they are named, and their joins."""
+    """Row source: numbers of tables and nested queries in order, and join conditions."""
 
     units: tuple[int | Query, ...] = ()
     joins: Conditions = Conditions()
@@ -98,7 +98,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A column of the result: a place in `AGGREGATES`, and what is aggregated."""
+    """A result column: index in `AGGREGATES`, and the aggregated unit."""
 
     aggregate: int
     unit: ValueUnit
@@ -106,7 +106,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """Order of the result: "asc" or "desc", and by what."""
+    """Order of the result: "asc" or "desc", and the sort keys."""
 
     direction: str
     units: tuple[ValueUnit, ...]
@@ -117,8 +117,8 @@ class Query:
     """One query.
 
     Args:
-        limit: how many rows are kept; None for all.
-        following: a set operator, and the query that it joins to this one.
+        limit: maximum number of rows; None for all.
+        following: a set operator and the query that it joins to this query.
     """
 
     select: tuple[SelectItem, ...]
@@ -134,4 +134,4 @@ class Query:
 
 Value = int | float | str | ColumnUnit | Query | None
 MAX_INTEGER = 2**63
-"""SQLite's integers are smaller; a larger number is a float."""
+"""Exclusive upper bound of SQLite's integers. A larger number is a float."""

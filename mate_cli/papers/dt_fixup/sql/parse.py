@@ -1,8 +1,8 @@
-"""Read SQL as people write it, or refuse it: no part of a query is left out silently.
+"""Parse SQL queries. A query with an unsupported part is rejected as a whole.
 
-Source: taoyds/spider, `process_sql.py`, whose reading this is: conditions are a flat list, a column without a table is
-of the first table that has it, a name of a table means the same throughout, and a set operator is of the last query.
-Beyond that each column knows its place in FROM, so that what is written again gives the same rows.
+Source: taoyds/spider, `process_sql.py`, whose semantics are used: conditions are a flat list, a column without a table
+belongs to the first table that has it, a table name has one meaning in the whole query, and a set operator belongs to
+the last query. In addition, each column stores its position in FROM, so that the rewritten query returns the same rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from mate_cli.papers.dt_fixup.sql.expressions import (
 from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema, fold, is_keyword
 
 _MAX_DEPTH = 250
-"""Depth of a syntax tree at most; SQLite's own limit is 1,000."""
+"""Maximum depth of a syntax tree. SQLite's limit is 1,000."""
 
 
 def parse(sql: str, schema: Schema) -> ir.Query:
-    """Read a query of SQLite's dialect about one database.
+    """Parse a query in SQLite's dialect about one database.
 
     Raises:
-        UnreadableQueryError: it is damaged, names what the schema lacks, or has a part that Spider's layout lacks.
+        UnreadableQueryError: the query is invalid, uses names missing in the schema, or has a part that Spider's format
+            lacks.
         MissingDependencyError: sqlglot is not installed.
     """
     try:
@@ -48,40 +49,48 @@ def parse(sql: str, schema: Schema) -> ir.Query:
         raise
     except RecursionError as error:
         raise UnreadableQueryError("not SQL: nested too deep") from error
-    except Exception as error:  # sqlglot has errors of its own, and any other for some texts
+    except Exception as error:  # sqlglot raises arbitrary errors for some texts
         raise UnreadableQueryError(f"not SQL: {next(iter(str(error).splitlines()), type(error).__name__)}") from error
     return read_tree(tree, schema, sql)
 
 
 def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
-    """Read a syntax tree of sqlglot.
+    """Convert a syntax tree of sqlglot.
 
     Args:
-        tree: of a whole query.
-        schema: of the database.
-        sql: the text, to see what names are quoted with.
+        tree: syntax tree of a whole query.
+        schema: schema of the database.
+        sql: text of the query, used to determine the quotes of names.
 
     Raises:
-        UnreadableQueryError: as `parse`.
+        UnreadableQueryError: see `parse`.
     """
     _refuse_depth(tree)
     try:
         reader = _Reader(schema, tree, sql)
         query = reader.query(tree)
-    except (AttributeError, TypeError, KeyError, IndexError) as error:  # trees differ between versions of sqlglot
+    except (
+        AttributeError,
+        TypeError,
+        KeyError,
+        IndexError,
+    ) as error:  # syntax trees differ between versions of sqlglot
         raise UnreadableQueryError(f"an unknown form of syntax tree ({error!r})") from error
     reader.refuse_unread(tree)
     return query
 
 
 def _refuse_signs(tokens: Sequence[Any]) -> None:
-    """Refuse "+" in front of a single thing: it changes how SQLite compares that, and a tree does not have it."""
-    for before, token in zip([None, *tokens], tokens, strict=False):
-        if token.token_type.name == "PLUS" and not _ends_operand(before):
+    """Raise `UnreadableQueryError` for a unary "+".
+
+    It changes how SQLite compares its operand, but is missing in the syntax tree.
+    """
+    for previous, token in zip([None, *tokens], tokens, strict=False):
+        if token.token_type.name == "PLUS" and not _ends_operand(previous):
             raise UnreadableQueryError("a + without a left operand")
 
 
-def _ends_operand(token: Any) -> bool:  # noqa: ANN401 - of sqlglot, or None
+def _ends_operand(token: Any) -> bool:  # noqa: ANN401 - a token of sqlglot, or None
     if token is None or token.token_type.name in ("STRING", "IDENTIFIER", "R_PAREN"):
         return token is not None
     return token.text.replace("_", "a").isalnum() and not is_keyword(token.text)
@@ -97,12 +106,12 @@ def _refuse_depth(tree: Tree) -> None:
 
 
 class _Reader(ExpressionReader):
-    """Lowers queries."""
+    """Converts queries."""
 
     _depth = 0
 
     def query(self, tree: Tree) -> ir.Query:
-        """Read a query, or several that set operators join."""
+        """Convert a query or several queries joined by set operators."""
         tree = self.bare(tree)
         self._depth += 1
         if self._depth > ir.MAX_NESTING:
@@ -115,7 +124,10 @@ class _Reader(ExpressionReader):
             self.scope = outer
 
     def _join_queries(self, tree: Tree) -> ir.Query:
-        """Return the queries one after the other: what orders and limits them all is taken to be of the last one."""
+        """Convert queries joined by set operators.
+
+        ORDER BY and LIMIT are assigned to the last query.
+        """
         parts = self._chain(tree)
         if len(parts) > ir.MAX_NESTING:
             raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries joined by set operators")
@@ -135,7 +147,10 @@ class _Reader(ExpressionReader):
         return last
 
     def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
-        """Return the queries that set operators join, from left to right, each but the first with its operator."""
+        """Return queries joined by set operators from left to right, each with its operator.
+
+        The operator of the first query is "".
+        """
         outside, tree = tree, self.bare(tree)
         if tree.key not in ir.SET_OPERATORS:
             if tree is not outside and (tree.args.get("order") or tree.args.get("limit")):
@@ -147,19 +162,22 @@ class _Reader(ExpressionReader):
         if not tree.args.get("distinct", True):
             raise UnreadableQueryError(f"{tree.key.upper()} ALL")
         left, right = self._chain(tree.this, inner=True), self._chain(tree.expression, inner=True)
-        (_, second), *others = right
-        return [*left, (tree.key, second), *others]
+        (_, second), *rest = right
+        return [*left, (tree.key, second), *rest]
 
     def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
-        """Refuse an ORDER BY behind set operators that means one column by the first query, another by the last."""
+        """Reject an ORDER BY after set operators that is ambiguous.
+
+        It is ambiguous if it names different columns of the first and the last query.
+        """
         if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
             raise UnreadableQueryError("ORDER BY behind set operators of all columns")
         for unit in order.units:
-            wanted = self._called(0, unit)
+            target = self._called(0, unit)
             names = [[self._called(item.aggregate, item.unit) for item in query.select] for query in queries]
-            places = [called.index(wanted) if wanted in called else None for called in names]
-            first = next((place for place in places if place is not None), None)
-            if places[-1] != first:
+            indices = [query_names.index(target) if target in query_names else None for query_names in names]
+            first = next((index for index in indices if index is not None), None)
+            if indices[-1] != first:
                 raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
 
     def _called(self, aggregate: int, unit: ir.ValueUnit) -> tuple[object, ...]:
@@ -259,7 +277,7 @@ class _Reader(ExpressionReader):
         for expression in tree.expressions:
             self.take(expression, "ordered")
             directions.add(descending := bool(expression.args.get("desc")))
-            if bool(expression.args.get("nulls_first")) == descending:  # NULL is smaller than all else
+            if bool(expression.args.get("nulls_first")) == descending:  # NULL is the smallest value in SQLite
                 raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(expression)}")
         if len(directions) > 1:
             raise UnreadableQueryError("ORDER BY in two directions")
@@ -270,8 +288,8 @@ class _Reader(ExpressionReader):
         unit, tree = self.unit(tree), self.bare(tree)
         is_name = tree.key == "column" and not tree.args.get("table")
         if is_name and (name := fold(tree.name)) in self.scope.aliases:
-            meant = self.scope.aliases[name]
-            if meant is None or (meant.column, meant.place) != (unit.left.column, unit.left.place):
+            aliased = self.scope.aliases[name]
+            if aliased is None or (aliased.column, aliased.place) != (unit.left.column, unit.left.place):
                 raise UnreadableQueryError(f"ORDER BY {tree.name}, which is a column and another column's name")
         return unit
 
@@ -288,7 +306,10 @@ class _Reader(ExpressionReader):
         return limit
 
     def _is_always(self, condition: Tree | None) -> bool:
-        """Tell whether tables are joined without a condition; where the next ON stands for both, sqlglot says TRUE."""
+        """Return whether tables are joined without a condition.
+
+        If the next ON belongs to both joins, sqlglot inserts the condition TRUE.
+        """
         if condition is None:
             return True
         return condition.key == "boolean" and self.take(condition, "boolean").this is True

@@ -1,4 +1,4 @@
-"""The schema of a database as text to SQL sees it: with a "*" of every table and one of none.
+"""Schema of a database for text-to-SQL, with a "*" column per table and one without table.
 
 Source: Xu et al. 2021 (DT-Fixup), the released code; Yu et al. 2018 (Spider), `tables.json`.
 """
@@ -31,44 +31,49 @@ rename replace restrict returning right rollback row rows savepoint select set t
 transaction trigger unbounded union unique update using vacuum values view virtual when where window with within
 without
 """
-"""All keywords. Source: sqlite.org, "SQLite Keywords"."""
+"""All SQLite keywords. Source: sqlite.org, "SQLite Keywords"."""
 _OF_OTHER_DIALECTS = """
 any connect_by_root cube current_user describe fetch grant ilike interval lateral lock partitioned_by qualify revoke
 rlike rollup tablesample uncache xor
 """
-"""Names to SQLite, but not to sqlglot, unless they are quoted."""
+"""Valid unquoted names in SQLite that sqlglot accepts only in quotes."""
 _RESERVED = frozenset(_KEYWORDS.split())
 _QUOTED = _RESERVED.union(_OF_OTHER_DIALECTS.split(), ("true", "false"))
 
 
 def fold(name: str) -> str:
-    """Return a name as SQLite compares names: the letters A to Z in lower case, and no others."""
+    """Return a name as SQLite compares names: only the letters A to Z are lower-cased."""
     return name.translate(_LOWER)
 
 
 def is_keyword(word: str) -> bool:
-    """Tell whether SQLite has a word as a keyword."""
+    """Return whether a word is a keyword of SQLite."""
     return fold(word) in _RESERVED
 
 
 def quote_identifier(name: str) -> str:
-    """Return a name of a table or column, in quotes where SQL needs them."""
+    """Return a table or column name, quoted if SQL requires quotes."""
     plain = _PLAIN.fullmatch(name) and fold(name) not in _QUOTED
     return name if plain else '"{}"'.format(name.replace('"', '""'))
 
 
 STAR = 0
-"""The number of the column "*" that is of no table of its own, and of the table "*" that it is of."""
+"""Number of the column "*" without a table, and of its pseudo table "*"."""
 _GZIP = b"\x1f\x8b"
 _MAX_BYTES = 200 << 20
-"""Bytes of a file of schemas at most, unpacked."""
+"""Maximum size of an uncompressed schema file in bytes."""
 KINDS = ("text", "number", "time", "boolean", "others")
-"""Types of columns; what is none of the first four is "others"."""
+"""Types of columns. Any type other than the first four is "others"."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A table: its name in words, and the one that SQL uses."""
+    """A table.
+
+    Args:
+        name: human-readable name.
+        original: name in SQL.
+    """
 
     name: str
     original: str
@@ -76,7 +81,14 @@ class SchemaTable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column: the number of its table, its name in words, the one that SQL uses, and one of `KINDS`."""
+    """A column.
+
+    Args:
+        table: number of its table.
+        name: human-readable name.
+        original: name in SQL.
+        kind: one of `KINDS`.
+    """
 
     table: int
     name: str
@@ -86,19 +98,19 @@ class SchemaColumn:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables and columns of a database, numbered from 0 with those that are written "*".
+    """Tables and columns of a database, numbered from 0, including "*".
 
-    Table 0 is none of the database's, it is written "*"; tables 1 to T are. Column 0 is the "*" of table 0, columns 1
-    to T are those of tables 1 to T; the columns of the database follow.
+    Table 0 is the pseudo table "*". Tables 1 to T are the tables of the database. Column 0 is the "*" of table 0, and
+    columns 1 to T are the "*" of tables 1 to T. The columns of the database follow.
 
     Args:
-        name: of the database.
-        tables: T + 1 of them.
-        columns: T + 1 and as many as the database has.
+        name: name of the database.
+        tables: T + 1 tables.
+        columns: T + 1 star columns, then the columns of the database.
         primary_keys: numbers of columns.
-        foreign_keys: pairs of columns, each referring to the second.
-        notes: what of the database is not in it, as plain sentences.
-        values: texts that each column holds, in the order of columns; empty where nobody has looked.
+        foreign_keys: pairs of columns, of which the first refers to the second.
+        notes: omitted parts of the database, as sentences.
+        values: texts in each column, in the order of `columns`; empty if the values were not read.
     """
 
     name: str
@@ -119,7 +131,16 @@ class Schema:
         foreign_keys: Sequence[tuple[int, int]] = (),
         notes: tuple[str, ...] = (),
     ) -> Schema:
-        """Add what is written "*" to the tables and columns of a database, all of them counted from 1."""
+        """Build a schema by adding "*" to the tables and columns of a database.
+
+        Args:
+            name: name of the database.
+            tables: tables of the database, numbered from 1.
+            columns: columns of the database, numbered from 1.
+            primary_keys: numbers of columns.
+            foreign_keys: pairs of columns, of which the first refers to the second.
+            notes: omitted parts of the database, as sentences.
+        """
         count = len(tables)
         stars = (SchemaColumn(table, "*", "*") for table in range(count + 1))
         return cls(
@@ -133,10 +154,10 @@ class Schema:
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any]) -> Schema:
-        """Read an entry of `tables.json`, the layout of Spider.
+        """Parse an entry of `tables.json`, the format of Spider.
 
         Raises:
-            ValueError: it is not in that layout; says why.
+            ValueError: the entry has another format. The message names the fault.
         """
         try:
             names = _side_by_side(entry, "table_names", "table_names_original")
@@ -157,26 +178,37 @@ class Schema:
             ) from error
 
     def find_column(self, name: str, tables: Sequence[int] | None = None) -> int | None:
-        """Return the number of the first column of the database that SQL calls so; A to Z are as a to z.
+        """Return the number of the first column with this SQL name, or None.
 
-        Of some tables the first one's counts first; None are all.
+        The comparison ignores the case of A to Z.
+
+        Args:
+            name: name of the column in SQL.
+            tables: tables to search, in order of precedence. None: all tables.
         """
-        wanted = range(1, len(self.tables)) if tables is None else tables
-        wanted_name = fold(name)
-        real = list(enumerate(self.columns))[len(self.tables) :]
-        numbers = {column.table: number for number, column in reversed(real) if fold(column.original) == wanted_name}
-        return next((numbers[table] for table in wanted if table in numbers), None)
+        searched_tables = range(1, len(self.tables)) if tables is None else tables
+        folded_name = fold(name)
+        database_columns = list(enumerate(self.columns))[len(self.tables) :]
+        numbers = {
+            column.table: number
+            for number, column in reversed(database_columns)
+            if fold(column.original) == folded_name
+        }
+        return next((numbers[table] for table in searched_tables if table in numbers), None)
 
     def find_table(self, name: str) -> int | None:
-        """Return the number of the table that SQL calls so; A to Z are as a to z."""
+        """Return the number of the table with this SQL name, or None.
+
+        The comparison ignores the case of A to Z.
+        """
         numbers = range(1, len(self.tables))
         return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
 
 
 def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
-    """Pair the entries of lists of the same length, place by place."""
-    first, *others = keys
-    for key in others:
+    """Zip lists of equal length in an entry."""
+    first, *other_keys = keys
+    for key in other_keys:
         longer = len(entry[key]) - len(entry[first])
         if longer:
             raise ValueError(f"{key} is {'longer' if longer > 0 else 'shorter'} than {first}")
@@ -197,7 +229,7 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 
 def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
-    """Return numbers of columns from 1; a key of several columns is a list in the list."""
+    """Return column numbers from 1. A key of several columns is a nested list."""
     flat = [number for key in keys for number in (key if isinstance(key, list) else [key])]
     return [_place(number, columns) for number in flat]
 
@@ -209,10 +241,10 @@ def _place(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - 
 
 
 def read_schemas(path: Path) -> dict[str, Schema]:
-    """Read all schemas of a file in the layout of `tables.json`, by the names of their databases.
+    """Read all schemas of a file in the format of `tables.json`, by database name.
 
     Raises:
-        DataError: it cannot be read, or holds none.
+        DataError: the file cannot be read or contains no schema.
     """
     remedy = "A file of schemas is a list of objects, as Spider's tables.json is"
     with wrap_read_errors(path, DataError, "these schemas cannot be read", remedy):
@@ -227,7 +259,10 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """Return the content of a file, gzipped or not; JSON takes care of a byte order mark."""
+    """Return the content of a file, gzip-compressed or not.
+
+    The JSON parser handles a byte order mark.
+    """
     with path.open("rb") as file:
         is_packed = file.read(len(_GZIP)) == _GZIP
     with gzip.open(path) if is_packed else path.open("rb") as file:

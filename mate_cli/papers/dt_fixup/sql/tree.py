@@ -1,4 +1,4 @@
-"""From queries to the actions of the grammar that make them, and back: both by way of a tree of productions.
+"""Convert queries to actions of the grammar and back, via a tree of productions.
 
 Source: Xu et al. 2021 (DT-Fixup), `spider_transition_system.py` of the released code.
 """
@@ -24,7 +24,7 @@ from mate_cli.papers.dt_fixup.sql.grammar import (
 from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema
 
 PLACEHOLDER = '"value"'
-"""Stands for every value, of which actions say nothing."""
+"""Placeholder of every value, because actions contain no values."""
 
 _COMPARISONS = {
     "Equal": "=",
@@ -42,21 +42,24 @@ _RULES = {sign: name for names in (_COMPARISONS, _UNITS) for name, sign in names
 
 
 class UnsupportedQueryError(ValueError):
-    """The grammar has no production for a part of a query; the message says which part."""
+    """The grammar has no production for the part of a query that the message names."""
 
 
 class Tree(NamedTuple):
-    """A production by its name, and of each of its fields a tree, several, a column, or None where it is absent."""
+    """A production by name with one part per field.
+
+    A part is a tree, a list of trees, a column, or None for an absent field.
+    """
 
     rule: str
     parts: Sequence[Any] = ()
 
 
 def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
-    """Return the actions that make a query, but for its values, its DISTINCT and its tables.
+    """Return the actions that derive a query without its values, DISTINCT and tables.
 
     Raises:
-        UnsupportedQueryError: the grammar lacks a part of it.
+        UnsupportedQueryError: the grammar lacks a part of the query.
     """
     if query.following is None:
         return tuple(_actions(Tree("SingleQuery", [_TreeMaker(query, schema).tree()])))
@@ -68,14 +71,17 @@ def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
 
 
 def build_query(actions: Sequence[Action], schema: Schema) -> ir.Query:
-    """Return the query that actions make; its tables are those of its columns, the first one where there are none."""
+    """Return the query derived by actions.
+
+    Its tables are the tables of its columns. A query without columns uses the first table.
+    """
     name, (first, *second) = _read(deque(actions))
     query = _query(first, schema)
     return replace(query, following=(name.lower(), _query(second[0], schema))) if second else query
 
 
 def _actions(tree: Tree) -> Iterator[Action]:
-    """Yield the actions that make a tree, depth first."""
+    """Yield the actions that derive a tree, depth first."""
     yield ApplyRule(BY_NAME[tree.rule].number)
     for field, part in zip(BY_NAME[tree.rule].fields, tree.parts, strict=True):
         if field.type == COLUMN_TYPE:
@@ -88,7 +94,7 @@ def _actions(tree: Tree) -> Iterator[Action]:
 
 
 def _read(actions: deque[Action]) -> Tree:
-    """Take the actions that make a tree."""
+    """Consume the actions of a tree and return the tree."""
     action = actions.popleft()
     assert isinstance(action, ApplyRule)
     rule = PRODUCTIONS[action.production]
@@ -109,11 +115,12 @@ def _read_field(kind: str, count: str, actions: deque[Action]) -> Any:  # noqa: 
 
 
 class _TreeMaker:
-    """Makes the tree of a query; those of nested ones are made by others."""
+    """Builds the tree of one query. Each nested query has a separate builder."""
 
     def __init__(self, query: ir.Query, schema: Schema) -> None:
         self._query, self._schema = query, schema
-        tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
+        # "*" belongs to the only table, or to no table if there are several. Table n has the star column n.
+        tables = query.source.tables
         self._star = tables[0] if len(tables) == 1 else STAR
 
     def tree(self) -> Tree:
@@ -148,18 +155,21 @@ class _TreeMaker:
         return Tree("FromCond", [self._column(ir.ColumnUnit(0, column)) for column in columns])
 
     def _of_source(self, column: int) -> int:
-        """Return the column, or the one of the same name where an alias led to a table that FROM does not name."""
+        """Return the column, or the column of the same name in a table of FROM.
+
+        An alias may lead to a table that FROM does not contain.
+        """
         schema_column, tables = self._schema.columns[column], self._query.source.tables
         if schema_column.table in tables:
             return column
-        same = self._schema.find_column(schema_column.original, tables)
-        return column if same is None else same
+        replacement = self._schema.find_column(schema_column.original, tables)
+        return column if replacement is None else replacement
 
     def _conditions(self, conditions: ir.Conditions) -> Tree:
-        """Make each condition but the last as "and" or "or" joins it with all that follow."""
-        *others, tree = map(self._condition, conditions)
-        for other, connector in reversed([*zip(others, conditions.connectors, strict=True)]):
-            tree = Tree(connector.capitalize(), [other, tree])
+        """Return a right-nested tree of conditions joined by "and" or "or"."""
+        *condition_trees, tree = map(self._condition, conditions)
+        for condition_tree, connector in reversed([*zip(condition_trees, conditions.connectors, strict=True)]):
+            tree = Tree(connector.capitalize(), [condition_tree, tree])
         return tree
 
     def _condition(self, condition: ir.Condition) -> Tree:
@@ -226,7 +236,7 @@ def _query(tree: Tree, schema: Schema) -> ir.Query:
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - see `Tree`
-    """Yield the columns of a query, without those of queries in it."""
+    """Yield the columns of a query without the columns of nested queries."""
     if isinstance(part, int):
         yield part
     for child in part.parts if isinstance(part, Tree) else part if isinstance(part, list) else ():
@@ -235,7 +245,7 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - see `Tree`
 
 
 def _source(tables: set[int], joins: tuple[ir.Condition, ...], schema: Schema) -> ir.From:
-    """List the tables; a table that joins itself is there once more."""
+    """Return the tables and joins. A table that is joined with itself is listed twice."""
     ends = [[schema.columns[unit.column].table for unit in (join.unit.left, join.value)] for join in joins]  # type: ignore[union-attr]
     again = [left for left, right in ends if left == right]
     return ir.From((*(sorted(tables - {STAR}) or [1]), *again), ir.Conditions(joins, ("and",) * (len(joins) - 1)))

@@ -1,4 +1,4 @@
-"""Write queries as SQL that SQLite runs: tables with short names, each join with its condition."""
+"""Write queries as SQL for SQLite, with table aliases and explicit join conditions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema, fold, quote_identi
 
 
 def write(query: ir.Query, schema: Schema) -> str:
-    """Write one line of SQL; `parse` reads the same query from it, but for what a value is quoted with."""
+    """Write a query as one line of SQL.
+
+    `parse` returns the same query, except for the quotes of values.
+    """
     return _Writer(schema).query(query)
 
 
 class _Writer:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        known = {fold(table.original) for table in schema.tables}
-        self._aliases = (f"T{number}" for number in count(1) if f"t{number}" not in known)
+        table_names = {fold(table.original) for table in schema.tables}
+        self._aliases = (f"T{number}" for number in count(1) if f"t{number}" not in table_names)
         self._units: Sequence[int | ir.Query] = ()
-        self._named: list[str] = []  # what the units are called, as far as they are written; empty for a single table
+        self._named: list[str] = []  # aliases of the units written so far; empty for a single table
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
@@ -47,45 +50,51 @@ class _Writer:
         self._units, self._named = outer
 
     def _source(self, query: ir.Query) -> str:
-        """Return tables and conditions of joins in their order, each condition as soon as its tables are there."""
+        """Return FROM with its joins.
+
+        Each join condition follows the first table that completes it.
+        """
         units, joins = query.source.units, query.source.joins
         if len(units) == 1 and isinstance(units[0], int):
             return f"FROM {quote_identifier(self._original(units[0]))}"
         text, first = "FROM ", 0
-        for place, unit in enumerate(units):
-            text += " JOIN " * bool(place) + self._named_unit(unit)
+        for index, unit in enumerate(units):
+            text += " JOIN " * bool(index) + self._named_unit(unit)
             end = first
-            while end < len(joins) and (place == len(units) - 1 or self._is_known(joins, end)):
+            while end < len(joins) and (index == len(units) - 1 or self._is_known(joins, end)):
                 end += 1
-            if place and end > first:
+            if index and end > first:
                 on = [self._condition(condition, is_join=True) for condition in joins.items[first:end]]
                 text += " ON " + _chained(on, joins.connectors[first : end - 1])
                 first = end
         return text
 
     def _is_known(self, joins: ir.Conditions, number: int) -> bool:
-        """Tell whether the tables of a condition are named already; those after an "or" belong to the last table."""
+        """Return whether all tables of a join condition are already named.
+
+        If any join condition follows an "or", all conditions are written after the last table.
+        """
         ends = self._ends(joins.items[number])
         return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
 
     def _ends(self, join: ir.Condition) -> list[int]:
-        """Return the places of the tables that a condition of a join is about."""
+        """Return the indices of the tables of a join condition."""
         columns = [self._place(unit) for unit in join.unit.columns()]
         columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
-        return [place for place in columns if place is not None]
+        return [index for index in columns if index is not None]
 
     def _is_own(self, join: ir.Condition) -> bool:
-        """Tell whether a table is joined with itself."""
+        """Return whether a table is joined with itself."""
         tables = {self._schema.columns[unit.column].table for unit in (join.unit.left, join.value)}  # type: ignore[union-attr]
         return len(tables) == 1
 
     def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
-        """Return the place in FROM of a column's table; the last one of it where it is there again."""
+        """Return the index in FROM of a column's table, the last occurrence if `again`."""
         if unit.place is not None:
             return unit.place
         table = self._schema.columns[unit.column].table
-        places = [place for place, source in enumerate(self._units) if source == table]
-        return places[-1 if again else 0] if places else None
+        indices = [index for index, source in enumerate(self._units) if source == table]
+        return indices[-1 if again else 0] if indices else None
 
     def _named_unit(self, unit: int | ir.Query) -> str:
         alias = next(self._aliases)
@@ -107,9 +116,9 @@ class _Writer:
         column = self._schema.columns[unit.column]
         if unit.column == STAR or column.original == "*":
             return "*"
-        name, place = quote_identifier(column.original), self._place(unit, again=again)
-        if place is not None and place < len(self._named):
-            return f"{self._named[place]}.{name}"
+        name, index = quote_identifier(column.original), self._place(unit, again=again)
+        if index is not None and index < len(self._named):
+            return f"{self._named[index]}.{name}"
         return name if name == column.original else f"{quote_identifier(self._original(column.table))}.{name}"
 
     def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
@@ -151,7 +160,7 @@ def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
 
 
 def sql_literal(value: str | None) -> str:
-    """Return a text in single quotes; those of the other kind around it are not its own."""
+    """Return a string in single quotes. Surrounding double quotes are removed."""
     text = value or ""
     inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     return "'{}'".format(inside.replace("'", "''"))
