@@ -1,1 +1,1 @@
-"""From examples to batches: encoded once and kept, in an order that the seed decides."""
+"""Turns examples into batches: encodes them once, caches the encodings, and orders them by the seed."""

@@ -1,4 +1,4 @@
-"""The order of training examples, as a pure function of the seed, the step and `trainer.batch_size`."""
+"""Order of the training examples, a pure function of the seed, the step and `trainer.batch_size`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from torch.utils.data import Sampler
 from mate_cli.errors import ConfigError
 
 ORDER_VERSION = 1
-"""Increases when the examples of steps change: a run cannot resume from a checkpoint of another order."""
+"""Version of the order, to increase when the examples of steps change. A run cannot resume from another version."""
 WINDOW_STEPS = 16
-"""Optimizer steps of an epoch whose examples are grouped by length together."""
+"""Number of optimizer steps whose examples are grouped by length together."""
 MAX_GROUP = 8
-"""Most examples of similar length that stay in one optimizer step: more pads less, fewer mixes more."""
+"""Maximum number of examples of similar length in a group. Larger groups pad less, smaller groups mix better."""
 
 
 def group_size(batch_size: int) -> int:
-    """Return the largest divisor of the batch size up to `MAX_GROUP`: it is the same on every machine."""
+    """Return the largest divisor of the batch size up to `MAX_GROUP`, which does not depend on the machine."""
     return max(size for size in range(1, MAX_GROUP + 1) if batch_size % size == 0)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Examples of a step, and their parts that fit the machine.
+    """Batch size and length of a run, and the division of each step into micro-batches.
 
     Args:
-        batch_size: examples per optimizer step, whatever the machine.
-        micro_batch: examples per forward pass; with `ranks` a divisor of `batch_size`.
-        total_steps: optimizer steps of the whole run.
-        ranks: processes that share the micro-batches of every step.
+        batch_size: number of examples per optimizer step, on any machine.
+        micro_batch: number of examples per forward pass. `micro_batch * ranks` divides `batch_size`.
+        total_steps: number of optimizer steps of the whole run.
+        ranks: world size. The ranks share the micro-batches of every step.
     """
 
     batch_size: int
@@ -42,30 +42,32 @@ class Schedule:
 
     @property
     def accumulate(self) -> int:
-        """Forward passes per optimizer step, of each process."""
+        """Number of forward passes per optimizer step on each rank."""
         return self.batch_size // self.micro_batch // self.ranks
 
     @property
     def total_batches(self) -> int:
-        """Forward passes of the whole run, of each process."""
+        """Number of forward passes of the whole run on each rank."""
         return self.total_steps * self.accumulate
 
 
 def plan_schedule(
     examples: int, *, batch_size: int, micro_batch: int, max_epochs: float | None, max_steps: int | None, ranks: int = 1
 ) -> Schedule:
-    """Derive micro-batches and the number of steps, so that moving machines does not change the experiment.
+    """Compute the micro-batch size and the number of steps.
+
+    The examples of a step depend on `batch_size` only, so another machine does not change the experiment.
 
     Args:
-        examples: size of the training split.
-        batch_size: examples per optimizer step.
-        micro_batch: the most examples that fit in one forward pass; rounded down to a divisor of a process's share.
-        max_epochs: passes over the split, each of its complete steps; a fraction is allowed.
-        max_steps: optimizer steps; the smaller of both limits counts.
-        ranks: processes that train together.
+        examples: number of examples in the training split.
+        batch_size: number of examples per optimizer step.
+        micro_batch: maximum number of examples per forward pass, rounded down to a divisor of the share of a rank.
+        max_epochs: number of passes over the complete steps of the split, possibly a fraction. None is no limit.
+        max_steps: number of optimizer steps. None is no limit. With two limits the smaller one applies.
+        ranks: world size.
 
     Raises:
-        ConfigError: the split is smaller than one batch, neither limit is given, or the processes get unequal shares.
+        ConfigError: the split is smaller than one batch, both limits are None, or the ranks get unequal shares.
     """
     check_shares(batch_size, ranks)
     if examples < batch_size:
@@ -84,35 +86,36 @@ def plan_schedule(
 
 
 def check_shares(batch_size: int, ranks: int) -> None:
-    """Refuse processes that cannot have equal shares of a batch.
+    """Check that all ranks get equal shares of a batch.
 
     Raises:
-        ConfigError: with numbers that fit.
+        ConfigError: `ranks` does not divide `batch_size`. The hint lists values that fit.
     """
     if batch_size % ranks:
         equal = ", ".join(str(number) for number in range(1, ranks) if batch_size % number == 0)
-        above = -(-batch_size // ranks) * ranks
+        next_multiple = -(-batch_size // ranks) * ranks
         raise ConfigError(
             f"trainer.batch_size={batch_size} cannot be divided among {ranks} processes",
             where="hardware.devices",
-            remedy=f"Set devices x nodes to one of {equal}, or set trainer.batch_size={above}",
+            remedy=f"Set devices x nodes to one of {equal}, or set trainer.batch_size={next_multiple}",
         )
 
 
 class LengthGroupedBatches(Sampler[list[Any]]):
-    """Micro-batches of similar length; the examples of a step depend on the seed, the step and the batch size alone.
+    """Samples micro-batches of similar length.
 
-    An epoch is a permutation of all examples, in whole optimizer steps: it leaves out the last, incomplete one, other
-    examples in each epoch. Groups of `group_size` examples of similar length are dealt to the steps of a window of
-    `WINDOW_STEPS` steps, at random. A window never crosses the end of an epoch. A step is then sorted by length and
-    cut into micro-batches, which its ranks take in turn.
+    The examples of a step depend on the seed, the step and the batch size only. An epoch is a permutation of all
+    examples, in whole optimizer steps. The last, incomplete step is omitted, which skips other examples in each epoch.
+    Groups of `group_size` examples of similar length are assigned at random to the steps of a window of `WINDOW_STEPS`
+    steps. A window never crosses the end of an epoch. The examples of a step are then sorted by length and divided into
+    micro-batches, which the ranks take in turn.
 
     Args:
-        lengths: tokens of each example [N], N at least the batch size.
+        lengths: number of tokens of each example [N]. N is at least the batch size.
         schedule: sizes of batches and of the run.
-        seed: of the order.
+        seed: seed of the order.
         rank: index of this process among `schedule.ranks`.
-        start: index of the first micro-batch of this rank that is yielded. A resumed run passes its own.
+        start: index of the first micro-batch of this rank to yield. A resumed run passes its position.
     """
 
     def __init__(
@@ -138,35 +141,35 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         if self._window is None or self._window[0] != (epoch, window):
             self._window = (epoch, window), self._deal(epoch, window)
         parts = self._window[1][row].reshape(-1, self.schedule.micro_batch)
-        # Up in length and down again, so that ranks that take turns get about as many tokens each.
+        # Lengths increase, then decrease. Ranks that take micro-batches in turn then get similar numbers of tokens.
         half = len(parts) // 2
         return [self._name(epoch, part) for part in (*parts[:half], *parts[half:][::-1])]
 
     def _deal(self, epoch: int, window: int) -> np.ndarray:
-        """Return the places in the permutation of an epoch of each step of a window, by length [steps, batch]."""
+        """Return positions in the permutation of an epoch for each step of a window, by length, [steps, batch]."""
         size = self.schedule.batch_size
         steps = len(self.lengths) // size
         first, end = (size * min(number * WINDOW_STEPS, steps) for number in (window, window + 1))
         by_length = first + np.argsort(self.lengths[self._permutation(epoch)[first:end]], kind="stable")
         groups = np.arange(end - first).reshape(-1, group_size(size))
         dealt = np.random.default_rng((self.seed, 1, epoch, window)).permutation(groups)
-        places: np.ndarray = by_length[np.sort(dealt.reshape(-1, size))]
-        return places
+        positions: np.ndarray = by_length[np.sort(dealt.reshape(-1, size))]
+        return positions
 
     def _permutation(self, epoch: int) -> np.ndarray:
-        """Return all examples as they come in an epoch; it is drawn once for all of its windows."""
+        """Return the permutation of all examples in an epoch, sampled once for all of its windows."""
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.lengths))
         return self._epoch[1]
 
-    def _name(self, epoch: int, places: np.ndarray) -> list[Any]:
-        """Return the examples of a micro-batch, which have these places in the permutation of an epoch."""
-        return self._permutation(epoch)[places].tolist()
+    def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:
+        """Return the example indices of a micro-batch from their positions in the permutation of an epoch."""
+        return self._permutation(epoch)[positions].tolist()
 
 
 class PlacedBatches(LengthGroupedBatches):
-    """The same micro-batches as pairs of an example and a number that no other draw of the run has."""
+    """Samples the same micro-batches as pairs of an example index and a number that is unique in the run."""
 
-    def _name(self, epoch: int, places: np.ndarray) -> list[Any]:
-        draws = epoch * len(self.lengths) + places
-        return list(zip(super()._name(epoch, places), draws.tolist(), strict=True))
+    def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:
+        draws = epoch * len(self.lengths) + positions
+        return list(zip(super()._name(epoch, positions), draws.tolist(), strict=True))

@@ -1,7 +1,7 @@
-"""Encoded splits on disk: Arrow files of some hundred examples each, named after everything that shapes them.
+"""Cache of encoded splits: Arrow files (parts) of some hundred examples each, named by a digest of their inputs.
 
-Whoever finds a part missing writes it: processes and machines that share a folder encode together, and an encoding that
-was killed goes on. Arrays that are mostly zero are written sparse.
+A process that finds a part missing writes it. Processes and machines that share a folder therefore encode together, and
+an interrupted encoding is resumed. Arrays that are mostly zero are written sparse.
 """
 
 from __future__ import annotations
@@ -41,37 +41,39 @@ from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers, dec
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 VERSION = 1
-"""Rises with every change of the code that makes other encodings of the same examples."""
+"""Version of the encodings, to increase with every code change that encodes the same examples differently."""
 PART, CHUNK = 512, 128
-"""Examples of a file, and those that are tokenised together: of a table one after the other, so that a text is
-tokenised once."""
+"""Number of examples per file, and per call of the serializer. Examples of one table are adjacent, so its texts are
+tokenized once."""
 COLUMNS = declared_arrays(TableEncoding)
-"""What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
+"""Stored arrays of an encoding, in addition to its id. A missing array is stored empty, a missing scalar as
+`Array.fill`."""
 ADDED_PREFIX = "own/"
-"""What stands before the names of arrays that a serializer adds."""
+"""Prefix of the column names of arrays that a serializer adds."""
 KINDS = (("options",), ("sentences", "supporting", "links", "unjudged", "answers_by_words"))
-"""Fields of kinds of questions. Those of a kind that an example has nothing of do not count: it is known as it was
-before there were such kinds."""
+"""Groups of fields for particular question types. A group with only empty fields is excluded from the digest, which
+preserves the digests of examples from before the fields were added."""
 ENDING = ".arrow"
 DAY = 86_400
-"""Seconds."""
+"""Seconds per day."""
 PLACES = "/places"
-"""Ends the name of a column with the size of an array, and the places of its values that are not zero."""
+"""Suffix of the column with the size of a sparse array and the indices of its nonzero values."""
 
 
 class EncodedSplit:
-    """Encodings of a split in the order of its examples, whatever the order in the files; memory-mapped.
+    """Memory-mapped encodings of a split, in the order of its examples.
 
     Args:
-        parts: the files, with `size` examples each, but for the last.
-        order: the place among the examples of each row of all files [N].
-        columns: the arrays of an encoding.
-        digest: of the examples, see `digest_examples`.
-        rewrite: encodes the examples of a part again and returns its file, for a part that is missing or damaged.
+        parts: files of the encodings.
+        size: number of examples per file. The last file may have fewer.
+        order: example index of each row of all files [N].
+        columns: arrays of an encoding, by column name.
+        digest: digest of the examples, see `digest_examples`.
+        rewrite: function that encodes a missing or damaged part again and returns its file.
 
     Attributes:
-        rows: of the examples that could be encoded, in their order.
-        cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
+        rows: rows of the examples that could be encoded, in the order of the examples.
+        cuts: counts of truncated parts of each table, [N, 4], see `TRUNCATION_COUNTS`. [0, 4] if not counted.
     """
 
     def __init__(
@@ -89,7 +91,8 @@ class EncodedSplit:
         self._names: list[str] = []
         failures: list[str] = []
         numbers: list[tuple[np.ndarray, ...]] = [(np.zeros(0, int),) * 2 + (np.zeros(0, bool), np.zeros(0, np.int32))]
-        for part in range(len(parts)):  # one by one: what is mapped of a file counts as memory of this process
+        # One file at a time, because mapped files count as memory of this process.
+        for part in range(len(parts)):
             table = self._read(part)
             self._names += table["example_id"].to_pylist()
             failures += table["failure"].to_pylist()
@@ -100,18 +103,18 @@ class EncodedSplit:
         self.failures: dict[str, str] = {self._names[row]: failures[row] for row in rows if failures[row]}
         self.rows: np.ndarray = rows[[not failures[row] for row in rows]]
         self.lengths: np.ndarray = lengths[self.rows]
-        counted = self.rows[has_cut[self.rows]]
-        self.cuts: np.ndarray = cuts.reshape(-1, len(TRUNCATION_COUNTS))[has_cut.cumsum()[counted] - 1]
+        counted_rows = self.rows[has_cut[self.rows]]
+        self.cuts: np.ndarray = cuts.reshape(-1, len(TRUNCATION_COUNTS))[has_cut.cumsum()[counted_rows] - 1]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, which opens files by itself and encodes none."""
+        """Return the state for another process, which opens the files again and never encodes."""
         return {**self.__dict__, "_open": {}, "_rewrite": None}
 
     def _read(self, part: int) -> pa.Table:
-        """Map a part into memory; one that was removed or damaged meanwhile is encoded again."""
+        """Map a part into memory. A part that was removed or damaged is encoded again."""
         try:
             return _read_part(self._parts[part])
         except DataError:
@@ -122,32 +125,33 @@ class EncodedSplit:
 
     @property
     def uncut_tokens(self) -> dict[str, int]:
-        """Tokens of each example before truncation, by name; without those that nobody counted."""
+        """Number of tokens of each example before truncation, by id, for examples with this count."""
         return {name: count for name, count in zip(self._names, self._uncut.tolist(), strict=True) if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """Return the encoding at `index`, counting only examples that could be encoded."""
+        """Return an encoding. Indices count only examples that could be encoded."""
         part, row = divmod(int(self.rows[index]), self._size)
         if part not in self._open:
             self._open[part] = _view_columns(self._read(part))
         columns = self._open[part]
-        found = {name: _read_array(columns, name, one, row) for name, one in self._columns.items()}
-        known = {name: value for name, value in found.items() if _is_known(self._columns[name], value)}
-        for name in [name for name in known if len(self._columns[name].axes) > 1]:
-            known[name] = known[name].reshape(_shape(self._columns[name].axes, known[name].size, known))
-        more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(ADDED_PREFIX)}
-        return TableEncoding(example_id=self._names[self.rows[index]], **known, more=more)
+        values = {name: _read_array(columns, name, array, row) for name, array in self._columns.items()}
+        stored = {name: value for name, value in values.items() if _is_known(self._columns[name], value)}
+        for name in [name for name in stored if len(self._columns[name].axes) > 1]:
+            stored[name] = stored[name].reshape(_shape(self._columns[name].axes, stored[name].size, stored))
+        more = {self._columns[name]: stored.pop(name) for name in [*stored] if name.startswith(ADDED_PREFIX)}
+        return TableEncoding(example_id=self._names[self.rows[index]], **stored, more=more)
 
 
 _Part = tuple[str, Sequence[TableExample]]
-"""The name of a file, and the examples in it."""
+"""Name of a file, and its examples."""
 _Column = tuple[np.ndarray | None, np.ndarray]
-"""Where the values of each row begin, None for one value a row; and all values."""
+"""Offset of the first value of each row (None for one value per row), and all values."""
 
 
 def _read_part(path: Path) -> pa.Table:
-    """Map a file into memory; it is not kept open, of which a process may have few."""
-    with suppress(OSError):  # by its time one sees that it is used; the file may be somebody else's
+    """Map a file into memory. The file is closed, because open files per process are limited."""
+    # Touch the file for `prune_cache`. It may belong to another user, so errors are ignored.
+    with suppress(OSError):
         os.utime(path)
     damaged = wrap_read_errors(path, DataError, "these encodings are damaged", "Remove this file")
     with damaged, pa.memory_map(str(path)) as file:
@@ -155,7 +159,7 @@ def _read_part(path: Path) -> pa.Table:
 
 
 def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
-    """Return the numbers of a file without copying any."""
+    """Return the numeric columns of a file without copying."""
     columns: dict[str, _Column] = {}
     for name in table.column_names:
         values = table[name].chunk(0)
@@ -167,43 +171,43 @@ def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
 
 
 def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
-    """Return of each row its tokens, those before truncation, and if it has counts of cuts; and these counts."""
-    (tokens, _), (_, uncut), (ends, cuts) = (columns[name] for name in ("input_ids", "uncut_tokens", "cut"))
+    """Return counts of each row: tokens, tokens before truncation, whether truncation was counted, and its counts."""
+    (tokens, _), (_, uncut), (offsets, cuts) = (columns[name] for name in ("input_ids", "uncut_tokens", "cut"))
     assert tokens is not None
-    assert ends is not None
-    return np.diff(tokens).astype(int), uncut.copy(), np.diff(ends) > 0, cuts.astype(np.int32)
+    assert offsets is not None
+    return np.diff(tokens).astype(int), uncut.copy(), np.diff(offsets) > 0, cuts.astype(np.int32)
 
 
-def _read_array(columns: Mapping[str, _Column], name: str, one: Array, row: int) -> Any:  # noqa: ANN401
-    """Return an array of a row, flat, or a number; all but floats as int64."""
+def _read_array(columns: Mapping[str, _Column], name: str, array: Array, row: int) -> Any:  # noqa: ANN401
+    """Return an array of a row (flat) or a scalar, as float32 or int64."""
     offsets, values = columns[name]
-    dtype = np.float32 if one.is_float else np.int64
+    dtype = np.float32 if array.is_float else np.int64
     if offsets is None:
         return values[row].astype(dtype)
-    found = values[offsets[row] : offsets[row + 1]].astype(dtype)
-    if not _is_sparse(one):
-        return found
-    begins, places = columns[name + PLACES]
-    if begins is None or begins[row] == begins[row + 1]:
-        return found
-    own = places[begins[row] : begins[row + 1]]
-    whole = np.zeros(own[0], dtype)
-    whole[own[1:]] = found
-    return whole
+    stored = values[offsets[row] : offsets[row + 1]].astype(dtype)
+    if not _is_sparse(array):
+        return stored
+    starts, indices = columns[name + PLACES]
+    if starts is None or starts[row] == starts[row + 1]:
+        return stored
+    row_indices = indices[starts[row] : starts[row + 1]]
+    dense = np.zeros(row_indices[0], dtype)
+    dense[row_indices[1:]] = stored
+    return dense
 
 
-def _is_sparse(one: Array) -> bool:
-    return one.is_float and len(one.axes) > 1 and not one.fill
+def _is_sparse(array: Array) -> bool:
+    return array.is_float and len(array.axes) > 1 and not array.fill
 
 
-def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
-    return len(value) > 0 if one.axes else bool(value == value and value != one.fill)
+def _is_known(array: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
+    return len(value) > 0 if array.axes else bool(value == value and value != array.fill)
 
 
-def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarray]) -> list[int]:
-    """Return the shape of an array that was written flat, by its encoding; -1 where the others tell."""
+def _shape(axes: tuple[str | int, ...], size: int, stored: Mapping[str, np.ndarray]) -> list[int]:
+    """Return the shape of an array that is stored flat. -1 is an axis that follows from the other axes."""
     if axes[0] == "S":
-        return [int(cell_numbers(known["row_ids"], known["column_ids"])[-1]) + 1, -1]
+        return [int(cell_numbers(stored["row_ids"], stored["column_ids"])[-1]) + 1, -1]
     if len(set(axes)) == 1:
         return [math.isqrt(size)] * len(axes)
     return [axis if isinstance(axis, int) else -1 for axis in axes]
@@ -212,21 +216,34 @@ def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarra
 def encode_split(
     examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str, processes: int = 1
 ) -> EncodedSplit:
-    """Encode examples, or read those back that were encoded before.
+    """Encode examples, or read their cached encodings.
 
-    The line that shows progress calls them `name`. The files are the same for any number of processes. If the folder
-    cannot be written, they are in a temporary one.
+    The files do not depend on the number of processes.
+
+    Args:
+        examples: examples to encode.
+        serializer: serializer that encodes the examples.
+        folder: folder of the cache. If it is not writable, a temporary folder is used.
+        name: name of the examples in the progress line.
+        processes: number of processes that encode.
 
     Raises:
-        DataError: no folder can be written, or a process was killed.
+        DataError: no folder is writable, or a process was killed.
     """
     columns, folder, size = columns_of(serializer), folder.expanduser(), PART
-    maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
-    digest, marks = _digest_each(examples)
-    order = [*chain.from_iterable(group_by_table(examples))]  # what is worked out for a table serves all of them
-    places = [order[start : start + size] for start in range(0, len(order), size)]
-    names = (_name(hashlib.sha256(b"".join(marks[place] for place in part)).hexdigest(), maker) for part in places)
-    parts = [(f"{mark}{ENDING}", [examples[place] for place in part]) for mark, part in zip(names, places, strict=True)]
+    encoder_key = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
+    digest, digests = _digest_each(examples)
+    # Examples of one table are adjacent, because the serializer computes the facts of a table once.
+    order = [*chain.from_iterable(group_by_table(examples))]
+    index_parts = [order[start : start + size] for start in range(0, len(order), size)]
+    names = (
+        _name(hashlib.sha256(b"".join(digests[index] for index in part)).hexdigest(), encoder_key)
+        for part in index_parts
+    )
+    parts = [
+        (f"{part_name}{ENDING}", [examples[index] for index in part])
+        for part_name, part in zip(names, index_parts, strict=True)
+    ]
     if not _can_be_shared(serializer, examples):
         processes = 1
     paths = _write_parts(serializer, folder, parts, name, processes)
@@ -245,18 +262,22 @@ def encode_split(
 def _write_parts(
     serializer: Serializer, folder: Path, parts: Sequence[_Part], name: str, processes: int = 1
 ) -> list[Path]:
-    """Write the parts that are missing in a folder; return the files of all."""
-    work = [(folder / file, examples) for file, examples in parts if not (folder / file).exists()]
-    random.Random().shuffle(work)  # others who encode the same begin elsewhere
+    """Write the parts that are missing in a folder, and return the paths of all parts."""
+    missing_parts = [(folder / file, examples) for file, examples in parts if not (folder / file).exists()]
+    # Processes that encode the same examples start with different parts.
+    random.Random().shuffle(missing_parts)
     try:
         with (
-            Progress(f"encoding {name}", sum(len(own) for _, own in work), "examples") as progress,
-            closing(map_on_cores(partial(_write_part, serializer), work, processes)) as counts,
+            Progress(
+                f"encoding {name}", sum(len(examples_of_part) for _, examples_of_part in missing_parts), "examples"
+            ) as progress,
+            closing(map_on_cores(partial(_write_part, serializer), missing_parts, processes)) as counts,
         ):
-            for count in counts if work else ():
+            for count in counts if missing_parts else ():
                 progress.advance(count)
     except BaseException as error:
-        remove_drafts(folder)  # of the other processes, which are killed
+        # Remove the temporary files of the subprocesses, which were killed.
+        remove_drafts(folder)
         if not isinstance(error, OSError):
             raise
         return _write_parts(serializer, open_temporary_cache(folder, error), parts, name, processes)
@@ -264,28 +285,28 @@ def _write_parts(
 
 
 _temporary_caches: dict[Path, TemporaryDirectory[str]] = {}
-"""By the folder that each replaces; they are removed with this process."""
+"""Temporary caches by the folder that they replace. They are removed when this process exits."""
 
 
 def open_temporary_cache(folder: Path, error: Exception) -> Path:
-    """Return a cache that this process alone uses, since `folder` cannot be written.
+    """Return a temporary cache of this process that replaces `folder`, which is not writable.
 
     Raises:
-        DataError: if `folder` is that cache already.
+        DataError: `folder` already is a temporary cache.
     """
     reason = shorten_reason(error)
-    remedy = "Free space, or choose another folder with paths.cache= or MATE_CACHE"
+    hint = "Free space, or choose another folder with paths.cache= or MATE_CACHE"
     if any(Path(temporary.name) in (folder, *folder.parents) for temporary in _temporary_caches.values()):
-        raise DataError(f"encodings cannot be written: {reason}", where=str(folder), remedy=remedy) from error
+        raise DataError(f"encodings cannot be written: {reason}", where=str(folder), remedy=hint) from error
     if folder not in _temporary_caches:
         _temporary_caches[folder] = TemporaryDirectory(prefix="mate_cache_")
         problem = f"the cache cannot be written ({reason}), so a temporary one is used"
-        print(f"warning: {folder}: {problem}. {remedy}", file=sys.stderr, flush=True)
+        print(f"warning: {folder}: {problem}. {hint}", file=sys.stderr, flush=True)
     return Path(_temporary_caches[folder].name)
 
 
 def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]]) -> int:
-    """Encode the examples of a file and write it, unless somebody else has meanwhile; return their number."""
+    """Encode the examples of a part, write its file unless it exists, and return the number of examples."""
     path, examples = part
     if path.exists():
         return len(examples)
@@ -306,12 +327,12 @@ def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]
 
 
 def columns_of(serializer: Serializer) -> dict[str, Array]:
-    """Return the arrays of a serializer's encodings, by the name of their column."""
+    """Return the arrays of a serializer's encodings, by column name."""
     return {**COLUMNS, **{f"{ADDED_PREFIX}{array.name}": array for array in serializer.arrays}}
 
 
 def _flatten(array: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
-    """Return an array as it is written: flat values, or a number; those of files may be narrower."""
+    """Return an array as flat values (float32 or int32), or a scalar, for storage."""
     values: Any = None
     if isinstance(encoding, TableEncoding):
         values = encoding.more.get(array) if array.name else getattr(encoding, name)
@@ -321,18 +342,24 @@ def _flatten(array: Array, encoding: TableEncoding | EncodingFailure, name: str)
     return np.zeros(0, dtype) if values is None else values.ravel().astype(dtype, copy=False)
 
 
-def _write_column(name: str, one: Array, values: Sequence[Any]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the column of an array; of a sparse one, that of its places too."""
-    kind = pa.from_numpy_dtype(np.dtype(one.dtype))
-    if not one.axes:
-        yield name, pa.array(np.array(values)).cast(kind)
+def _write_column(name: str, array: Array, values: Sequence[Any]) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the column of an array, and the column of its indices if it is sparse."""
+    arrow_type = pa.from_numpy_dtype(np.dtype(array.dtype))
+    if not array.axes:
+        yield name, pa.array(np.array(values)).cast(arrow_type)
         return
-    if _is_sparse(one):
-        places = [np.flatnonzero(own.view(np.int32)) for own in values]  # by its bits: there are zeros with a sign
-        sizes = [[own.size] * bool(own.size) for own in values]
-        yield name + PLACES, _lists([np.array([*size, *at], np.int32) for size, at in zip(sizes, places, strict=True)])
-        values = [own[at] for own, at in zip(values, places, strict=True)]
-    yield name, _lists(values, kind)
+    if _is_sparse(array):
+        # Compare bits, because a negative zero must be stored.
+        indices = [np.flatnonzero(row.view(np.int32)) for row in values]
+        sizes = [[row.size] * bool(row.size) for row in values]
+        yield (
+            name + PLACES,
+            _lists(
+                [np.array([*size, *row_indices], np.int32) for size, row_indices in zip(sizes, indices, strict=True)]
+            ),
+        )
+        values = [row[row_indices] for row, row_indices in zip(values, indices, strict=True)]
+    yield name, _lists(values, arrow_type)
 
 
 def _lists(values: Sequence[np.ndarray], kind: pa.DataType | None = None) -> pa.ListArray:
@@ -341,38 +368,48 @@ def _lists(values: Sequence[np.ndarray], kind: pa.DataType | None = None) -> pa.
 
 
 def prune_cache(folder: Path, days: float) -> tuple[int, int]:
-    """Remove the encodings that nobody has opened for some days, and parts of corpora whose preparation has not ended.
+    """Remove encodings that were not opened for some days, and parts of corpora with an unfinished preparation.
+
+    Args:
+        folder: folder of the cache.
+        days: minimum number of days since the last use.
 
     Returns:
-        How many files there were, and their bytes.
+        The number and the total bytes of the removed files.
     """
 
-    def unused(pattern: str) -> list[Path]:
+    def find_unused(pattern: str) -> list[Path]:
         return [path for path in folder.expanduser().glob(pattern) if path.lstat().st_mtime < time.time() - days * DAY]
 
-    files = unused(f"{'[0-9a-f]' * 32}{ENDING}")  # not what others may keep there
-    parts = [path for path in unused(f"corpora/{'[0-9a-f]' * 24}.parts") if not path.is_symlink()]
+    # The pattern matches only files of this cache.
+    files = find_unused(f"{'[0-9a-f]' * 32}{ENDING}")
+    parts = [path for path in find_unused(f"corpora/{'[0-9a-f]' * 24}.parts") if not path.is_symlink()]
     parts = [path for path in parts if not find_files_in_writing(path)]
     files += [file for path in parts for file in path.iterdir() if file.is_file()]
     size = sum(file.lstat().st_size for file in files)
     for file in files:
         file.unlink(missing_ok=True)
     for path in parts:
-        shutil.rmtree(path, ignore_errors=True)  # with the drafts of killed processes
+        # This also removes temporary files of killed processes.
+        shutil.rmtree(path, ignore_errors=True)
     return len(files), size
 
 
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
-    """Tell whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
-    modules = {type(one).__module__ for one in (serializer, *examples[:1])}
+    """Return whether subprocesses can encode: not with a network that ranks rows, or with classes of `__main__`."""
+    modules = {type(item).__module__ for item in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """Return a name for what is made of examples: the same for equal examples, the same maker and the same code.
+    """Return a key for a result computed from examples. The key depends on `VERSION` too.
+
+    Args:
+        examples: examples, whose content is part of the key.
+        maker: description of the computation, part of the key.
 
     Raises:
-        DataError: a field of an example is neither plain nor a dataclass.
+        DataError: a field of an example is neither JSON-serializable nor a dataclass.
     """
     return _name(digest_examples(examples), maker)
 
@@ -382,32 +419,33 @@ def _name(digest: str, maker: str) -> str:
 
 
 def digest_examples(examples: Sequence[TableExample]) -> str:
-    """Return a hash of all that examples have, the same wherever their files lie.
+    """Return a digest of the content of examples, independent of the location of their files.
 
     Raises:
-        DataError: a field of an example is neither plain nor a dataclass.
+        DataError: a field of an example is neither JSON-serializable nor a dataclass.
     """
     return _digest_each(examples)[0]
 
 
 def _digest_each(examples: Sequence[TableExample]) -> tuple[str, list[bytes]]:
-    """Return a hash of all examples, and one of each."""
-    whole, marks = hashlib.sha256(), []
-    known: dict[int, bytes] = {}
+    """Return a digest of all examples, and a digest of each example."""
+    total, digests = hashlib.sha256(), []
+    cached_digests: dict[int, bytes] = {}
     for example in examples:
         values = {field.name: getattr(example, field.name) for field in fields(example)}
         for name in chain.from_iterable(kind for kind in KINDS if not any(map(values.get, kind))):
             values.pop(name, None)
         content = b""
-        for name in [name for name, value in values.items() if is_dataclass(value)]:  # many examples share a table
+        # Digests of dataclasses are cached, because many examples share a table.
+        for name in [name for name, value in values.items() if is_dataclass(value)]:
             value = values.pop(name)
-            if id(value) not in known:
-                known[id(value)] = hashlib.sha256(_content(value).encode()).digest()
-            content += known[id(value)]
+            if id(value) not in cached_digests:
+                cached_digests[id(value)] = hashlib.sha256(_content(value).encode()).digest()
+            content += cached_digests[id(value)]
         content += json.dumps(values, default=_plain).encode()
-        whole.update(content)
-        marks.append(hashlib.sha256(content).digest())
-    return whole.hexdigest()[:32], marks
+        total.update(content)
+        digests.append(hashlib.sha256(content).digest())
+    return total.hexdigest()[:32], digests
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
@@ -420,7 +458,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
-    """Return all that there is of a part of an example."""
+    """Return the content of a dataclass as text."""
     if not isinstance(value, Table):
         return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
@@ -429,18 +467,20 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def digest_code(kinds: Collection[type]) -> str:
-    """Return a digest of what defines serializers and kinds of examples: modules of your own, and rooms of papers."""
+    """Return a digest of the code that defines serializers and examples: user modules, and subpackages of papers."""
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
-    known = (sys.stdlib_module_names, {mate_cli.__name__})
-    own = sorted(name for name in names if not any(name.partition(".")[0] in some for some in known))
-    files = [Path(file) for name in own if (file := getattr(sys.modules[name], "__file__", None))]
-    for room in {room for name in names if (room := find_room(name))}:
-        files += sorted(room.rglob("*.py"))
+    excluded_modules = (sys.stdlib_module_names, {mate_cli.__name__})
+    user_modules = sorted(
+        name for name in names if not any(name.partition(".")[0] in excluded for excluded in excluded_modules)
+    )
+    files = [Path(file) for name in user_modules if (file := getattr(sys.modules[name], "__file__", None))]
+    for paper_folder in {paper_folder for name in names if (paper_folder := find_room(name))}:
+        files += sorted(paper_folder.rglob("*.py"))
     return hashlib.sha256("".join(map(_read_code, files)).encode()).hexdigest()
 
 
 def _read_code(file: Path) -> str:
-    """Return the syntax tree of a module without comments and docstrings, which change no encoding."""
+    """Return the syntax tree of a module without comments and docstrings, which do not affect encodings."""
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):

@@ -1,4 +1,4 @@
-"""From encodings to a padded batch."""
+"""Collates encodings into a padded batch."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from mate_cli.tokenization.layout import SHARED_ARRAYS, Array, TableBatch, Table
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:
-    """Pad encodings at the end to the longest of them.
+    """Pad encodings at the end to the length of the longest encoding.
 
     Args:
-        encodings: B examples of any length.
-        reset_positions: restart positions in every cell, as networks do that read more than 512 tokens.
-        max_positions: rows of the position table; reset positions are clipped to it.
+        encodings: B encodings of any length.
+        reset_positions: whether positions restart in every cell, as for networks that read more than 512 tokens.
+        max_positions: number of position embeddings. Positions that restart are clipped to it.
 
     Returns:
-        A batch [B, T]; padding is what each array declares.
+        A batch [B, T]. Padding has the value `Array.fill`.
     """
     length = max(len(encoding) for encoding in encodings)
     fields: dict[str, Any] = {
-        name: _padded(one, [getattr(encoding, name) for encoding in encodings], encodings, length)
-        for name, one in SHARED_ARRAYS.items()
+        name: _padded(array, [getattr(encoding, name) for encoding in encodings], encodings, length)
+        for name, array in SHARED_ARRAYS.items()
     }
-    own = dict.fromkeys(one for encoding in encodings for one in encoding.more)
-    more = {one: _padded(one, [encoding.more.get(one) for encoding in encodings], encodings, length) for one in own}
+    added_arrays = dict.fromkeys(array for encoding in encodings for array in encoding.more)
+    more = {
+        array: _padded(array, [encoding.more.get(array) for encoding in encodings], encodings, length)
+        for array in added_arrays
+    }
     mask = np.zeros((len(encodings), length), np.int64)
     for row, encoding in enumerate(encodings):
         mask[row, : len(encoding)] = 1
@@ -41,25 +44,32 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         position_ids=positions,
         attention_mask=torch.from_numpy(mask),
         example_ids=tuple(encoding.example_id for encoding in encodings),
-        more={one: values for one, values in more.items() if values is not None},
+        more={array: values for array, values in more.items() if values is not None},
     )
 
 
-def _padded(one: Array, found: Sequence[Any], encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
-    """Return an array of all examples, with `fill` where one lacks it; None where all do, but for numbers."""
-    dtype = np.float32 if one.is_float else np.int64
-    if not one.axes:
-        return torch.from_numpy(np.array([one.fill if value is None else value for value in found], dtype))
-    if found[0] is None and all(own is None for own in found):
+def _padded(array: Array, rows: Sequence[Any], encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
+    """Pad and stack an array of all examples.
+
+    An encoding without the array gets `array.fill`. If all encodings lack it, the result is None, except for scalars.
+    """
+    dtype = np.float32 if array.is_float else np.int64
+    if not array.axes:
+        return torch.from_numpy(np.array([array.fill if value is None else value for value in rows], dtype))
+    if rows[0] is None and all(values is None for values in rows):
         return None
-    if one.axes[0] == "S":  # what is known of cells is handed to their tokens
-        found = [own if own is None else own[encoding.cells] for own, encoding in zip(found, encodings, strict=True)]
-    flat = one.axes == ("T",)
-    size = [length] if flat else [*map(max, zip(*(own.shape for own in found if own is not None), strict=True))]
-    padded = np.full((len(found), *size), one.fill, dtype) if one.fill else np.zeros((len(found), *size), dtype)
-    for row, own in enumerate(found):
-        if flat and own is not None:
-            padded[row, : len(own)] = own
-        elif own is not None:
-            padded[row][tuple(map(slice, own.shape))] = own
+    # Copy the features of each cell to its tokens.
+    if array.axes[0] == "S":
+        rows = [
+            values if values is None else values[encoding.cells]
+            for values, encoding in zip(rows, encodings, strict=True)
+        ]
+    flat = array.axes == ("T",)
+    size = [length] if flat else [*map(max, zip(*(values.shape for values in rows if values is not None), strict=True))]
+    padded = np.full((len(rows), *size), array.fill, dtype) if array.fill else np.zeros((len(rows), *size), dtype)
+    for row, values in enumerate(rows):
+        if flat and values is not None:
+            padded[row, : len(values)] = values
+        elif values is not None:
+            padded[row][tuple(map(slice, values.shape))] = values
     return torch.from_numpy(padded)

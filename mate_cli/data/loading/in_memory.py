@@ -1,4 +1,4 @@
-"""Encodings that nobody wants again: in memory, and never on disk."""
+"""Encodings in memory, for examples that are encoded once and not cached on disk."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 
 
 class EncodedExamples:
-    """Encodings of examples in their order, as `EncodedSplit` has them on disk.
+    """Encodings of examples in their order, with the interface of `EncodedSplit`.
 
     Args:
-        examples: what is encoded.
-        serializer: how.
+        examples: examples to encode.
+        serializer: serializer that encodes the examples.
 
     Attributes:
-        cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
+        cuts: counts of truncated parts of each table, [N, 4], see `TRUNCATION_COUNTS`. [0, 4] if not counted.
     """
 
     def __init__(self, examples: Sequence[TableExample], serializer: Serializer) -> None:
-        found = serializer.encode(examples)
-        self.example_ids = [one.example_id for one in found]
-        self.failures = {one.example_id: one.reason for one in found if isinstance(one, EncodingFailure)}
-        self._encodings = [one for one in found if isinstance(one, TableEncoding)]
-        self.lengths = np.array([len(one) for one in self._encodings], int)
-        counted = [one.cut for one in self._encodings if one.cut is not None]
-        self.cuts = np.array(counted, np.int32).reshape(-1, len(TRUNCATION_COUNTS))
+        results = serializer.encode(examples)
+        self.example_ids = [result.example_id for result in results]
+        self.failures = {result.example_id: result.reason for result in results if isinstance(result, EncodingFailure)}
+        self._encodings = [result for result in results if isinstance(result, TableEncoding)]
+        self.lengths = np.array([len(result) for result in self._encodings], int)
+        counts = [result.cut for result in self._encodings if result.cut is not None]
+        self.cuts = np.array(counts, np.int32).reshape(-1, len(TRUNCATION_COUNTS))
 
     def __len__(self) -> int:
         return len(self._encodings)
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """Return the encoding at `index`, counting only examples that could be encoded."""
+        """Return an encoding. Indices count only examples that could be encoded."""
         return self._encodings[index]

@@ -1,7 +1,7 @@
-"""Training examples that are made while training, from a corpus that is read as it goes.
+"""Training examples generated during training, from a corpus that is read as a stream.
 
-The tables of an optimizer step, and how its examples are made, depend on the seed, the step and `trainer.batch_size`
-alone. Micro-batches, loading processes, ranks and the step at which a run was resumed do not matter.
+The tables of an optimizer step and their examples depend on the seed, the step and `trainer.batch_size` only. The sizes
+of micro-batches, data workers, ranks and the step from which a run was resumed have no effect.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
 
 MAX_SEQUENCES = 64
-"""More are not read side by side."""
+"""Maximum number of shard sequences (lanes) that are read in parallel."""
 SAMPLE = 64
-"""Examples whose lengths stand for all."""
+"""Number of examples whose lengths represent the whole stream."""
 KNOWN_BY = 1024
-"""Examples of the beginning of a stream that stand for all of it, where new weights depend on the data."""
+"""Number of examples from the start of the stream used for data-dependent initialization of weights."""
 
 Masks = Literal["dynamic", "static"]
 Maker = Callable[[str, Callable[[], CorpusTable], np.random.Generator], Sequence[TableEncoding]]
-"""Makes the training examples of a table, none where it is good for none; all chance comes from the generator.
+"""Generates the training examples of a table (possibly none). The generator is the only source of randomness.
 
-What was worked out of a table may be kept under its name."""
+The first argument is the name of the table, under which intermediate results may be cached."""
 
 
 class StreamedDataset(TableDataset, ABC):
-    """A dataset that is not learnt from as a whole, but from examples made of its tables; none are of split "train".
+    """A dataset whose training examples are generated from its tables during training. Its "train" split is empty.
 
     Attributes:
-        masks: whether the examples of a table differ from epoch to epoch ("dynamic").
-        splits: those that are evaluated, and "train".
+        masks: "dynamic" if the examples of a table differ between epochs, else "static".
+        splits: splits for evaluation, and "train".
     """
 
     masks: Masks = "dynamic"
@@ -57,31 +57,31 @@ class StreamedDataset(TableDataset, ABC):
     @property
     @abstractmethod
     def files(self) -> list[Shard]:
-        """The files of the tables."""
+        """Files of the tables."""
 
     @abstractmethod
     def maker(self, serializer: Serializer) -> Maker:
-        """Return the maker of examples."""
+        """Return the function that generates training examples."""
 
     @property
     def data_module(self) -> type[TableDataModule]:
-        """Data module of the stream."""
+        """Class of the data module of the stream."""
         return StreamDataModule
 
 
 class TableStream(Dataset[TableBatch]):
-    """Micro-batches of examples made of a corpus, each available by its index over all ranks.
+    """Micro-batches of examples generated from a corpus, indexed by their number over all ranks.
 
-    The files are divided into lanes. Files that do not divide evenly are read by two lanes, each a part of them. An
-    epoch takes `group_size` tables of each lane in turn until all are taken, in whole optimizer steps: it leaves out
-    the tables of the last, incomplete step.
+    The files are divided into lanes. If they cannot be divided evenly, two lanes may each read a part of one file. An
+    epoch takes `group_size` tables of each lane in turn until all tables are taken, in whole optimizer steps. The
+    tables of the last, incomplete step are omitted.
 
     Args:
         shards: files of the corpus.
-        maker: makes the examples of a table.
+        maker: function that generates the examples of a table.
         loading: sizes of batches and the seed.
         masks: see `StreamedDataset`.
-        batch_size: tables of an optimizer step; by default a micro-batch.
+        batch_size: number of tables per optimizer step. None means the size of a micro-batch.
     """
 
     def __init__(
@@ -105,61 +105,61 @@ class TableStream(Dataset[TableBatch]):
         self.lanes = [ShardSequence(files, (loading.seed, 2, lane)) for lane, files in enumerate(dealt)]
 
     failures: Mapping[str, str] = {}
-    """None are told of: tables that are good for nothing are passed over as they come."""
+    """Failures are not recorded. Tables that yield no example are skipped."""
     cuts = np.zeros((0, len(TRUNCATION_COUNTS)), np.int32)
-    """Not counted: a part of each table is all that is wanted."""
+    """Truncation is not counted, because examples use only a part of each table."""
 
     def __len__(self) -> int:
-        """Count the tables of an epoch."""
+        """Return the number of tables in an epoch."""
         return sum(lane.size for lane in self.lanes)
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens of some examples."""
+        """Number of tokens of `SAMPLE` examples."""
         return np.array([len(encoding) for encoding in self.some(SAMPLE)])
 
     def some(self, count: int) -> list[TableEncoding]:
-        """Return the examples of the beginning of the first lane."""
-        found = [
+        """Return up to `count` examples from the start of the first lane."""
+        encodings = [
             encoding for row in self.lanes[0].rows(0, min(count, self.lanes[0].size)) for encoding in self._make(row)
         ]
-        return found[:count]
+        return encodings[:count]
 
     def __getitem__(self, number: int) -> TableBatch:
-        """Return the micro-batch of a number, counted over all ranks.
+        """Return the micro-batch with an index that counts over all ranks.
 
-        If its tables yield no example, it is a filler: an example of the tables after them, which has no loss.
+        If its tables yield no example, the result is a filler: an example of a later table, whose loss is ignored.
 
         Raises:
             DataError: no table yields an example.
         """
-        begin = number * self.loading.micro_batch
-        tables = range(begin, begin + self.loading.micro_batch)
-        if made := [encoding for table in tables for encoding in self._make(self._find(table))]:
-            return self.loading.batch(made)
-        later = (self._make(self._find(table)) for table in range(tables.stop, tables.stop + 2 * len(self)))
-        if filler := next(filter(None, later), None):
+        start = number * self.loading.micro_batch
+        tables = range(start, start + self.loading.micro_batch)
+        if encodings := [encoding for table in tables for encoding in self._make(self._find(table))]:
+            return self.loading.batch(encodings)
+        later_encodings = (self._make(self._find(table)) for table in range(tables.stop, tables.stop + 2 * len(self)))
+        if filler := next(filter(None, later_encodings), None):
             return replace(self.loading.batch(filler[:1]), is_filler=True)
         raise DataError("no training example can be made from these tables", remedy="Use other data.sources")
 
     def _find(self, number: int) -> StreamedTable:
-        """Return the table of a number, counted from the beginning of the run."""
-        epoch, left = divmod(number, len(self) // self.batch_size * self.batch_size)
+        """Return the table with an index that counts from the start of the run."""
+        epoch, offset = divmod(number, len(self) // self.batch_size * self.batch_size)
         group = group_size(self.batch_size)
         sizes = [lane.size for lane in self.lanes]
 
-        def taken(turns: int) -> int:
+        def count_tables(turns: int) -> int:
             return sum(min(size, turns * group) for size in sizes)
 
-        turn = bisect_right(range(max(sizes) // group + 1), left, key=taken) - 1
-        left -= taken(turn)
+        turn = bisect_right(range(max(sizes) // group + 1), offset, key=count_tables) - 1
+        offset -= count_tables(turn)
         for lane in self.lanes:
-            here = min(group, max(lane.size - turn * group, 0))
-            if left < here:
+            lane_tables = min(group, max(lane.size - turn * group, 0))
+            if offset < lane_tables:
                 break
-            left -= here
-        place = epoch * lane.size + turn * group + left
-        return next(lane.rows(place, place + 1))
+            offset -= lane_tables
+        index = epoch * lane.size + turn * group + offset
+        return next(lane.rows(index, index + 1))
 
     def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
         epoch = row.epoch if self.masks == "dynamic" else 0
@@ -168,7 +168,13 @@ class TableStream(Dataset[TableBatch]):
 
 
 class StreamOrder(Sampler[int]):
-    """The numbers of the micro-batches of one process, beginning at `start`; its length is that of the whole run."""
+    """Samples the indices of the micro-batches of one rank, in order.
+
+    Args:
+        schedule: sizes of batches and of the run. The length of the sampler is that of the whole run.
+        rank: index of this process among `schedule.ranks`.
+        start: first micro-batch of this rank to yield.
+    """
 
     def __init__(self, schedule: Schedule, rank: int, start: int = 0) -> None:
         self.schedule, self.rank, self.start = schedule, rank, start
@@ -182,41 +188,46 @@ class StreamOrder(Sampler[int]):
 
 
 class StreamDataModule(TableDataModule):
-    """Learns from a stream; all else is served as of any dataset. What chooses training examples is not asked."""
+    """Data module whose training examples come from a stream. `training_examples` is not used."""
 
     dataset: StreamedDataset
 
     @cached_property
     def stream(self) -> TableStream:
-        """Tables to learn from."""
+        """Stream of training tables."""
         return TableStream(self.dataset.files, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """Return the examples of a split that are predicted; none that are learnt from, as these are streamed."""
+        """Return the examples of a split to predict. With `training` the result is empty, as they are streamed."""
         return [] if training else super().examples(split)
 
     def split_marks(self) -> dict[str, str]:
-        """Return the number and a digest of the files of the stream, and of the examples of each other split."""
+        """Return the number and a digest of the files of the stream, and of the examples of every other split."""
         files = [(file.path.name, file.path.stat().st_size, file.tables) for file in self.dataset.files]
         digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()[:12]
         return {**super().split_marks(), "train": f"{len(files):,} files of tables, digest {digest}"}
 
     def training(self) -> TableStream:
-        """Return the examples to learn from."""
+        """Return the stream of training examples."""
         return self.stream
 
     def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
-        """Return batches of `count` training examples of the beginning, made when they are asked for."""
-        made = self.stream.some(count)
-        for start in range(0, len(made), size):
-            yield self.loading.batch(made[start : start + size])
+        """Yield batches of up to `count` training examples from the start of the stream.
+
+        Args:
+            count: number of examples.
+            size: number of examples per batch.
+        """
+        encodings = self.stream.some(count)
+        for start in range(0, len(encodings), size):
+            yield self.loading.batch(encodings[start : start + size])
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Return batches of so many examples of the beginning that a stream is known by them."""
+        """Yield batches of the first `KNOWN_BY` examples, which represent the whole stream."""
         return self.sample_batches(KNOWN_BY)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """Return the whole run as one pass, or the rest of it."""
+        """Return a loader for the whole run, or for the rest of a resumed run."""
         stream = copy(self.stream)
         stream.loading = replace(self.loading, micro_batch=self.schedule.micro_batch)
         stream.batch_size = self.schedule.batch_size

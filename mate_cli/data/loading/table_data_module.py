@@ -1,4 +1,4 @@
-"""The loaders of any dataset of questions about tables."""
+"""Data module for any dataset of questions about tables."""
 
 from __future__ import annotations
 
@@ -26,60 +26,60 @@ if TYPE_CHECKING:
     from mate_cli.data.loading.cache import EncodedSplit
 
 PORTION = 128
-"""Examples among which a few are chosen at a time."""
+"""Number of examples that are read and filtered at a time."""
 
 Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 
 
 class NoDataset:
-    """The dataset of who brings questions of their own."""
+    """Empty dataset for callers that supply their own questions."""
 
     splits: tuple[str, ...] = ()
     facts: Mapping[str, str] = MappingProxyType({})
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return no examples."""
+        """Return an empty list."""
         return []
 
 
 class TrainingSet(Protocol):
-    """Training examples of a run, with their truncation and failures."""
+    """Protocol of the training examples of a run."""
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Reasons why examples could not be encoded, by name."""
+        """Reasons why examples could not be encoded, by example id."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of the examples, or of some that stand for all."""
+        """Number of tokens of each example, or of a representative sample."""
 
     @property
     def cuts(self) -> np.ndarray:
-        """Counts of what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where nobody counted."""
+        """Counts of truncated parts of each table, [N, 4], see `TRUNCATION_COUNTS`. [0, 4] if not counted."""
 
     def __len__(self) -> int:
-        """Count the examples of an epoch."""
+        """Return the number of examples in an epoch."""
 
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """Settings that turn encodings into batches.
+    """Settings of the data loaders.
 
     Args:
-        micro_batch: examples per forward pass.
-        workers: processes that collate.
-        encoders: processes that encode a split.
-        seed: of the order of training examples.
+        micro_batch: number of examples per forward pass.
+        workers: number of data worker processes.
+        encoders: number of processes that encode a split.
+        seed: seed of the order of training examples.
         reset_positions: see `collate`.
         max_positions: see `collate`.
-        cache: where encodings are kept.
-        prepare: what is done to each batch where it is made, such as planning its attention.
-        pin_memory: keep batches in memory from which copies to a GPU overlap with work.
-        limit_train: use only the first examples of the training split.
-        limit_dev: use only the first examples of every other split, such as dev.
-        limit_test: use only the first examples of the test split.
-        rank: which of `ranks` processes loads, each its share of the batches.
-        ranks: processes that train together.
+        cache: folder of cached encodings.
+        prepare: function applied to each batch in the data worker, such as planning of its attention.
+        pin_memory: whether to pin the memory of batches, which lets copies to a GPU overlap with computation.
+        limit_train: maximum number of examples of the training split. None means all.
+        limit_dev: maximum number of examples of every split except train and test. None means all.
+        limit_test: maximum number of examples of the test split. None means all.
+        rank: index of this process among `ranks`. Each rank loads its share of the batches.
+        ranks: world size.
     """
 
     micro_batch: int
@@ -98,17 +98,17 @@ class LoaderOptions:
     encoders: int = 1
 
     def limit_of(self, split: str) -> int | None:
-        """Return the number of examples of a split that are predicted; None for all."""
+        """Return the maximum number of examples of a split to predict, or None for all."""
         return self.limit_test if split == "test" else self.limit_dev
 
     def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
-        """Collate and prepare encodings."""
+        """Collate encodings into a batch and apply `prepare`."""
         batch = collate(encodings, reset_positions=self.reset_positions, max_positions=self.max_positions)
         return self.prepare(batch) if self.prepare else batch
 
 
 class Batches(Dataset[TableBatch]):
-    """Encodings indexed by lists: each list is a batch."""
+    """Dataset of batches: an index is the list of the encodings of a batch."""
 
     def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: LoaderOptions) -> None:
         self.encodings, self.loading = encodings, loading
@@ -119,29 +119,35 @@ class Batches(Dataset[TableBatch]):
 
 
 class AugmentedBatches(Batches):
-    """Encodings indexed by lists of draws, each changed by chance that follows from the seed and the draw's place."""
+    """Dataset of randomly changed batches. The change depends on the seed and the number of the sample.
+
+    Args:
+        encodings: encodings to change.
+        loading: settings of the loader.
+        change: random change of an encoding.
+    """
 
     def __init__(self, encodings: EncodedSplit, loading: LoaderOptions, change: Augmentation) -> None:
         super().__init__(encodings, loading)
         self.change = change
 
     def __getitem__(self, draws: list[tuple[int, int]]) -> TableBatch:  # type: ignore[override]
-        """Change, collate and prepare the encodings that were drawn: pairs of their index and the draw's place."""
+        """Change, collate and prepare encodings, given as pairs of their index and the number of the sample."""
         seed = self.loading.seed
         return self.loading.batch(
-            [self.change(self.encodings[index], np.random.default_rng((seed, 5, place))) for index, place in draws]
+            [self.change(self.encodings[index], np.random.default_rng((seed, 5, number))) for index, number in draws]
         )
 
 
 class TableDataModule:
-    """Encode the splits of a dataset once and serve them in batches of similar length.
+    """Encodes the splits of a dataset once, and loads them in batches of similar length.
 
     Args:
-        dataset: reads the authors' files.
-        serializer: encodes examples.
-        loading: sizes, workers and positions of batches.
-        training_examples: chooses what is learnt from.
-        evaluation_examples: chooses what is predicted.
+        dataset: dataset with the splits.
+        serializer: serializer that encodes examples.
+        loading: settings of the loaders.
+        training_examples: function that selects the examples to train on.
+        evaluation_examples: function that selects the examples to predict.
     """
 
     def __init__(
@@ -159,28 +165,28 @@ class TableDataModule:
         self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """Return the examples of a split that are learnt from or predicted.
+        """Return the examples of a split to predict, or to train on if `training`.
 
         Raises:
-            DataError: the split is empty.
+            DataError: the split has no usable example.
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
         return self._require_examples(take_selected(choose, partial(self._read, split), limit), split)
 
     def training_questions(self) -> list[TableExample]:
-        """Return the training questions, as far as there are to be examples of them."""
+        """Return the training questions from which training examples are selected, respecting `limit_train`."""
         limit = self.loading.limit_train
         return self._read("train", limit and _portions(limit))
 
     def _read(self, split: str, count: int | None) -> list[TableExample]:
-        """Return the first questions of a split as the dataset has them; None for all."""
-        if count is not None and (read := getattr(self.dataset, "first_examples", None)):
-            return list(read(split, count))
+        """Return the first `count` questions of a split as the dataset returns them, or all if `count` is None."""
+        if count is not None and (read_first := getattr(self.dataset, "first_examples", None)):
+            return list(read_first(split, count))
         return list(self.dataset.examples(split))[:count]
 
     def questions(self, split: str) -> list[TableExample]:
-        """Return the questions of a split as the dataset has them, of which `examples` makes what a task predicts.
+        """Return the questions of a split as the dataset returns them, before `examples` selects from them.
 
         Raises:
             DataError: the split is empty.
@@ -188,72 +194,93 @@ class TableDataModule:
         return self._require_examples(self._read(split, self.loading.limit_of(split)), split)
 
     def has_examples(self, split: str) -> bool:
-        """Tell whether there is anything to predict: nothing where a task needs answers and the split has none."""
+        """Return whether a split has examples to predict. Tasks that need answers ignore questions without one."""
         return split in self.dataset.splits and bool(
             take_selected(self.evaluation_examples, partial(self._read, split), 1)
         )
 
     def split_marks(self) -> dict[str, str]:
-        """Return the number and a digest of the examples of each split, by its name, before any is encoded."""
+        """Describe each split by the number and a digest of its examples, without encoding them."""
         from mate_cli.data.loading.cache import digest_examples
 
         splits = [(name, False) for name in self.dataset.splits if name != "train" and self.has_examples(name)]
-        found = [(name, self.examples(name, training=training)) for name, training in [("train", True), *splits]]
-        return {name: f"{len(own):,} examples, digest {digest_examples(own)[:12]}" for name, own in found}
+        splits_and_examples = [
+            (name, self.examples(name, training=training)) for name, training in [("train", True), *splits]
+        ]
+        return {
+            name: f"{len(examples):,} examples, digest {digest_examples(examples)[:12]}"
+            for name, examples in splits_and_examples
+        }
 
     def _require_examples(self, examples: list[TableExample], split: str) -> list[TableExample]:
         if examples:
             return examples
-        problem, remedy = f"no usable example in split {split!r}", f"Splits here: {', '.join(self.dataset.splits)}"
-        outcomes = Counter(getattr(one, "outcome", "") for one in self.dataset.examples(split))
+        problem, hint = f"no usable example in split {split!r}", f"Splits here: {', '.join(self.dataset.splits)}"
+        outcomes = Counter(getattr(example, "outcome", "") for example in self.dataset.examples(split))
         if outcomes:
             problem += f": {', '.join(f'{count:,} {outcome}'.strip() for outcome, count in outcomes.items())}"
-            remedy = "A task learns from cells where answers have coordinates, (row, column) from 0 below the header"
-        raise DataError(problem, remedy=remedy)
+            hint = "A task learns from cells where answers have coordinates, (row, column) from 0 below the header"
+        raise DataError(problem, remedy=hint)
 
     def encodings(self, split: str, *, training: bool = False) -> EncodedSplit:
-        """Return the encodings of a split, from the cache where they are there."""
+        """Return the encodings of a split, read from the cache if available.
+
+        Args:
+            split: name of the split.
+            training: whether to encode the examples to train on instead of the examples to predict.
+        """
         key = (split, training)
         if key not in self._encoded:
             self._encoded[key] = self._cached(self.examples(split, training=training), split)
         return self._encoded[key]
 
     def _cached(self, examples: Sequence[TableExample], name: str) -> EncodedSplit:
-        from mate_cli.data.loading.cache import encode_split  # what brings examples of its own need not wait for Arrow
+        # Imported late, because callers with examples of their own do not need Arrow.
+        from mate_cli.data.loading.cache import encode_split
 
         return encode_split(examples, self.serializer, self.loading.cache, name, self.loading.encoders)
 
     def training(self) -> TrainingSet:
-        """Return the examples to learn from.
+        """Return the encoded training examples.
 
         Raises:
-            DataError: none can be encoded.
+            DataError: no example can be encoded.
         """
         encodings = self.encodings("train", training=True)
         if not len(encodings) and (reasons := [*encodings.failures.values()]):
-            remedy = "Change the settings of encoding"
-            raise DataError(f"no training example can be encoded: {reasons[0]}", remedy=remedy)
+            hint = "Change the settings of encoding"
+            raise DataError(f"no training example can be encoded: {reasons[0]}", remedy=hint)
         return encodings
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the data for the record, in words; none where the configuration says it all."""
+        """Notes on the data for the run record, as text. Empty if the configuration is sufficient."""
         return self.dataset.facts
 
     def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
-        """Yield batches of `count` training examples evenly spread over the split."""
+        """Yield batches of about `count` training examples, evenly spread over the split.
+
+        Args:
+            count: number of examples.
+            size: number of examples per batch.
+        """
         encodings = self.encodings("train", training=True)
-        places = range(0, len(encodings), max(1, len(encodings) // count))
+        indices = range(0, len(encodings), max(1, len(encodings) // count))
         batches = Batches(encodings, self.loading)
-        for start in range(0, len(places), size):
-            yield batches[list(places[start : start + size])]
+        for start in range(0, len(indices), size):
+            yield batches[list(indices[start : start + size])]
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Return batches of all training examples, made one by one as they are asked for; the same for any schedule."""
+        """Yield batches of all training examples. They do not depend on the schedule."""
         return self.sample_batches(len(self.training()))
 
     def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
-        """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
+        """Set the schedule of the training split. Call this method before training.
+
+        Args:
+            schedule: sizes of batches and of the run.
+            first_batch: first micro-batch of this rank to load.
+        """
         self._schedule, self._first_batch = schedule, first_batch
 
     @property
@@ -264,35 +291,45 @@ class TableDataModule:
         return self._schedule
 
     def epoch(self, step: int) -> float:
-        """Return passes over the training split after `step` optimizer steps."""
+        """Return the fractional epoch after `step` optimizer steps."""
         return round(step / (len(self.training()) // self.schedule.batch_size), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """Return the whole run as one pass, or the rest of it."""
-        encodings, own = self.encodings("train", training=True), self.loading
+        """Return a loader for the whole run, or for the rest of a resumed run."""
+        encodings, loading = self.encodings("train", training=True), self.loading
         lengths, first = encodings.lengths, self._first_batch
         if change := self.serializer.augmentation:
-            placed = PlacedBatches(lengths, self.schedule, own.seed, own.rank, first)
-            return self._batches(AugmentedBatches(encodings, own, change), placed, self.schedule.accumulate)
-        order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
-        return self._batches(Batches(encodings, own), order, self.schedule.accumulate)
+            numbered_batches = PlacedBatches(lengths, self.schedule, loading.seed, loading.rank, first)
+            return self._batches(
+                AugmentedBatches(encodings, loading, change), numbered_batches, self.schedule.accumulate
+            )
+        order = LengthGroupedBatches(lengths, self.schedule, loading.seed, loading.rank, first)
+        return self._batches(Batches(encodings, loading), order, self.schedule.accumulate)
 
     def loader(self, split: str) -> DataLoader[TableBatch]:
-        """Return a split for evaluation, longest examples first, so that memory runs out at once or never."""
+        """Return a loader of a split for evaluation.
+
+        The longest examples come first: if memory is insufficient, the first batch fails.
+        """
         return self.loader_encoded(self.encodings(split))
 
     def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
-        """Load any examples for evaluation, from the cache where they are there; the progress bar calls them `name`."""
+        """Return a loader of any examples for evaluation.
+
+        Args:
+            examples: examples to load. Their encodings are read from the cache if available.
+            name: name of the examples in the progress bar.
+        """
         return self.loader_encoded(self._cached(examples, name))
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
-        """Load encodings for evaluation, longest first."""
+        """Return a loader of encodings for evaluation, longest first."""
         batches = batch_by_length(encodings, 2 * self.loading.micro_batch)
-        own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
-        return self._batches(Batches(encodings, self.loading), own)
+        rank_batches = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
+        return self._batches(Batches(encodings, self.loading), rank_batches)
 
     def _batches(self, dataset: Dataset[TableBatch], order: Any, ahead: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
-        """Return a loader of the batches that `order` names; its workers load at least `ahead` of them in advance."""
+        """Return a loader of the batches in `order`, whose workers together prefetch at least `ahead` batches."""
         workers = self.loading.workers
         return DataLoader(
             dataset,
@@ -308,35 +345,35 @@ class TableDataModule:
 def take_selected(
     choose: Selector, read: Callable[[int | None], Sequence[TableExample]], limit: int | None
 ) -> list[TableExample]:
-    """Return the first examples that are chosen, without reading and choosing among many more: both take their time.
+    """Return the first selected examples, without reading many more examples than needed.
 
-    Each example is chosen by itself; None is no limit.
+    Reading and selecting examples both take time, so the number of read examples is doubled until it suffices.
 
     Args:
-        choose: selects some of the examples that it is given.
-        read: returns as many of the first examples as there are of a count; None for all.
-        limit: of the examples that are chosen.
+        choose: function that selects some of its examples. It decides on each example separately.
+        read: function that returns the first examples, at most the given number. None means all.
+        limit: maximum number of selected examples. None means all.
     """
     if limit is None:
         return choose(read(None))
     count = _portions(limit)
-    while len(chosen := choose(examples := read(count))[:limit]) < limit and len(examples) == count:
+    while len(selected := choose(examples := read(count))[:limit]) < limit and len(examples) == count:
         count *= 2
-    return chosen
+    return selected
 
 
 def _portions(limit: int) -> int:
-    """Return how many examples are looked at first for some that are chosen."""
+    """Return the number of examples to read first for `limit` selected examples: a multiple of `PORTION`."""
     return PORTION * -(-limit // PORTION)
 
 
 def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
-    """Return batches of `size` examples, the longest first."""
+    """Return the indices of batches of `size` examples, the longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
-    """Return the batches of one of several processes; all get as many, so some of the last are given twice."""
-    missing = -len(batches) % ranks
-    return (batches + batches[-1:] * missing)[rank::ranks]
+    """Return the batches of one rank. All ranks get equally many batches, so the last batch may be duplicated."""
+    padding = -len(batches) % ranks
+    return (batches + batches[-1:] * padding)[rank::ranks]
