@@ -1,4 +1,4 @@
-"""`mate benchmark`: measure, leave a record like a run's, and show it."""
+"""`mate benchmark`: run a benchmark, write a record like that of a run, and print it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def run(cfg: Benchmark) -> None:
-    """Run the benchmark that was chosen and write its figures to a new run folder, or show a finished one again.
+    """Run the selected benchmark in a new run folder, or print a finished benchmark again.
 
     Raises:
-        RunError: there is no record to show, or it is none of a benchmark, or it has no figures.
+        RunError: if there is no record to show, or it has no benchmark results.
     """
     from mate_cli.reports.benchmark import read_benchmark
     from mate_cli.reports.runs.load import load_runs
@@ -38,7 +38,7 @@ def run(cfg: Benchmark) -> None:
 
 
 def show(benchmark: LoadedRun, folder: Path) -> None:
-    """Print what a benchmark measured and write its figures into the folder of its record."""
+    """Print the results of a benchmark and write its figures into the folder of its record."""
     from mate_cli.reports.benchmark import write_benchmark_figures
     from mate_cli.terminal.console import report_console
 
@@ -51,10 +51,10 @@ def show(benchmark: LoadedRun, folder: Path) -> None:
 
 
 def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
-    """Print the tables of a benchmark and return what they are made of; without tables print its figures as they are.
+    """Print the tables of a benchmark, or its single measurements if it has no tables.
 
     Returns:
-        None without tables.
+        The results behind the tables, None without tables.
     """
     from mate_cli.reports.benchmark import parse_results, print_benchmark, print_figures
     from mate_cli.terminal.console import report_console
@@ -68,7 +68,7 @@ def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
 
 
 def show_stopped(folder: Path) -> None:
-    """Print what a benchmark had measured when it was stopped, and how to see it again."""
+    """Print the results of an interrupted benchmark, and the command that prints them again."""
     from mate_cli.errors import RunError
     from mate_cli.quoting import format_setting
     from mate_cli.reports.benchmark import read_benchmark

@@ -1,6 +1,6 @@
-"""`mate compare`: runs side by side, as tables in the terminal and one page with curves and plots; and `mate diff`.
+"""`mate compare`: compare runs in terminal tables and an HTML page. And `mate diff`.
 
-A difference is of two runs: the settings, versions, data, scores and answers in which they differ.
+`mate diff` compares two runs: settings, versions, data, scores and answers.
 """
 
 from __future__ import annotations
@@ -20,35 +20,40 @@ if TYPE_CHECKING:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Turn the folders among the words after `mate compare` into the key `runs`, and flags of its own into theirs."""
+    """Convert the folders among the arguments of `mate compare` to the key `runs`."""
     folders: list[str] = []
     rest: list[str] = []
-    for before, word in zip(["", *words], words, strict=False):
-        (folders if LONG.get(before, before) not in VALUED and is_folder(word) else rest).append(quote_label(word))
+    for previous, argument in zip(["", *words], words, strict=False):
+        (folders if LONG.get(previous, previous) not in VALUED and is_folder(argument) else rest).append(
+            quote_label(argument)
+        )
     return [*rest, f"runs={quote_list(folders)}"] if folders else rest
 
 
 def takes_word(word: str) -> bool:
-    """Say whether `arguments` reads a word in its own way."""
+    """Return whether `arguments` interprets an argument."""
     return is_folder(word)
 
 
 def quote_label(word: str) -> str:
-    """Quote the label after `against=`, which Hydra's grammar would stumble over."""
+    """Quote the label after `against=`, which Hydra's grammar may not parse."""
     key, sign, label = word.partition("=")
     return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
 
 def is_folder(word: str) -> bool:
-    """Say whether a word names a folder: one that exists, or anything that is no flag and no `key=value`."""
+    """Return whether an argument names a folder.
+
+    True for an existing folder, and for any text except flags and overrides.
+    """
     return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
 
 
 def run(cfg: Compare) -> None:
-    """Compare the runs that the configuration names; print the tables and write the files it asks for.
+    """Compare the configured runs, print the tables and write the requested files.
 
     Raises:
-        ConfigError: names of rows are of no configuration, or there is no LaTeX that would have them.
+        ConfigError: if `labels` names no configuration, or is used without `latex`.
     """
     from hydra.utils import instantiate
 
@@ -84,8 +89,8 @@ def run(cfg: Compare) -> None:
     if cfg.wandb:
         from mate_cli.reports.export.dashboard import send_report
 
-        place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
-        console.print(f"wandb: {place}", soft_wrap=True)
+        wandb_folder = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
+        console.print(f"wandb: {wandb_folder}", soft_wrap=True)
     if cfg.workspace:
         from mate_cli.reports.export.dashboard import save_workspace
 
@@ -94,12 +99,12 @@ def run(cfg: Compare) -> None:
 
 
 def check_wandb(cfg: Compare) -> None:
-    """Refuse to send a comparison where nothing would take it.
+    """Check that a comparison can be sent to W&B.
 
     Raises:
-        ConfigError: the `logger` group has no W&B in it, or the environment names no mode of W&B; or a workspace would
-            be saved without what it shows, or without a server.
-        MissingDependencyError: the library that saves it is not installed.
+        ConfigError: if the `logger` group has no W&B logger, the environment sets an invalid W&B mode, or a workspace
+            is saved without `wandb=true` or a server.
+        MissingDependencyError: if the package that saves workspaces is not installed.
     """
     from mate_cli.runs.wandb_runs import wandb_mode
 
@@ -115,12 +120,18 @@ def check_wandb(cfg: Compare) -> None:
         problem = "is saved on a server of W&B, and runs stay here"
         raise ConfigError(problem, where="workspace", remedy="Add logger.wandb.mode=online")
     if find_spec("wandb_workspaces") is None:
-        remedy = "Type: pip install 'mate-tables[workspaces]'"
-        raise MissingDependencyError("needs the package wandb-workspaces", where="workspace", remedy=remedy)
+        hint = "Type: pip install 'mate-tables[workspaces]'"
+        raise MissingDependencyError("needs the package wandb-workspaces", where="workspace", remedy=hint)
 
 
 def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Write the files that the configuration wants, and yield them; rows of LaTeX have names of their own."""
+    """Write the configured files, and yield their types and paths.
+
+    Args:
+        cfg: configuration of the command.
+        report: comparison to write.
+        names: LaTeX names of rows, by the labels of configurations.
+    """
     from mate_cli.files.atomic import write_text
 
     if cfg.html is not None:
@@ -147,7 +158,7 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
 
 
 def page_folder(cfg: Compare, report: Report) -> Path:
-    """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
+    """Return the default folder of the page: the first folder of `runs`, above any wildcards."""
     from mate_cli.reports.runs.load import find_base_folder
 
     first = find_base_folder(cfg.runs[0])
@@ -158,8 +169,8 @@ def run_diff(cfg: Diff) -> None:
     """Print the difference of two runs, and write it as a page.
 
     Raises:
-        ConfigError: there are not two of them.
-        RunError: one cannot be read.
+        ConfigError: if there are not exactly two runs.
+        RunError: if a run cannot be read.
     """
     from mate_cli.reports.page import write_difference
     from mate_cli.reports.runs.load import first_runs, open_runs
@@ -170,13 +181,13 @@ def run_diff(cfg: Diff) -> None:
     folders = [Path(folder) for folder in cfg.runs]
     if len({folder.resolve() for folder in folders}) != 2 or len(folders) != 2:
         problem = f"two different runs are needed, not {', '.join(map(str, folders)) or 'none'}"
-        below = first_runs(folders[0], 2) if folders else []
-        pair = (
-            format_command("mate", "diff", *below)
-            if len(below) == 2
+        nested_runs = first_runs(folders[0], 2) if folders else []
+        command = (
+            format_command("mate", "diff", *nested_runs)
+            if len(nested_runs) == 2
             else "mate diff outputs/train/<name>/<date> <another>"
         )
-        raise ConfigError(problem, where="runs", remedy=f"Type: {pair}")
+        raise ConfigError(problem, where="runs", remedy=f"Type: {command}")
     loaded = open_runs(folders)
     section = difference_section((loaded.runs[0], loaded.runs[1]), cfg.questions)
     console = report_console()

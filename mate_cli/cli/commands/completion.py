@@ -1,4 +1,7 @@
-"""`mate completion bash|zsh|fish`: print the script that completes commands, groups, choices and keys."""
+"""`mate completion bash|zsh|fish`: print the completion script of a shell.
+
+It completes commands, groups, options and keys.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,9 +29,9 @@ complete -c mate -f -a '(__mate_complete)'
 """
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 DATA_ACTIONS = ("list", "check", "download", "export", "prune")
-"""Actions of `mate data`; its own module takes longer to load."""
+"""Actions of `mate data`, defined here because its module is slow to import."""
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
-"""What every command takes; `mate train` also the next ones."""
+"""Flags of every command. `mate train` also has the flags of `OF_TRAIN`."""
 OF_TRAIN = ("--multirun", "--config-dir", "--dry", "--print-script")
 HELP = """Print the completion script of a shell.
 
@@ -43,10 +46,10 @@ Permanently
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print a shell's script, or the candidates that such a script asks for.
+    """Print a shell's script, or the candidates that such a script requests.
 
     Raises:
-        ConfigError: there is no script for this shell.
+        ConfigError: if there is no script for this shell.
     """
     match list(words):
         case ["query", line]:
@@ -54,21 +57,21 @@ def run_plain(words: Sequence[str]) -> int:
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell], end="")
         case _:
-            remedy = nearest(words[0], SCRIPTS) or "Choose from bash, zsh and fish"
-            raise ConfigError("no such shell", where=f"mate completion {' '.join(words)}", remedy=remedy)
+            hint = nearest(words[0], SCRIPTS) or "Choose from bash, zsh and fish"
+            raise ConfigError("no such shell", where=f"mate completion {' '.join(words)}", remedy=hint)
     return 0
 
 
 def completions(line: str) -> list[str]:
-    """Return what the last word of a command line, such as `mate train mod`, can become."""
+    """Return the completions of the last word of a command line such as `mate train mod`."""
     from mate_cli.cli.app import COMMANDS
 
-    before, word = line.split()[1:], ""
-    if not line.endswith((" ", "\t")) and before:
-        word = before.pop()
-    if not before:
+    previous, word = line.split()[1:], ""
+    if not line.endswith((" ", "\t")) and previous:
+        word = previous.pop()
+    if not previous:
         return [name for name in (*COMMANDS, "--help", "--version") if name.startswith(word)]
-    command, *words = before
+    command, *words = previous
     if command == "completion":
         return [shell for shell in SCRIPTS if shell.startswith(word)]
     if command not in COMMANDS:
@@ -85,13 +88,18 @@ def completions(line: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Completer:
-    """Completes words of one command."""
+    """Completes the last argument of one command.
+
+    Args:
+        command: name of the command.
+        words: previous arguments.
+    """
 
     command: str
     words: Sequence[str]
 
     def complete(self, word: str) -> list[str]:
-        """List the completions of a word."""
+        """Return the completions of an argument."""
         if word.startswith("-"):
             flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
             return [flag for flag in flags if flag.startswith(word)]
@@ -103,15 +111,15 @@ class Completer:
         return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
-        """Return values of a key; of several parted by commas, the last one is completed."""
-        before, comma, last = value.rpartition(",")
+        """Yield the values of a key. The last of several comma-separated values is completed."""
+        prefix, comma, last = value.rpartition(",")
         groups = self._groups()
         is_flag = key not in groups and isinstance(self._default(key), bool)
-        known = ("true", "false") if is_flag else choices(key) if key in groups else ()
-        yield from (f"{before}{comma}{name}" for name in known if name.startswith(last))
+        candidates = ("true", "false") if is_flag else choices(key) if key in groups else ()
+        yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(last))
 
     def _keys(self, typed: str) -> Iterator[str]:
-        """List groups, keys and sections; of a section that is typed, what is in it."""
+        """Yield groups, keys and sections, or the content of a section that is already typed."""
         section = typed.rpartition(".")[0]
         if section:
             node = self._section(section)
@@ -124,8 +132,8 @@ class Completer:
 
     def _section(self, section: str) -> dict[str, Any]:
         first, *inner = section.split(".")
-        chosen = self._groups().get(first)
-        node: Any = read_choice(first, chosen) if chosen else top_keys(self.command).get(first)
+        option = self._groups().get(first)
+        node: Any = read_choice(first, option) if option else top_keys(self.command).get(first)
         for part in inner:
             node = node.get(part) if isinstance(node, dict) else None
         return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
@@ -135,16 +143,16 @@ class Completer:
         return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """Return the groups of the command with their choices: typed, of the experiment, or by default."""
+        """Return the selected option of each group: command line, then experiment, then default."""
         groups: dict[str, str | None] = {}
         for content in read_extended(self.command):
             groups |= {name: value for name, value in group_choices(content) if " " not in name}
-        typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
-        experiment = typed.get("experiment")
+        arguments = {key: value for key, _, value in (word.partition("=") for word in self.words)}
+        experiment = arguments.get("experiment")
         overrides = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
-        return groups | {name: value for name, value in (overrides | typed).items() if name in groups}
+        return groups | {name: value for name, value in (overrides | arguments).items() if name in groups}
 
 
 def _ended(name: str, value: object) -> str:
-    """Return a key as it goes on: with a dot where more is in it."""
+    """Return a key with the character that continues it: a dot for a section, else `=`."""
     return f"{name}." if isinstance(value, dict) and value else f"{name}="

@@ -15,20 +15,23 @@ if TYPE_CHECKING:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Turn `mate data check ...` into `mate data action=check ...`; without a word the datasets are listed."""
-    return [f"action={word}" if word in ACTIONS else word for word in words or ["list"]]
+    """Convert `mate data check ...` to `mate data action=check ...`.
+
+    The default action is `list`.
+    """
+    return [f"action={argument}" if argument in ACTIONS else argument for argument in words or ["list"]]
 
 
 def takes_word(word: str) -> bool:
-    """Say whether `arguments` reads a word in its own way."""
+    """Return whether `arguments` interprets an argument."""
     return word in ACTIONS
 
 
 def run(cfg: Data) -> None:
-    """List all datasets, check or export the one that is chosen, fetch its public release, or prune the cache.
+    """List all datasets, check, export or download the selected one, or prune the cache.
 
     Raises:
-        DataError: the check found problems (after printing them), or the files cannot be fetched.
+        DataError: if the check found problems (after printing them), or the download fails.
     """
     from hydra.utils import instantiate
 
@@ -48,7 +51,7 @@ def run(cfg: Data) -> None:
         count, size = prune_cache(Path(cfg.paths.cache), cfg.days)
         print(f"{plural(count, 'file')} of encodings and unfinished corpora removed, {size / 1e6:,.1f} MB")
         return
-    # A check only looks, and `download` fetches by itself.
+    # A check must not download, and `download` calls `fetch` explicitly.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)
     if cfg.action == "download":
         _download(dataset)
@@ -60,14 +63,17 @@ def _export(cfg: Data) -> None:
     """Write the questions of a split.
 
     Raises:
-        ConfigError: a file or a tokenizer is wanting, or the file cannot be written.
+        ConfigError: if `to` or `tokenizer` is missing, or the file cannot be written.
     """
     from hydra.utils import get_class, instantiate
 
-    for key, value, why in (("to", cfg.to, ""), ("tokenizer", cfg.tokenizer or not cfg.encoding, " with encoding")):
+    for key, value, condition in (
+        ("to", cfg.to, ""),
+        ("tokenizer", cfg.tokenizer or not cfg.encoding, " with encoding"),
+    ):
         if not value:
-            remedy = {"to": "Write to=questions.jsonl", "tokenizer": "Write tokenizer=minilm"}[key]
-            raise ConfigError(f"needs a value{why}", where=key, remedy=remedy)
+            hint = {"to": "Write to=questions.jsonl", "tokenizer": "Write tokenizer=minilm"}[key]
+            raise ConfigError(f"needs a value{condition}", where=key, remedy=hint)
     from mate_cli.data.question_export import export_questions
     from mate_cli.files.atomic import check_writable
     from mate_cli.reports.format import plural
@@ -82,8 +88,8 @@ def _export(cfg: Data) -> None:
         serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(str(cfg.tokenizer)))
         encoded = serializer, instantiate(cfg.data).examples(cfg.split) if as_written else examples
     count = export_questions(examples, to, answers=cfg.answers, encoded=encoded)
-    left_out = f", {len(examples) - count:,} left out that cannot be encoded" if count < len(examples) else ""
-    print(f"{to}: {plural(count, 'question')}{left_out}")
+    skipped_text = f", {len(examples) - count:,} left out that cannot be encoded" if count < len(examples) else ""
+    print(f"{to}: {plural(count, 'question')}{skipped_text}")
 
 
 def _download(dataset: object) -> None:

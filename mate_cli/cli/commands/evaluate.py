@@ -1,4 +1,4 @@
-"""`mate evaluate`: score finished runs, released checkpoints or answers of any system on splits."""
+"""`mate evaluate`: score finished runs, released checkpoints or answers of any system."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from mate_cli.runs.record import RunFolder
 
 SEVERAL = ("run", "checkpoint", "split", "data.root")
-"""Keys of which several values, parted by commas, are all taken: nothing is swept here."""
+"""Keys whose comma-separated values become a list, because `mate evaluate` has no sweeps."""
 TEXTS = ("answers", "name")
-"""Keys whose values are taken as they are typed."""
+"""Keys whose values are passed unchanged."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Make lists of several values, and let any key of the run's data be set."""
-    return [f"++{_several(word)}" if word.startswith("data.") else _several(word) for word in words]
+    """Convert comma-separated values to lists, and allow any key of the run's data section."""
+    return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in words]
 
 
 def _several(word: str) -> str:
@@ -38,22 +38,24 @@ def _several(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders.
+    """Compute the metrics of runs again, or analyze runs.
+
+    Print the results and write them below the run folders.
 
     Raises:
-        ConfigError: not one of run, checkpoint and answers is named, or what does not go with it.
+        ConfigError: if not exactly one of run, checkpoint and answers is set, or other keys do not fit it.
     """
     from mate_cli.cli.config.validate import check_run_types
 
-    named = [key for key in ("run", "checkpoint", "answers") if getattr(cfg, key)]
-    if len(named) != 1:
-        problem = f"cannot be combined with {' and '.join(named[1:])}" if named else "needs a value"
-        remedy = "Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME"
-        raise ConfigError(problem, where=named[0] if named else "run", remedy=remedy)
+    sources = [key for key in ("run", "checkpoint", "answers") if getattr(cfg, key)]
+    if len(sources) != 1:
+        problem = f"cannot be combined with {' and '.join(sources[1:])}" if sources else "needs a value"
+        hint = "Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME"
+        raise ConfigError(problem, where=sources[0] if sources else "run", remedy=hint)
     if cfg.answers or cfg.analysis is not None:
         cfg.hardware.require_one_process("answers=" if cfg.answers else "an analysis")
     if not cfg.run:
-        check_alone(cfg, named[0])
+        check_alone(cfg, sources[0])
         score_answers(cfg) if cfg.answers else share(cfg, score_checkpoints)
         return
     if "_target_" in cfg.data:
@@ -61,15 +63,19 @@ def run(cfg: Evaluate) -> None:
             "a run already has a dataset", where="data", remedy="Change single keys, such as data.root=FOLDER"
         )
     for folder in cfg.run:
-        check_run_types(folder, cfg.trust)  # quick; what follows loads torch
+        check_run_types(folder, cfg.trust)  # quick check before importing torch
     share(cfg, use_runs)
 
 
 def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
-    """Do some work in as many processes as the hardware has: where nobody has started them, this command does.
+    """Run a function on all ranks of the hardware, launching the processes if necessary.
+
+    Args:
+        cfg: configuration of the command.
+        work: function to run on each rank.
 
     Raises:
-        MateError: what is raised in one of them.
+        MateError: if it is raised on any rank.
     """
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -95,13 +101,13 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
         return
     with join_processes(cfg.hardware):
         if ranks.world_size() > 1:
-            facts = {"words": " ".join(sys.argv[1:]), "the code of mate": hash_package(), **package_versions()}
-            ranks.require_agreement(facts, "Start all with the same words, in the same version of mate")
+            fingerprint = {"words": " ".join(sys.argv[1:]), "the code of mate": hash_package(), **package_versions()}
+            ranks.require_agreement(fingerprint, "Start all with the same words, in the same version of mate")
         work(cfg)
 
 
 def use_runs(cfg: Evaluate) -> None:
-    """Score or analyse runs, for each place of their data."""
+    """Score or analyze runs, for each `data.root`."""
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -118,25 +124,29 @@ def use_runs(cfg: Evaluate) -> None:
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
-    """Refuse a checkpoint or answers without a dataset, and with options that only runs have.
+    """Check that a checkpoint or answers have a dataset, and no options of runs.
+
+    Args:
+        cfg: configuration of the command.
+        source: `checkpoint` or `answers`.
 
     Raises:
-        ConfigError: naming the key.
+        ConfigError: with the key.
     """
     if "_target_" not in cfg.data:
-        remedy = "Choose it, such as data=wtq; `mate data list` names all"
-        raise ConfigError(f"needs a value with {source}", where="data", remedy=remedy)
+        hint = "Choose it, such as data=wtq; `mate data list` names all"
+        raise ConfigError(f"needs a value with {source}", where="data", remedy=hint)
     for key, is_set in (("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
         if is_set:
             raise ConfigError(f"is for runs, not for {source}", where=key, remedy="Leave it out")
 
 
 def score_answers(cfg: Evaluate) -> None:
-    """Score a file of answers on splits of a dataset, and sort what is wrong."""
+    """Score a file of answers on splits of a dataset, and print its errors by category."""
     from mate_cli.data.answers_file import read_answers
 
     file = Path(cfg.answers or "").expanduser()
-    answers = read_answers(file)  # quick; what follows reads the dataset
+    answers = read_answers(file)  # quick check before reading the dataset
 
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 
@@ -146,7 +156,10 @@ def score_answers(cfg: Evaluate) -> None:
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
-    """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong."""
+    """Score checkpoints on splits of a dataset, each with a separate record.
+
+    Errors are printed by category.
+    """
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_checkpoint
     from mate_cli.pipelines.machine import RuntimeOverrides
 
@@ -156,7 +169,7 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
 
 def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
-    """Sort the wrong answers of an evaluation, and print how many there are of each kind."""
+    """Print the number of incorrect answers of an evaluation by category."""
     from mate_cli.reports.sections.errors import errors_view
     from mate_cli.reports.terminal import print_views
     from mate_cli.terminal.console import report_console
@@ -169,7 +182,7 @@ def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
-    """Print what an analysis finds, and write it and its figures below the folders of runs."""
+    """Print the findings of an analysis, and write them with figures below the run folders."""
     from importlib import import_module
     from itertools import product
 
@@ -183,9 +196,11 @@ def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     console = report_console()
     for run, split in product(cfg.run, cfg.split):
         folder, findings = analyse_run(run, split, runtime, instantiate(cfg.analysis))
-        place, name = folder.path / FOLDER, findings["analysis"]
+        target, name = folder.path / FOLDER, findings["analysis"]
         view = import_module(f"mate_cli.reports.{name}")
         print_views(view.list_views(findings), console, (view.NOTE,))
-        drawn = [file for key, figure in view.figures(findings).items() for file in save_figure(figure, place, key)]
-        for file in (place / f"{name}.json", *drawn):
+        figure_files = [
+            file for key, figure in view.figures(findings).items() for file in save_figure(figure, target, key)
+        ]
+        for file in (target / f"{name}.json", *figure_files):
             console.print(f"written: {file}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`mate explain KEY`: what a key means, what it may be, and who sets it."""
+"""`mate explain KEY`: the meaning of a key, its allowed values, and the files that set it."""
 
 from __future__ import annotations
 
@@ -33,43 +33,48 @@ Examples
 Of other commands: mate COMMAND --help KEY"""
 
 MAX_FOUND = 12
-"""Keys of a name that are shown."""
+"""Maximum number of keys that are shown for one name."""
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print what is known of a key.
+    """Print the explanation of a key.
 
     Raises:
-        ConfigError: no key is named, or none of this name is there.
+        ConfigError: if no key is named, or the key does not exist.
     """
     words = [str(Override.parse(word)) for word in words]
-    flags, plain = split_flags(words)
-    keys = [word for word in plain if word.strip() and "=" not in word]
+    flags, overrides = split_flags(words)
+    keys = [word for word in overrides if word.strip() and "=" not in word]
     if not keys:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
 
-    typed = [word for word in plain if "=" in word]
+    settings = [word for word in overrides if "=" in word]
     Syntax("train", keys.__contains__).check(words)
-    with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", typed, __file__):
-        print(text("train", " ".join(keys), typed))
+    with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", settings, __file__):
+        print(text("train", " ".join(keys), settings))
     return 0
 
 
 def text(command: str, key: str, words: Sequence[str]) -> str:
-    """Describe a key, or the keys of a section, for a terminal.
+    """Return the explanation of a key, or of the keys of a section, for a terminal.
+
+    Args:
+        command: command whose configuration has the key.
+        key: dotted key, or section.
+        words: overrides from the command line.
 
     Raises:
-        ConfigError: there is no such key.
+        ConfigError: if the key does not exist.
     """
     from mate_cli.cli.config.reference import explain_keys
 
     stages = _stages(command, words)
-    name, _, below = key.removeprefix("stages.").partition(".")
-    if below and key.startswith("stages.") and name in stages:
-        key, stages = below, {name: stages[name]}
+    name, _, stage_key = key.removeprefix("stages.").partition(".")
+    if stage_key and key.startswith("stages.") and name in stages:
+        key, stages = stage_key, {name: stages[name]}
     width = min(shutil.get_terminal_size().columns, 120)
     parts, unknown = [], None
     for name, stage_words in stages.items():
@@ -86,22 +91,31 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
 
 
 def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
-    """Say of a value that a stage has from its experiment, and that nobody typed, where it stands."""
-    typed = {word.partition("=")[0].lstrip("+~"): word for word in words}
-    if not stage or {entry.key, f"stages.{stage}.{entry.key}"} & typed.keys():
+    """Name the experiment as the source of a stage's value that the command line does not set."""
+    values = {word.partition("=")[0].lstrip("+~"): word for word in words}
+    if not stage or {entry.key, f"stages.{stage}.{entry.key}"} & values.keys():
         return entry
-    ours = {"where": typed["experiment"], "comment": f"stages.{stage}.overrides"}
+    origin = {"where": values["experiment"], "comment": f"stages.{stage}.overrides"}
     return replace(
         entry,
-        settings=tuple(replace(setting, **ours) if setting.where == "typed" else setting for setting in entry.settings),
+        settings=tuple(
+            replace(setting, **origin) if setting.where == "typed" else setting for setting in entry.settings
+        ),
     )
 
 
 def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
-    """Return what is known of a key that this composition lacks.
+    """Explain a key that this composition lacks, but other options of the command have.
+
+    Args:
+        command: command whose configuration is explained.
+        key: dotted key.
+        words: overrides from the command line.
+        width: width of the terminal in characters.
+        unknown: error for the unknown key.
 
     Raises:
-        ConfigError: nothing, with the nearest key.
+        ConfigError: if the key is not found, with the nearest key.
     """
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
@@ -110,35 +124,35 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"
-    known = choice_keys(command)
+    all_keys = choice_keys(command)
     parts = []
-    named = [entry for entry in known if entry.key == key]  # which may lack the sections before it
-    for choice_key in named or [entry for entry in known if entry.key.endswith(f".{key}")]:
+    exact_matches = [entry for entry in all_keys if entry.key == key]  # if not, the leading sections may be missing
+    for choice_key in exact_matches or [entry for entry in all_keys if entry.key.endswith(f".{key}")]:
         first = choice_key.homes[0]
         listed = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
         (entry,) = explain_keys(command, choice_key.key, [*words, first])
-        typed = f"  type    mate {command} {first} {quote_for_shell(f'{choice_key.key}={entry.value}')}"
+        usage = f"  type    mate {command} {first} {quote_for_shell(f'{choice_key.key}={entry.value}')}"
         head = textwrap.fill(listed, width, subsequent_indent="  ")
-        parts.append("\n".join([head, *_one(entry, width).splitlines()[1:], typed]))
+        parts.append("\n".join([head, *_one(entry, width).splitlines()[1:], usage]))
     if parts:
         return "\n\n".join(parts[:MAX_FOUND])
     group = key.partition(".")[0]
     if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in top_keys(name)]):
-        where = " and ".join(f"mate {name}" for name in others)
-        raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
-    if rows := search_keys(key, command, known)[:MAX_FOUND]:
+        commands = " and ".join(f"mate {name}" for name in others)
+        raise ConfigError(f"is a key of {commands}", where=key, remedy=f"Type mate {others[0]} --help {key}")
+    if rows := search_keys(key, command, all_keys)[:MAX_FOUND]:
         size = max(len(name) for name, _ in rows)
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"unknown key {key}. Close to it:\n{listed}"
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
-        near = nearest(key, [*groups_of(command), *(choice.key for choice in known)], cutoff=0.8)
-        raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
+        suggestion = nearest(key, [*groups_of(command), *(choice.key for choice in all_keys)], cutoff=0.8)
+        raise ConfigError(unknown.problem, where=unknown.where, remedy=suggestion or unknown.remedy)
     raise unknown
 
 
 def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the words that each stage is composed of; of a plain run those that are typed."""
+    """Return the overrides of each stage. A plain run has one stage with an empty name."""
     if command != "train" or not any(word.startswith("experiment=") for word in words):
         return {"": list(words)}
     from mate_cli.cli.config.resolve import resolve
@@ -151,13 +165,13 @@ def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
 
 def _one(entry: KeyDescription, width: int) -> str:
     rows = [("may be", entry.bounds)] if entry.bounds else []
-    places = [
+    origins = [
         (setting.where, setting.value, setting.comment if setting.comment != entry.meaning else "")
         for setting in entry.settings
     ]
-    sizes = [max((len(place[part]) for place in places), default=0) for part in (0, 1)]
-    for number, (where, value, comment) in enumerate(places):
-        row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {comment}".rstrip()
+    sizes = [max((len(origin[part]) for origin in origins), default=0) for part in (0, 1)]
+    for number, (source, value, comment) in enumerate(origins):
+        row = f"{source:<{sizes[0]}}  {value:<{sizes[1]}}  {comment}".rstrip()
         rows.append(("" if number else "set by", row))
     head = textwrap.fill(f"{entry.key} = {entry.value}", width)
     meaning = [textwrap.indent(textwrap.fill(entry.meaning, width - 2), "  ")] if entry.meaning else []
@@ -178,12 +192,12 @@ def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
 
 @dataclass(frozen=True)
 class ChoiceKey:
-    """A key of some choices of a group.
+    """A key of some options of a config group.
 
     Args:
-        key: its full name.
-        homes: the choices that have it, as they are typed.
-        meaning: the first comment beside it; empty where nobody says.
+        key: full dotted key.
+        homes: options with the key, as `group=option`.
+        meaning: first comment next to the key, "" if there is none.
     """
 
     key: str
@@ -192,7 +206,7 @@ class ChoiceKey:
 
 
 def choice_keys(command: str) -> list[ChoiceKey]:
-    """Return the keys of all choices of a command's groups, but for those that set keys of others."""
+    """Return the keys of all options of a command's groups, except options with global keys."""
     homes: dict[str, list[str]] = {}
     meanings: dict[str, str] = {}
     for group in groups_of(command):
@@ -211,22 +225,27 @@ def choice_keys(command: str) -> list[ChoiceKey]:
 
 
 def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
-    """Return what speaks of a word: keys that have it in their name, then others by their comment, then choices.
+    """Search keys by name, then by comment, then options.
+
+    Args:
+        word: word or phrase to search for.
+        command: command whose options are searched.
+        known: keys to search.
 
     Returns:
-        A key or choice as it is typed, and its line.
+        Pairs of a key or `group=option` and its description.
     """
     words = re.sub(r"[_\W]+", " ", word).strip()
     if not words:
         return []
     phrase = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
-    plain = [(entry, entry.key.replace("_", " ").replace(".", " ")) for entry in known]
-    matches = [entry for entry, name in plain if phrase.search(name)]
+    key_texts = [(entry, entry.key.replace("_", " ").replace(".", " ")) for entry in known]
+    matches = [entry for entry, name in key_texts if phrase.search(name)]
     matches += [entry for entry in known if entry not in matches and phrase.search(entry.meaning)]
-    chosen = [
+    options = [
         (f"{group}={name}", read_summary(group, name).text)
         for group in groups_of(command)
         for name in choices(group)
         if name == word
     ]
-    return [*((entry.key, entry.meaning) for entry in matches), *chosen]
+    return [*((entry.key, entry.meaning) for entry in matches), *options]

@@ -1,4 +1,4 @@
-"""`mate export`: make a folder of a finished run that others can load."""
+"""`mate export`: export a finished run as a folder that other programs can load."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def run(cfg: Export) -> None:
-    """Write weights, tokenizer, settings and a model card, and upload them; prints what was written."""
+    """Write weights, tokenizer, settings and a model card, upload them if requested."""
     from mate_cli.cli.config.validate import check_run_types
 
     cfg.hardware.require_one_process("mate export")
-    check_run_types(cfg.run, cfg.trust)  # quick; what follows loads torch
+    check_run_types(cfg.run, cfg.trust)  # quick check before importing torch
     from mate_cli.pipelines.export.export import EXPORTED, check_push, export_run, push_folder
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.terminal.console import Console

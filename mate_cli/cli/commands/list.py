@@ -1,4 +1,4 @@
-"""`mate list`: one line about each experiment, network, dataset, sweep and other choice, and about each run."""
+"""`mate list`: one line per experiment, network, dataset, sweep or other option, and run."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ Examples
 
 Your own files in ./conf, or in the folder of --config-dir, are marked (yours)."""
 SECTIONS, RUNS = "sections", "runs"
-"""The kinds that are no group: what a comparison shows, and what was trained."""
+"""Categories that are not config groups: sections of a comparison, and runs."""
 SYNONYMS = {"dataset": "data", "network": "model", "loader": "data", "analyse": "analysis"}
 YOURS = " (yours)"
 MAX_NAME = 30
-"""Columns of a name; the line of a longer one begins further right."""
+"""Maximum width of the column of names in characters."""
 OUTPUTS = "outputs"
 COMMANDS = {"train": "", "evaluate": ", evaluated"}
-"""Folders of outputs whose runs are listed, and what stands behind the names of their experiments."""
+"""Folders of outputs whose runs are listed, with the suffix of their experiment names."""
 STATUSES = ("finished", "running", "interrupted", "failed", "killed")
 NOTE = "note.txt"
-"""File of a run in which its user's note stands."""
+"""File of a run with the user's note."""
 MAX_NOTE = 1 << 12
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print a line about each choice of a kind, or the kinds.
+    """Print a line per option of a category, or the categories.
 
     Raises:
-        ConfigError: there is no such kind, or nothing of it has the word.
+        ConfigError: if the category does not exist, or no option matches the words.
     """
     flags, names = split_flags(words)
     if unknown := next((flag for flag in flags if flag != "--config-dir"), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate list --help")
     if names[:1] in (["runs"], ["run"]):
         lines = list_runs(names[1:])
-        if sys.stdout.isatty() or "COLUMNS" in os.environ:  # a line of a file or pipe stays whole
+        if sys.stdout.isatty() or "COLUMNS" in os.environ:  # no wrapping in a file or pipe
             wrapper = textwrap.TextWrapper(
                 shutil.get_terminal_size().columns,
                 subsequent_indent=" " * 4,
@@ -76,12 +76,12 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def kinds() -> list[str]:
-    """Return all kinds, in many."""
+    """Return all categories, in plural."""
     return [*map(_plural, group_names()), SECTIONS, RUNS]
 
 
 def _overview() -> Iterator[str]:
-    """Yield a line for each kind, with how many there are and how one is chosen."""
+    """Yield a line per category, with its number of options and how to select one."""
     groups = group_names()
     width = max(len(_plural(group)) for group in groups)
     for group in groups:
@@ -93,7 +93,10 @@ def _overview() -> Iterator[str]:
 
 
 def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each of a kind whose name or line has all the words, below the papers that they are of."""
+    """Yield a line per option that matches all words, grouped by paper.
+
+    Words are searched in name, paper and summary.
+    """
     group = _group(kind)
     rows = list(_sections()) if group == SECTIONS else [(name, read_summary(group, name)) for name in choices(group)]
     matches = [
@@ -102,51 +105,51 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
         if all(word.lower() in f"{name} {summary.paper} {summary.text}".lower() for word in words)
     ]
     if not matches:
-        near = nearest(words[-1], [name for name, _ in rows])
-        raise ConfigError(f"no {kind} with {' '.join(words)}", remedy=near or f"All: mate list {kind}")
+        suggestion = nearest(words[-1], [name for name, _ in rows])
+        raise ConfigError(f"no {kind} with {' '.join(words)}", remedy=suggestion or f"All: mate list {kind}")
     width = max(len(name) for name, _ in matches if len(name) <= MAX_NAME)
     if group != SECTIONS:
         matches.sort(key=lambda row: (not row[1].paper, row[1].paper.lower()))
-    apart = "Your own" if matches[0][1].paper else ""  # those of no paper come last
+    fallback_title = "Your own" if matches[0][1].paper else ""  # Options without a paper come last.
     for paper, rows_of_paper in groupby(matches, key=lambda row: row[1].paper):
-        yield from filter(None, [paper or apart])
+        yield from filter(None, [paper or fallback_title])
         yield from (_line(name, summary, width) for name, summary in rows_of_paper)
     if group != SECTIONS:
         yield f"\nchoose one with {group}=NAME; details are in conf/{group}/NAME.yaml"
 
 
 def _line(name: str, summary: Summary, width: int) -> str:
-    """Return the line of a choice, shortened to the terminal's least width."""
+    """Return the line of an option, shortened to the minimum terminal width."""
     start, end = f"  {name:<{width}}  ", YOURS if summary.is_users else ""
     room = max(WIDTH - len(start) - len(end), 1)
     return f"{start}{textwrap.shorten(summary.text, room, placeholder='...')}{end}".rstrip()
 
 
 def _group(kind: str) -> str:
-    """Return the group that a word means: its name, one or many.
+    """Return the config group of a category name in singular or plural.
 
     Raises:
-        ConfigError: none.
+        ConfigError: if there is no such group.
     """
-    known = [*group_names(), SECTIONS]
+    groups = [*group_names(), SECTIONS]
     word = kind.lower().replace("-", "_")
     for name in (word, word.removesuffix("s"), f"{word}s"):
-        if (group := SYNONYMS.get(name, name)) in known:
+        if (group := SYNONYMS.get(name, name)) in groups:
             return group
-    if homes := [group for group in known if group != SECTIONS and kind in choices(group)]:
+    if homes := [group for group in groups if group != SECTIONS and kind in choices(group)]:
         raise ConfigError("is a choice, not a kind", where=kind, remedy=f"Type mate list {_plural(homes[0])} {kind}")
-    listed = f"The kinds are {', '.join(kinds())}"
-    raise ConfigError("no such kind", where=kind, remedy=nearest(word, kinds(), prefix="mate list ") or listed)
+    all_text = f"The kinds are {', '.join(kinds())}"
+    raise ConfigError("no such kind", where=kind, remedy=nearest(word, kinds(), prefix="mate list ") or all_text)
 
 
 def _plural(group: str) -> str:
-    """Return what a group's choices are called."""
-    same = group in ("data", "hardware", "paths", "attention", "debug") or group.endswith("s")
-    return "analyses" if group == "analysis" else group if same else f"{group}s"
+    """Return the plural name of a group's options."""
+    is_unchanged = group in ("data", "hardware", "paths", "attention", "debug") or group.endswith("s")
+    return "analyses" if group == "analysis" else group if is_unchanged else f"{group}s"
 
 
 def _sections() -> Iterator[tuple[str, Summary]]:
-    """Yield name and line of the sections of a comparison, in their order."""
+    """Yield name and summary of the sections of a comparison, in display order."""
     from mate_cli.reports.all_sections import SECTIONS as SHOWN
 
     for build in SHOWN:
@@ -155,45 +158,49 @@ def _sections() -> Iterator[tuple[str, Summary]]:
 
 
 def list_runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each run, and each evaluation of answers or checkpoints, by command, experiment and start.
+    """Yield a line for each run and evaluation, by command, experiment and start.
 
     Args:
-        words: the name of an experiment, a status, and another folder of outputs, in any order.
+        words: experiment name, status, and outputs folder, in any order.
 
     Raises:
-        ConfigError: there is no such experiment, or no run of that kind.
+        ConfigError: if there is no such experiment, or no run with this status.
     """
     from mate_cli.cli.help import nearest
     from mate_cli.runs.folders import read_index
 
-    wanted = {word for word in words if word in STATUSES}
+    statuses = {word for word in words if word in STATUSES}
     others = [word for word in words if word not in STATUSES]
-    places = [word for word in others if any((Path(word) / command).is_dir() for command in COMMANDS)]
-    outputs = Path(next(iter(places), OUTPUTS))
-    names = [word for word in others if word not in places]
+    output_folders = [word for word in others if any((Path(word) / command).is_dir() for command in COMMANDS)]
+    outputs = Path(next(iter(output_folders), OUTPUTS))
+    names = [word for word in others if word not in output_folders]
     parents = [parent for command in COMMANDS for parent in sorted((outputs / command).glob("*")) if parent.is_dir()]
-    known = {parent.name for parent in parents}
-    if unknown := next((name for name in names if name not in known), None):
-        remedy = nearest(unknown, [*sorted(known), *STATUSES], prefix="mate list runs ") or "All: mate list runs"
-        raise ConfigError(f"no runs of {unknown} below {outputs}", remedy=remedy)
+    experiments = {parent.name for parent in parents}
+    if unknown := next((name for name in names if name not in experiments), None):
+        hint = nearest(unknown, [*sorted(experiments), *STATUSES], prefix="mate list runs ") or "All: mate list runs"
+        raise ConfigError(f"no runs of {unknown} below {outputs}", remedy=hint)
     count = 0
     for parent in parents:
-        rows = [(run, run.status_now(parent)) for run in read_index(parent)] if parent.name in (names or known) else []
-        rows = [(run, status) for run, status in rows if not wanted or status in wanted]
+        rows = (
+            [(run, run.status_now(parent)) for run in read_index(parent)]
+            if parent.name in (names or experiments)
+            else []
+        )
+        rows = [(run, status) for run, status in rows if not statuses or status in statuses]
         count += len(rows)
         yield from [f"{parent.name}{COMMANDS[parent.parent.name]}"] if rows else []
         for run, status in rows:
             note = read_note(parent / run.name)
             yield f"  {parent / run.name}  {describe_run(run, status)}{f'  # {note}' if note else ''}"
     if not count:
-        kind = " or ".join(sorted(wanted)) or "runs"
+        kind = " or ".join(sorted(statuses)) or "runs"
         raise ConfigError(
-            f"nothing {kind} below {outputs}" if wanted else f"no runs below {outputs}", remedy="Train one"
+            f"nothing {kind} below {outputs}" if statuses else f"no runs below {outputs}", remedy="Train one"
         )
 
 
 def read_note(folder: Path) -> str:
-    """Return the note of a run as one line; empty without one."""
+    """Return the note of a run as one line, "" without a note."""
     from mate_cli.files.safe_load import read_bytes
 
     with suppress(OSError, ValueError):
@@ -202,7 +209,7 @@ def read_note(folder: Path) -> str:
 
 
 def describe_run(run: IndexedRun, status: str) -> str:
-    """Return status, score, seed and settings of a run in words."""
+    """Return status, score, seed and settings of a run as text."""
     from mate_cli.metrics.specs import MetricName
     from mate_cli.runs.identity import telling_settings
 

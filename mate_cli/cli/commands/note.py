@@ -1,4 +1,4 @@
-"""`mate note RUN TEXT`: write down what a run was for."""
+"""`mate note RUN TEXT`: write a note about a run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def run_plain(words: Sequence[str]) -> int:
     """Write or print the note of a run.
 
     Raises:
-        ConfigError: no run is named, or the text is too long.
-        RunError: it is not a run folder, or cannot be written.
+        ConfigError: if no run is named, or the text is too long.
+        RunError: if the folder is not a run, or cannot be written.
     """
     from mate_cli.cli.commands.list import MAX_NOTE, NOTE, read_note
     from mate_cli.runs.folders import open_run

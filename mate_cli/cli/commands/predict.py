@@ -1,4 +1,4 @@
-"""`mate predict`: answer questions about one's own tables or databases, or those of a dataset's file."""
+"""`mate predict`: answer questions about user tables, databases, or a dataset's file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from mate_cli.tables.read_options import ReadOptions
 
     Answer = Callable[[Callable[[], LoadedModel], Callable[[str], None]], Session]
-    """Answers all questions about what was read, by the model that is loaded."""
+    """Function that answers all questions about the inputs with a loaded model."""
 
 SEVERAL = ("table", "question")
-"""Keys that may be written more than once."""
+"""Keys that may be repeated."""
 TEXTS = (
     *SEVERAL,
     "database",
@@ -39,29 +39,29 @@ TEXTS = (
     "input",
     "output",
 )
-"""Keys whose values are taken as they are typed: names of files, and sentences with commas and apostrophes."""
+"""Keys whose values are passed unchanged: file names, and sentences with punctuation."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Quote what people write, which Hydra's grammar would stumble over, and gather what is written more than once."""
+    """Quote texts that Hydra's grammar may not parse, and join the values of repeated keys."""
     by_key: dict[str, list[str]] = {}
     rest: list[str] = []
-    for word in words:
-        key, sign, value = word.partition("=")
+    for argument in words:
+        key, sign, value = argument.partition("=")
         if sign and key in TEXTS and value[:1] + value[-1:] != "[]" and not is_written(value):
             by_key.setdefault(key, []).append(value)
         else:
-            rest.append(word)
+            rest.append(argument)
     final = {key: values if key in SEVERAL else values[-1:] for key, values in by_key.items()}
     texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in final.items()}
     return [*rest, *(f"{key}={text}" for key, text in texts.items())]
 
 
 def run(cfg: Predict) -> None:
-    """Answer, and show or write the answers.
+    """Answer the questions, and print or write the answers.
 
     Raises:
-        ConfigError: keys are missing, or exclude each other.
+        ConfigError: if keys are missing, or exclude each other.
     """
     cfg.hardware.require_one_process("mate predict")
     sources = [name for name, source in cfg.sources.items() if source and source.get("file") is not None]
@@ -80,11 +80,11 @@ def run(cfg: Predict) -> None:
         predict_dataset(cfg)
     elif sources and (cfg.table or len(sources) > 1):
         raise ConfigError(f"cannot be combined with {keys[1]}", where=keys[0], remedy="Give one of them")
-    elif keys and "" not in cfg.table:  # which would be the folder in which you stand
+    elif keys and "" not in cfg.table:  # "" would be the working directory
         predict_tables(cfg)
     else:
-        remedy = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'
-        raise ConfigError("needs a value", where="table", remedy=remedy)
+        hint = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'
+        raise ConfigError("needs a value", where="table", remedy=hint)
 
 
 def predict_dataset(cfg: Predict) -> None:
@@ -114,7 +114,7 @@ def predict_dataset(cfg: Predict) -> None:
 
 
 def predict_tables(cfg: Predict) -> None:
-    """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
+    """Answer questions about tables or a database, in the terminal and in the file `output`."""
     from mate_cli.pipelines.inference.predict_request import check_model
     from mate_cli.terminal.progress import Progress
 
@@ -122,10 +122,10 @@ def predict_tables(cfg: Predict) -> None:
         from mate_cli.reports.answers.files import check_output, write_answers
 
         check_output(cfg.output)
-        read = [os.path.realpath(Path(file).expanduser()) for file in (*cfg.table, cfg.questions) if file]
-        if os.path.realpath(Path(cfg.output).expanduser()) in read:
+        input_files = [os.path.realpath(Path(file).expanduser()) for file in (*cfg.table, cfg.questions) if file]
+        if os.path.realpath(Path(cfg.output).expanduser()) in input_files:
             raise ConfigError("is also read", where=f"output={cfg.output}", remedy="Choose another place for it")
-    if cfg.question or cfg.questions:  # else the question is missing, which is an error below
+    if cfg.question or cfg.questions:  # otherwise read_inputs raises an error
         check_model(cfg.run, cfg.checkpoint)
     with Progress("starting") as work:
         ask = read_inputs(cfg, work.begin)
@@ -145,17 +145,23 @@ def predict_tables(cfg: Predict) -> None:
 
 
 def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Session]:
-    """Read the questions and what they are about; return the rest of the work, which loads the model.
+    """Read the inputs and questions, and return a function that loads the model and answers.
+
+    Args:
+        cfg: configuration of the command.
+        say: function that shows the current task.
 
     Raises:
-        MateError: a question, or what it is about, is missing or cannot be read.
+        MateError: if a question or an input is missing or cannot be read.
     """
     for source in cfg.sources.values():
         if source and source.get("file") is not None:
             from hydra.utils import instantiate
 
-            asked = instantiate(source)
-            return partial(load_and_answer, cfg, partial(asked.answer, asked.open(cfg.question, cfg.questions)), say)
+            request = instantiate(source)
+            return partial(
+                load_and_answer, cfg, partial(request.answer, request.open(cfg.question, cfg.questions)), say
+            )
 
     from mate_cli.pipelines.inference.predict_request import open_tables
 
@@ -167,14 +173,14 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Answer all questions about tables; see `answer_tables`."""
-    from mate_cli.pipelines.inference.tables import answer_tables  # torch
+    """Answer all questions about tables, see `answer_tables`."""
+    from mate_cli.pipelines.inference.tables import answer_tables  # imports torch
 
     return answer_tables(opened, load, say, **options)
 
 
 def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
-    """Load the model that is named, and ask it about what was read."""
+    """Load the configured model, and answer the questions."""
     from mate_cli.cli.config.validate import check_run_types
 
     if cfg.run is not None:
@@ -187,10 +193,10 @@ def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) ->
 
 
 def read_options(cfg: Predict) -> ReadOptions:
-    """Make the settings of reading tables from what was typed.
+    """Return the table reading options of the configuration.
 
     Raises:
-        ConfigError: there is no such encoding, header line, delimiter, quotation mark, locale or mark of numbers.
+        ConfigError: if encoding, header line, delimiter, quote character, locale or decimal mark is invalid.
     """
     from mate_cli.tables.read_options import Limits, ReadOptions, parse_header, parse_mark, read_decimal
 

@@ -1,4 +1,4 @@
-"""`mate remove RUN ...`: remove runs for good, once their user has said so."""
+"""`mate remove RUN ...`: remove runs permanently, after confirmation."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ YES = "--yes"
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Show runs and remove them; nothing is removed where one of them cannot be.
+    """Print runs and remove them, or none of them if one cannot be removed.
 
     Returns:
-        0 where they are gone, 1 where the user would rather keep them.
+        0 if the runs were removed, 1 if the user declined.
 
     Raises:
-        ConfigError: no run is named, or there is nobody to ask.
-        RunError: one is no run, a link, a stage of another run, or being trained.
+        ConfigError: if no run is named, or there is no terminal for confirmation.
+        RunError: if a folder is not a run, a link, a stage of another run, or being trained.
     """
     from mate_cli.cli.commands.list import describe_run, read_note
     from mate_cli.runs.folders import index_run
@@ -53,8 +53,8 @@ def run_plain(words: Sequence[str]) -> int:
     if YES not in flags:
         if not sys.stdin.isatty():
             raise ConfigError("needs a terminal to ask", where="mate remove", remedy=f"Add {YES}")
-        what = "this run" if len(folders) == 1 else f"these {len(folders)} runs"
-        if input(f"Remove {what} for good? [y/N] ").strip().lower() not in ("y", "yes"):
+        run_text = "this run" if len(folders) == 1 else f"these {len(folders)} runs"
+        if input(f"Remove {run_text} for good? [y/N] ").strip().lower() not in ("y", "yes"):
             return 1
     for folder in folders:
         remove_run(folder)
@@ -62,40 +62,40 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def check_removable(path: Path) -> None:
-    """Refuse a folder that is no run of its own, or whose run is at work.
+    """Check that a folder is a complete run, and not running.
 
     Raises:
-        RunError: it is a link, no run, a stage of another run, around the working folder, or being trained.
+        RunError: if it is a link, no run, a stage of another run, a parent of the working directory, or being trained.
     """
-    refused = ""
+    problem = ""
     if path.is_symlink():
-        refused = "is a link"
+        problem = "is a link"
     elif not all(file.is_file() and not file.is_symlink() for file in (path / "config.yaml", path / "record.json")):
-        refused = "is not a run folder"
+        problem = "is not a run folder"
     elif (path.resolve().parent / "record.json").exists():
-        refused = "is a stage of the run around it"
+        problem = "is a stage of the run around it"
     elif Path.cwd().is_relative_to(path.resolve()):
-        refused = "is around the working folder"
+        problem = "is around the working folder"
     elif "command" not in read_entries(path):
-        refused = "is not a run folder"
+        problem = "is not a run folder"
     elif is_running(RunFolder(path)):
-        refused = "is being trained"
-    if refused:
-        raise RunError(refused, where=str(path), remedy="Give folders of whole runs that no process trains")
+        problem = "is being trained"
+    if problem:
+        raise RunError(problem, where=str(path), remedy="Give folders of whole runs that no process trains")
 
 
 def remove_run(path: Path) -> None:
-    """Remove the folder of a run; it is first called by another name, so that nobody meets half of it.
+    """Remove a run folder. It is renamed first, so that no process reads a partial folder.
 
     Raises:
-        RunError: see `check_removable`; or the file system refuses it.
+        RunError: see `check_removable`, or if the file system rejects it.
     """
     check_removable(path)
     acquire_lock(path)
-    gone = name_draft(path)
+    temporary = name_draft(path)
     try:
-        path.rename(gone)
-        shutil.rmtree(gone)
+        path.rename(temporary)
+        shutil.rmtree(temporary)
     except OSError as error:
         raise RunError(f"cannot be removed: {error.strerror}", where=str(path), remedy="Make it writable") from error
     finally:

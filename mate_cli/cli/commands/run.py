@@ -1,4 +1,4 @@
-"""`mate run FOLDER`: train, or go on training, the run that a folder holds."""
+"""`mate run FOLDER`: train, or continue, the run of a folder."""
 
 from __future__ import annotations
 
@@ -25,29 +25,34 @@ def run_plain(words: Sequence[str]) -> int:
     """Train the run in a folder.
 
     Raises:
-        ConfigError: no folder is named.
-        RunError: it holds no run, or another process trains it.
-        TrustError: it names something to build that is neither ours nor trusted.
+        ConfigError: if no folder is named.
+        RunError: if the folder contains no run, or another process trains it.
+        TrustError: if its configuration names untrusted classes.
     """
-    folders = [word for word in words if not word.startswith(("trust=", ROOT, "-"))]
-    root = next((word.removeprefix(ROOT) for word in words if word.startswith(ROOT)), None)
-    others = [word for word in words if word.startswith("-")]
-    if len(folders) != 1 or others:
+    folders = [argument for argument in words if not argument.startswith(("trust=", ROOT, "-"))]
+    root = next((argument.removeprefix(ROOT) for argument in words if argument.startswith(ROOT)), None)
+    flags = [argument for argument in words if argument.startswith("-")]
+    if len(folders) != 1 or flags:
         raise ConfigError("needs one folder", where="mate run", remedy="Type mate run FOLDER")
-    trust = [name for word in words if word.startswith("trust=") for name in _trusted(word[6:])]
+    trust = [name for argument in words if argument.startswith("trust=") for name in _trusted(argument[6:])]
     return run_folder(Path(folders[0]), trust, root)
 
 
 def _trusted(value: str) -> list[str]:
-    """Return what is typed of `trust=`: a list in brackets, or one name or place."""
+    """Return the values of a `trust=` argument: a list in brackets, or a single value."""
     return value[1:-1].split(",") if value[:1] + value[-1:] == "[]" else [value]
 
 
 def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -> int:
-    """Train the run in a folder, in as many processes as its hardware has, from the folder that its paths begin at.
+    """Train the run in a folder, on all its devices, with its original working directory.
+
+    Args:
+        path: run folder.
+        trust: `trust=` values from the command line.
+        root: replacement for `data.root`, None to keep it.
 
     Raises:
-        RunError: it holds no run, or another process trains it.
+        RunError: if the folder contains no run, or another process trains it.
     """
     from mate_cli.cli.check import check_parts
     from mate_cli.cli.commands.train import execute, join_others
@@ -61,7 +66,8 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
 
     folder = open_run(str(path), "mate run")
     if (base := read_base(folder.path).folder) != Path.cwd():
-        find_beside(trust)  # modules in the folder of whoever types it come first
+        # Modules in the user's working directory take precedence.
+        find_beside(trust)
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())
         check_settings(base)
