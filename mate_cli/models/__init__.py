@@ -1,1 +1,1 @@
-"""Networks: one per file; what all have in common is in `base`."""
+"""Networks, one per file. Their base classes are in `base`."""

@@ -1,7 +1,7 @@
-"""BERT over candidates: texts side by side in one stream, each read as if it stood alone.
+"""BERT over candidates: texts concatenated in one input, each encoded independently of the other texts.
 
-Source: Chen et al. 2020, "HybridQA", section 4.2: every candidate is an input of its own. Laid out side by side, they
-need no padding. With new layers behind it (`model=deeper`): Xu et al., "Optimizing Deeper Transformers on Small
+Source: Chen et al. 2020, "HybridQA", section 4.2, where every candidate is a separate input. Concatenated candidates
+need no padding. With new layers on top (`model=deeper`): Xu et al., "Optimizing Deeper Transformers on Small
 Datasets", ACL 2021, section 4.2.
 """
 
@@ -15,7 +15,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Candidates(TableEncoder):
-    """BERT with words, positions and segments, which sees one candidate at a time."""
+    """BERT with word, position and segment embeddings, whose attention stays within a candidate."""
 
     def __init__(self, size: str | EncoderSize, *, attention: AttentionBackend, **options: Any) -> None:
         def spec(shape: EncoderSize) -> LayerSpec:

@@ -1,4 +1,4 @@
-"""DoT: a small transformer chooses tokens, and a large one answers from them.
+"""DoT: a small transformer selects tokens, and a large transformer computes the answer from these tokens.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021,
 section 2; google-research/tapas, `utils/table_pruning.py`.
@@ -25,20 +25,23 @@ from mate_cli.tokenization.layout import TableBatch, gather_tokens, renumber_pos
 
 Selection = Literal["tokens", "columns"]
 ColumnScore = Literal["cells", "tokens"]
-"""The kind of mean that is the score of a column, see `TokenScores`."""
+"""How the score of a column is averaged, see `TokenScores`."""
 DROPOUT = 0.1
-"""On the states before they are scored, as in the reference's heads."""
+"""Dropout probability of hidden states before scoring, as in the heads of google-research/tapas."""
 
 
 class TokenScores(nn.Module):
-    """The logarithm of the probability that a token matters; those outside the table matter for certain.
+    """The log probability that a token is relevant. Tokens outside the table always have probability 1.
 
     Args:
-        select: score each token by itself, or all tokens of a column alike.
-        column_score: "cells", as released: the logarithm of the probability that belongs to the mean logit of the
-            column's cells, each the mean of its tokens'; "tokens", as the paper has it: the mean score of the tokens.
-        max_rows: R, rows told apart where columns are scored, the header among them; later ones count as the last.
-        max_columns: C, columns told apart there, the question's among them; later ones share the score of the last.
+        hidden_size: width D of the hidden states.
+        select: score each token separately ("tokens"), or give all tokens of a column the same score ("columns").
+        column_score: "cells", as in google-research/tapas: the log-sigmoid of the mean logit of the cells of a column.
+            The logit of a cell is the mean over its tokens. "tokens", as in the paper: the mean score of tokens.
+        max_rows: number R of rows distinguished in column scores, including the header. Later rows are treated as the
+            last row.
+        max_columns: number C of columns distinguished in column scores, including that of the question. Later columns
+            share the score of the last column.
     """
 
     transformers_names: ClassVar[Mapping[str, str]] = {
@@ -71,16 +74,19 @@ class TokenScores(nn.Module):
         self.dropout = FastDropout(DROPOUT)
 
     def forward(self, output: EncoderOutput) -> Tensor:
-        """Score the tokens of a batch in 32 bits, [B, T]; those of the header as those of the body."""
+        """Score the tokens of a batch in float32, [B, T]. Header tokens are scored like body tokens."""
         batch, states = output.batch, self.dropout(output.states)
         if self.tokens is None:
             return outside_counts(self._column_scores(states, batch), batch)
         return outside_counts(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
     def share_layer(self, head: nn.Module) -> bool:
-        """Let a head score by the weights of this, which stay here; False where it has no such scores (`choices`)."""
-        for kind, name in getattr(head, "choices", {}).items():
-            layer = getattr(self, kind)
+        """Replace a scoring layer of a head by a reference to the layer of this module.
+
+        Return False if the head has no layer for the same scores (`choices`).
+        """
+        for unit, name in getattr(head, "choices", {}).items():
+            layer = getattr(self, unit)
             if layer is not None and getattr(head, name) is not None:
                 delattr(head, name)
                 setattr(head, name, SharedLayer(layer))
@@ -88,7 +94,7 @@ class TokenScores(nn.Module):
         return False
 
     def _column_scores(self, states: Tensor, batch: TableBatch) -> Tensor:
-        """Give every token [B, T] the score of its column, the header's cell or tokens among what is averaged."""
+        """Score every token by its column, [B, T]. The average over the column includes its header."""
         assert self.columns is not None
         grid, logits = CellGrid.of(batch, *self.shape), self.columns(states).squeeze(-1).float()
         if self.column_score == "cells":
@@ -99,50 +105,51 @@ class TokenScores(nn.Module):
 
 
 class SharedLayer:
-    """A layer that belongs to another module, and is saved and trained there."""
+    """A reference to a layer of another module, which trains and saves the layer."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.layer = layer
 
     def __call__(self, states: Tensor) -> Tensor:
-        """Return what the layer makes of states."""
+        """Apply the shared layer to `states` [..., D]."""
         scores: Tensor = self.layer(states)
         return scores
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
-    """Return the scores [B, T] of tokens of a table, 0 (certainty) for other tokens, minus infinity for padding."""
+    """Set scores [B, T] of non-table tokens to 0 (log probability of 1) and of padding to -inf."""
     outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
     return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
 
 
 def best_tokens(scores: Tensor, count: int) -> Tensor:
-    """Return which tokens have the best scores [B, T], in the order in which they stand: Int64 [B, min(count, T)].
+    """Return the indices of the `count` tokens with the highest scores [B, T], ascending: Int64 [B, min(count, T)].
 
-    Of equal ones the earlier is the better.
+    Of tokens with equal scores, earlier tokens are preferred.
     """
     return scores.argsort(dim=1, descending=True, stable=True)[:, :count].sort(dim=1).values
 
 
 MIN_SCORE = -1e4
-"""The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""
+"""Minimum bias of a key, representable in 16 bits. google-research/tapas uses it for a probability of 0."""
 
 
 class Dot(TableEncoder):
-    """A pruning transformer scores the tokens of a table; a task transformer reads the K best of them.
+    """A pruning transformer scores the tokens of a table, and a task transformer encodes the K best tokens.
 
-    The layers of this network are the task transformer's. In each of its heads the logarithm of a token's score is
-    added to the attention that the token gets, and so the loss teaches what matters.
+    The layers of this network are those of the task transformer. All its attention heads add the score of a token, a
+    log probability, to the logits of the token as a key. The task loss thereby trains the pruning transformer.
 
     Args:
-        pruner: builds the pruning transformer; options that it does not set are those of the task transformer.
-        keep: K, tokens that the task transformer reads, the question's among them.
-        select: keep the best tokens, or the tokens of the best columns.
-        column_score: what the score of a column is a mean of, see `TokenScores`.
-        learn: what teaches the pruning transformer: "joint" the loss of the task transformer alone, through the scores
-            (J in the paper); "pruning" a loss of its own alone, the scores only choosing tokens (P); "both" both (PJ).
-        first: keep the first K tokens, without any pruning transformer: what one that learns must exceed.
-        row_head_ratio: the share of row heads in the task transformer, as in MATE; None for full attention.
+        pruner: function that builds the pruning transformer. Options that it does not set equal those of the task
+            transformer.
+        keep: number K of tokens that the task transformer reads, including the question.
+        select: keep the best tokens ("tokens"), or the tokens of the best columns ("columns").
+        column_score: how the score of a column is averaged, see `TokenScores`.
+        learn: loss that trains the pruning transformer: "joint" (J in the paper), the loss of the task transformer,
+            through the scores; "pruning" (P), a separate loss, while the scores only select tokens; "both" (PJ).
+        first: keep the first K tokens, without a pruning transformer. This is the baseline for learned pruning.
+        row_head_ratio: fraction of row heads in the task transformer, as in MATE. None: full attention.
     """
 
     def __init__(
@@ -168,56 +175,59 @@ class Dot(TableEncoder):
         self.pruner: TableEncoder | None = None
         if not first:
             keywords = getattr(pruner, "keywords", {})
-            shared = {name: value for name, value in options.items() if name not in keywords}
-            self.pruner = pruner(attention=attention, pooler=learn != "joint", **shared)
+            inherited_options = {name: value for name, value in options.items() if name not in keywords}
+            self.pruner = pruner(attention=attention, pooler=learn != "joint", **inherited_options)
             self.scores = TokenScores(self.pruner.size.hidden_size, select, column_score)
             self.max_tokens = self.pruner.max_tokens
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The task transformer, and the pruning transformer where there is one."""
+        """The task transformer, and the pruning transformer if there is one, by prefix of parameter names."""
         return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
 
     @property
     def auxiliary_encoder(self) -> TableEncoder | None:
-        """The pruning transformer, where it has a loss of its own."""
+        """The pruning transformer if it has a separate loss, else None."""
         return None if self.learn == "joint" else self.pruner
 
     def share_token_scorer(self, head: nn.Module) -> None:
-        """Let a head of the pruning transformer score by what chooses tokens, as the reference does.
+        """Make a head of the pruning transformer use the token scorer, as google-research/tapas does.
 
-        Where it scores something else and no gradient comes through attention, nothing teaches the scores.
+        The scorer is frozen if the head has no such scores and no gradient reaches the scorer through attention.
         """
-        lent = self.scores.share_layer(head)
-        self.scores.requires_grad_(lent or self.learn != "pruning")
+        is_shared = self.scores.share_layer(head)
+        self.scores.requires_grad_(is_shared or self.learn != "pruning")
 
     @property
     def planner(self) -> Planner:
-        """Prepares batches for the pruning transformer; what the other one reads is not known before."""
+        """The planner of the pruning transformer. The input of the task transformer is known only after pruning."""
         return Planner(()) if self.pruner is None else self.pruner.planner
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Return all tokens for the pruning transformer; of those that the other one reads only the number is known."""
-        places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
-        layer_input = self, batch.keep(places.expand(len(batch.input_ids), -1))
+        """Return all tokens for the pruning transformer, and the first `keep` tokens for the task transformer.
+
+        The task transformer reads `keep` tokens, but which ones is known only after pruning.
+        """
+        indices = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
+        layer_input = self, batch.keep(indices.expand(len(batch.input_ids), -1))
         return [layer_input] if self.pruner is None else [*self.pruner.layer_inputs(batch), layer_input]
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode the tokens of a batch that are kept, in the order in which they stand; no more than K."""
+        """Select at most K tokens of each example, in their original order, and encode them."""
         early = None if self.pruner is None else self.pruner(batch)
         scores = self.token_scores(batch, early)
-        places = best_tokens(scores.detach(), self.keep)
-        short = renumber_positions(batch, places, self.size.max_positions)
-        plans = self.plans(short)
+        indices = best_tokens(scores.detach(), self.keep)
+        kept_batch = renumber_positions(batch, indices, self.size.max_positions)
+        plans = self.plans(kept_batch)
         bias = None
         if early is not None and self.learn != "pruning":
-            bias = plans.packing.pack(gather_tokens(scores, places).clamp(min=MIN_SCORE))
-        states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
-        learnt = None if early is None else scores.detach()
-        return EncoderOutput(states, self.pooler(states), short, early, learnt)
+            bias = plans.packing.pack(gather_tokens(scores, indices).clamp(min=MIN_SCORE))
+        states = plans.packing.unpack(self.encoder(self.embeddings(kept_batch, plans.packing), plans, bias))
+        token_scores = None if early is None else scores.detach()
+        return EncoderOutput(states, self.pooler(states), kept_batch, early, token_scores)
 
     def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
-        """Give the logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""
+        """Compute the log probability that a token is relevant, [B, T], from the output of the pruning transformer."""
         if early is None:
             return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
         scores: Tensor = self.scores(early)

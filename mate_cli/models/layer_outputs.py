@@ -1,4 +1,4 @@
-"""States between the layers of a network, and what its heads attend to, while it reads a batch."""
+"""Collection of hidden states and attention weights of all layers of a network."""
 
 from typing import cast
 
@@ -17,16 +17,19 @@ LayerTensors = tuple[Tensor, ...] | None
 def encode_with_layers(
     encoder: TableEncoder, batch: TableBatch, *, hidden_states: bool, attentions: bool
 ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
-    """Encode a batch, and collect what is requested of this call.
+    """Encode a batch, and collect hidden states and attention weights on request.
 
     Args:
-        encoder: the network.
-        batch: what it reads.
-        hidden_states: collect what goes into the first layer and what comes out of each, [B, T, D].
-        attentions: collect how much query i attends to key j in each layer, [B, N, T, T].
+        encoder: network.
+        batch: batch to encode.
+        hidden_states: collect the input of the first layer and the output of every layer, [B, T, D] each.
+        attentions: collect the attention weights of query i and key j in every layer, [B, N, T, T] each.
+
+    Returns:
+        The output of the network, the hidden states and the attention weights. The last two are None unless requested.
 
     Raises:
-        ConfigError: attention weights are requested of a network that has none for pairs of tokens.
+        ConfigError: attention weights are requested of a network without attention weights for pairs of tokens.
     """
     if not (hidden_states or attentions):
         return encoder(batch), None, None
@@ -39,14 +42,17 @@ def encode_with_layers(
     weights: list[Tensor] = []
 
     def record(
-        layer: EncoderLayer, before: Tensor, after: Tensor, plan: AttentionPlan, key_bias: Tensor | None
+        layer: EncoderLayer, layer_input: Tensor, layer_output: Tensor, plan: AttentionPlan, key_bias: Tensor | None
     ) -> None:
-        if not any(layer is other for other in layers):  # of a network inside this one
+        # Skip layers of networks inside this network.
+        if not any(layer is known_layer for known_layer in layers):
             return
         if hidden_states:
-            states.extend(_token_states(state, plan) for state in ((after,) if states else (before, after)))
+            states.extend(
+                _token_states(state, plan) for state in ((layer_output,) if states else (layer_input, layer_output))
+            )
         if attentions:
-            weights.append(_attention_weights(layer, before, plan, key_bias))
+            weights.append(_attention_weights(layer, layer_input, plan, key_bias))
 
     with record_layers(record):
         output = encoder(batch)
@@ -54,12 +60,12 @@ def encode_with_layers(
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:
-    """Return the states of tokens with their padding, [B, T, D], without what a layer has beside tokens."""
+    """Return the hidden states of tokens, padded, [B, T, D], without states that are not tokens, such as slots."""
     return plan.packing.unpack(states[: sum(plan.packing.lengths)])
 
 
 def _attention_weights(layer: EncoderLayer, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-    """Return attention weights [B, N, T, T] as the pattern defines them; padding sees nothing."""
+    """Compute dense attention weights [B, N, T, T] of the pattern of a layer. Masked pairs get 0."""
     attention = cast(SelfAttention, layer.attention["self"])
     qkv = attention.project(layer.sub_layers[0].before(states))
     return Eager().probabilities(qkv, plan, key_bias) * plan.mask

@@ -1,6 +1,6 @@
-"""MATE over cells: a token is a cell, known by how well its words fit the question, and not by the words themselves.
+"""MATE over cells: each token is a cell, represented by its lexical overlap with the question instead of its words.
 
-It learns from a few thousand questions which row and column are meant, where a network over words does not.
+This network learns from a few thousand questions which row and column are meant. A network over words does not.
 """
 
 from typing import Any
@@ -13,17 +13,18 @@ from mate_cli.models.mate import MateEncoder
 
 
 class Lexical(MateEncoder):
-    """Row and column heads over the features of cells (`encoding=lexical`)."""
+    """Row and column heads over lexical features of cells (`encoding=lexical`)."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "vocab_size": 1})
         embeddings = CellEmbeddings(self.size.hidden_size, options.get("hidden_dropout", 0.1))
-        self.embeddings = embeddings  # type: ignore[assignment]  # called alike, but has no words
+        # The class has the same call signature as `TableEmbeddings`, but no word embeddings.
+        self.embeddings = embeddings  # type: ignore[assignment]
         self.embeddings.apply(initialise)
 
 
 class CellEmbeddings(FeatureEmbeddings):
-    """The features of cells in place of words, normalised as words are."""
+    """Embeddings of lexical features in place of words, with the LayerNorm and dropout of word embeddings."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)

@@ -1,4 +1,4 @@
-"""Linformer: keys and values of all positions are mixed into a fixed number of slots before attention.
+"""Linformer: keys and values of all positions are projected to a fixed number of slots before attention.
 
 Source: Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020; the MATE paper's baseline with 256 slots.
 """
@@ -21,20 +21,20 @@ from mate_cli.models.layers.encoder import LayerSpec
 Sharing = Literal["headwise", "key_value", "layerwise"]
 
 INITIAL_GAIN = 0.5**0.5
-"""Gain of the slots before training; official code (fairseq): keeps mixed keys at the scale of keys."""
+"""Gain of the initial mixing weights, from the official code (fairseq). Mixed keys have the scale of keys."""
 
 
 class Linformer(TableEncoder):
-    """A table encoder whose cost grows with the length only, not with its square; the length is part of its weights.
+    """A table encoder whose cost is linear in the input length. The weights depend on the maximum length.
 
-    Every token attends to the same slots, whatever row or column it is in. Padding never reaches a slot.
+    Every token attends to the same slots, regardless of its row and column. Padding does not contribute to slots.
 
     Args:
-        attention: not used, as this network has one of its own; what asks for a certain one is refused before.
-        length: tokens of the longest input, n; a shorter one uses the first positions only.
-        slots: what positions are mixed into, k.
-        sharing: who shares the mixing weights: the heads of a layer (headwise), also its keys and values (key_value),
-            or all layers, keys and values (layerwise).
+        attention: ignored, because this network has a specialized attention. A specific backend is rejected earlier.
+        length: number n of tokens of the longest input. Shorter inputs use the first positions.
+        slots: number k of slots to which keys and values are projected.
+        sharing: sharing of mixing weights: headwise (all heads of a layer), key_value (also keys and values), layerwise
+            (also all layers).
     """
 
     shape_remedies: ClassVar[Mapping[str, str]] = {
@@ -63,9 +63,9 @@ class Mixer(nn.Module):
     """The weights that mix positions into slots.
 
     Args:
-        length: positions n.
-        slots: their number k.
-        shared: keys and values are mixed alike.
+        length: number n of positions.
+        slots: number k of slots.
+        shared: keys and values share the mixing weights.
     """
 
     def __init__(self, length: int, slots: int, shared: bool) -> None:
@@ -76,10 +76,10 @@ class Mixer(nn.Module):
             self.values = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, length), INITIAL_GAIN))
 
     def forward(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Map keys and values [B, N, T, H], zero on padding, to [B, N, k, H].
+        """Mix keys and values [B, N, T, H], which are zero on padding, into slots [B, N, k, H].
 
         Raises:
-            ConfigError: there are more tokens than positions.
+            ConfigError: the input has more tokens than positions.
         """
         tokens, length = key.shape[2], self.keys.shape[1]
         if tokens > length:
@@ -95,7 +95,7 @@ class Mixer(nn.Module):
 class MixedAttention(Attention):
     """Attention of every token to the slots of a mixer, in one layer of `Linformer`.
 
-    It holds the mixer without owning it, so that layers can share one and it is saved once.
+    The mixer is not a submodule of the attention, so layers can share a mixer, and it is saved once.
     """
 
     among_tokens, takes_key_bias = False, False
@@ -104,16 +104,18 @@ class MixedAttention(Attention):
         self.mixer = mixer
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Return every token with every slot: once mixed into it, once attending to it; padding included."""
+        """Count the pairs of tokens and slots, padding included, for mixing and for attention."""
         examples, tokens = plan.packing.shape
         pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)
         return Work(pairs, mixed=pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]; keys and values of padding are zero, after the bias of their projection.
+        """Compute attention to slots, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`.
+
+        Keys and values of padding are zero, without the bias of their projection.
 
         Raises:
-            ConfigError: there are too many tokens.
+            ConfigError: the input has more tokens than positions.
         """
         query, key, value = plan.heads(qkv)
         keys, values = self.mixer(key, value)
@@ -121,7 +123,7 @@ class MixedAttention(Attention):
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:
-    """Mix by [k, T] on [B, N, T, H]: [B, N, k, H]; a sum over thousands of float16 numbers is kept in float32."""
+    """Multiply weights [k, T] and states [B, N, T, H]: [B, N, k, H]. float16 inputs are summed in float32."""
     if states.dtype != torch.float16:
         return weights @ states
     with torch.autocast(states.device.type, enabled=False):

@@ -14,14 +14,14 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 
 RowHeadRatio = Annotated[float, Field(ge=0, le=1)]
-"""The share of row heads."""
+"""Fraction of row heads."""
 
 
 class MateEncoder(TableEncoder):
-    """A table encoder of which some heads see only the row and the others only the column.
+    """A table encoder in which some heads attend within rows and the remaining heads within columns.
 
     Args:
-        row_head_ratio: the share of row heads.
+        row_head_ratio: fraction of row heads.
     """
 
     def __init__(

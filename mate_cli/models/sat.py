@@ -1,4 +1,4 @@
-"""SAT: all heads see the row and the column, as the MATE paper compares it, or as its authors made it.
+"""SAT: all heads attend to row and column, as in the baseline of the MATE paper or as in the original code.
 
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
 """
@@ -13,12 +13,12 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Sat(TableEncoder):
-    """A table encoder of which every head sees the row and the column.
+    """A table encoder in which every head attends to the row and the column of a token.
 
     Args:
-        variant: `tapas`: the mask of that code base in all layers, and the embeddings of TAPAS; `original`: rows only
-            in the lower half of the layers, the header visible to all, and nothing embedded but words, positions and
-            segments. What the authors also do to the table itself is `encoding=sat`.
+        variant: `tapas`: the mask of google-research/tapas in all layers, with the embeddings of TAPAS. `original`: the
+            lower half of the layers attends to rows only, all tokens attend to the header, and only words, positions
+            and segments are embedded. `encoding=sat` adds the table preprocessing of the original code.
     """
 
     def __init__(

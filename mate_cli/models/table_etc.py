@@ -1,4 +1,4 @@
-"""TableETC: tokens see their neighbours and a memory of one slot for each row and each column.
+"""TableETC: tokens attend to neighboring tokens and to a memory with one slot for each row and column.
 
 Source: MATE paper, section 5.1 (the slots and their relations; the code was not released); Ainslie et al., "ETC:
 Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
@@ -21,14 +21,20 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class TableEtcLayer(EncoderLayer):
-    """A layer over tokens and slots; they differ in what follows attention, and share everything else."""
+    """A layer over tokens and slots, which share all weights except the output of the attention."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
         self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Return the states of tokens and, behind them, of slots, [P + B * G, D]."""
+        """Compute the hidden states of tokens, followed by the hidden states of slots, [P + B * G, D].
+
+        Args:
+            states: hidden states of tokens and slots, [P + B * G, D].
+            plan: attention plan of the batch.
+            key_bias: must be None, because this attention does not support a bias of keys.
+        """
         context = self.attention["self"](states, plan, key_bias)
         tokens = sum(plan.packing.lengths)
         parts = (("output", slice(tokens)), ("slot_output", slice(tokens, None)))
@@ -37,12 +43,12 @@ class TableEtcLayer(EncoderLayer):
 
 
 class TableEtc(TableEncoder):
-    """A table encoder with a memory of 256 slots; every token is told which slots are its own row and column.
+    """A table encoder with a memory of 256 slots. Relations mark the slots of the row and column of each token.
 
     Args:
-        attention: not used, as this network has one of its own; what asks for a certain one is refused before.
-        radius: how many tokens to either side a token sees.
-        max_distance: distances beyond this count as this one.
+        attention: ignored, because this network has a specialized attention. A specific backend is rejected earlier.
+        radius: number of tokens on each side to which a token attends.
+        max_distance: maximum distinguished distance. Larger distances are clamped.
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class TableEtc(TableEncoder):
         self.slot_embeddings = SlotEmbeddings(shape, self.embeddings.dropout.p).apply(initialise)
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode a batch; the slots are left behind."""
+        """Encode a batch. The hidden states of slots are discarded."""
         plans = self.plans(batch)
         plan = plans[self.window]
         tokens = self.embeddings(batch, plan.packing)
@@ -74,7 +80,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """First states of slots: their kind, and the embedding that tokens of that row or column carry."""
+    """Initial states of slots: the sum of a type embedding (row or column) and the embedding of the row or column."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()
@@ -83,7 +89,13 @@ class SlotEmbeddings(nn.Module):
         self.dropout = FastDropout(dropout)
 
     def forward(self, slots: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Place of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""
+        """Embed slots, [B * G, D].
+
+        Args:
+            slots: indices of slots, Int64 [B * G].
+            rows: row embedding table of the network.
+            columns: column embedding table of the network.
+        """
         is_column = slots >= SLOTS_OF_A_KIND
-        places = torch.cat([rows[:SLOTS_OF_A_KIND], columns[1 : SLOTS_OF_A_KIND + 1]])
-        return self.dropout(self.LayerNorm(self.kind(is_column.long()) + places[slots]))
+        slot_table = torch.cat([rows[:SLOTS_OF_A_KIND], columns[1 : SLOTS_OF_A_KIND + 1]])
+        return self.dropout(self.LayerNorm(self.kind(is_column.long()) + slot_table[slots]))

@@ -1,4 +1,4 @@
-"""TAPAS: full attention over the same embeddings.
+"""TAPAS: full attention over the table embeddings.
 
 Source: Herzig et al., "TaPas: Weakly Supervised Table Parsing via Pre-training", ACL 2020.
 """
@@ -13,7 +13,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Tapas(TableEncoder):
-    """A table encoder in which every token sees every other."""
+    """A table encoder in which every token attends to every token."""
 
     def __init__(self, size: str | EncoderSize, *, attention: AttentionBackend, **options: Any) -> None:
         super().__init__(size, lambda shape: LayerSpec(Full(shape.num_heads), attention), **options)

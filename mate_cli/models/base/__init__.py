@@ -1,1 +1,1 @@
-"""Parts of every network: the encoder of tables, its sizes, its output, and its operations."""
+"""Base classes of networks: the table encoder, its sizes, its output and its operation counts."""

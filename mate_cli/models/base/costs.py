@@ -1,13 +1,13 @@
-"""Work and memory of a network, counted and not measured.
+"""Operations and memory of a network, counted analytically instead of measured.
 
-Work is (query, key) pairs, and the floating-point operations that they stand for: a pair costs 4 * H operations per
-head in the forward pass (a multiply and an add for its score and for its share of the value), and 2.5 times that in the
-backward pass, in which fused kernels compute the score again. Softmax, gathers and padding inside kernels are not
-counted: they are what keeps a variant from the peak.
+Operations are floating-point operations. A query-key pair costs 4 * H operations per head in the forward pass (a
+multiply and an add for its logit and for its share of the value). The backward pass costs 2.5 times as much, because
+fused kernels recompute the logits. Softmax, gathers and padding inside kernels are not counted: they are the overhead
+that keeps a kernel below peak throughput.
 
-Memory is what a training step holds at most: each tensor that the backward pass needs counts once, with the weights,
-their gradients and the two moments of Adam. Attention counts as `triton` and PyTorch's fused kernels do it, without its
-scores. What libraries and the allocator take besides is left to `USABLE`.
+Memory is the peak of a training step. Each tensor that the backward pass needs is counted once, in addition to the
+weights, their gradients and the two moments of Adam. Attention logits are not counted, because `triton` and the fused
+kernels of PyTorch do not store them. `USABLE` leaves a reserve for libraries and the allocator.
 """
 
 from collections import Counter
@@ -19,38 +19,64 @@ from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
-"""Operations of attention's backward pass, in forward passes."""
+"""Operations of the backward pass of attention, as a multiple of its forward pass."""
 DENSE_BACKWARD = 2.0
-"""The same of a dense layer."""
+"""Operations of the backward pass of a dense layer, as a multiple of its forward pass."""
 
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
-    """Count operations of a network on a batch: dense layers on real tokens, attention as each layer computes it."""
+    """Count the operations of a network on a batch.
+
+    Dense layers are counted on real tokens, attention as the backend of each layer computes it.
+
+    Args:
+        encoder: network without its head.
+        batch: batch to encode.
+        backward: also count the backward pass.
+    """
     return sum(_one_flops(*reader, backward=backward) for reader in encoder.layer_inputs(batch))
 
 
 def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:
     plans, tokens, total = encoder.plans(batch), int(batch.attention_mask.sum()), 0.0
     for (size, spec), layers in Counter((layer.size, layer.spec) for layer in encoder.layers).items():
-        work = spec.backend.work(plans[spec.pattern])
-        dense = _layer_flops(size, tokens + work.memory, backward=backward)
-        total += layers * (dense + work_flops(work, size.head_size, backward=backward))
+        layer_work = spec.backend.work(plans[spec.pattern])
+        dense = _layer_flops(size, tokens + layer_work.memory, backward=backward)
+        total += layers * (dense + work_flops(layer_work, size.head_size, backward=backward))
     return total
 
 
 def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
-    """Count operations of the attention of a layer; Linformer's dense mixing of keys and values is part of it."""
+    """Count the operations of the attention of a layer, including Linformer's dense mixing of keys and values.
+
+    Args:
+        work: operation counts of the layer on a batch, from `Attention.work`.
+        head_size: size H of an attention head.
+        backward: also count the backward pass.
+    """
     mixing = 4.0 * head_size * work.mixed * (1 + DENSE_BACKWARD * backward)
     return attention_flops(work.pairs, head_size, backward=backward) + mixing
 
 
 def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
-    """Return the operations of so many pairs, as counted here."""
+    """Count the operations of query-key pairs.
+
+    Args:
+        pairs: number of pairs, over all heads.
+        head_size: size H of an attention head.
+        backward: also count the backward pass.
+    """
     return 4.0 * head_size * pairs * (1 + BACKWARD * backward)
 
 
 def dense_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
-    """Return the operations of the dense layers of an encoder (projections and feed-forward) on so many tokens."""
+    """Count the operations of the dense layers of an encoder: projections and feed-forward layers.
+
+    Args:
+        size: size of the encoder.
+        tokens: number of tokens.
+        backward: also count the backward pass.
+    """
     return size.num_layers * _layer_flops(size, tokens, backward=backward)
 
 
@@ -60,26 +86,26 @@ def _layer_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
 
 
 USABLE = 0.85
-"""The share of a device's memory to be filled by count; the rest is for libraries and gaps. A guess, not measured."""
+"""Fraction of device memory to plan for. The rest is for libraries and fragmentation. An estimate, not measured."""
 FULL, HALF = 4, 2
-"""Bytes of a number in 32 bits, and in 16."""
+"""Bytes of a number in 32 bits and in 16 bits."""
 OPTIMIZER = 3 * FULL
-"""Bytes of a weight's gradient and of Adam's two moments."""
+"""Bytes of the gradient of a weight and of the two moments of Adam."""
 COPIED = ("Segments", "Sdpa", "Bucketed", "Eager")
-"""Attention that keeps sorted or padded copies of queries, keys, values and outputs, besides these themselves."""
+"""Backends that store sorted or padded copies of queries, keys, values and outputs for the backward pass."""
 
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Sizes that decide the memory of a training step, but for the number of examples.
+    """The sizes that determine the memory of a training step, except the number of examples.
 
     Args:
-        layers: the shape of each layer.
-        parameters: of the whole network.
-        tokens: of the longest example.
-        half: activations are in 16 bits (bf16-mixed, 16-mixed), the stream between layers and the weights in 32.
-        copies: attention keeps copies of what it is given, see `COPIED`.
-        checkpointing: only the states between layers are kept, and one layer at a time is computed again.
+        layers: size of each layer.
+        parameters: number of parameters of the whole network.
+        tokens: number of tokens of the longest example.
+        half: activations are in 16 bits (bf16-mixed, 16-mixed), hidden states between layers and weights in 32 bits.
+        copies: attention stores copies of its inputs and outputs, see `COPIED`.
+        checkpointing: only the hidden states between layers are stored, and one layer at a time is recomputed.
     """
 
     layers: tuple[EncoderSize, ...]
@@ -91,18 +117,20 @@ class TrainingMemory:
 
     @property
     def weights(self) -> int:
-        """Bytes of weights, gradients and moments; with autocast's copies in 16 bits, or the joint ones in 32.
+        """Bytes of weights, gradients and moments of Adam, and of copies of weights.
 
-        The joint projection keeps the concatenated weights of queries, keys and values for the backward pass.
+        In 16 bits autocast copies all weights. In 32 bits without checkpointing, the joint projection stores the
+        concatenated weights of queries, keys and values for the backward pass.
         """
         joint = 0 if self.half or self.checkpointing else sum(3 * FULL * size.hidden_size**2 for size in self.layers)
         return self.parameters * (FULL + OPTIMIZER + HALF * self.half) + joint
 
     def layer(self, size: EncoderSize) -> int:
-        """Return the bytes per token that the backward pass of one layer needs: 38 x D in 16 bits where I is 4 x D.
+        """Compute the bytes per token that the backward pass of one layer needs: 38 x D in 16 bits if I is 4 x D.
 
-        Inputs of the joint projection and the first dense layer, queries, keys, values, what is attended, and both
-        sides of the activation; in 32 bits the inputs of both norms; a byte for each number that may be dropped.
+        Counted are the inputs of the joint projection and of the first dense layer, queries, keys, values, attended
+        values, and the inputs and outputs of the activation. In addition: the inputs of both norms in 32 bits, and one
+        byte for each number that dropout may drop.
         """
         width, number = size.hidden_size, HALF if self.half else FULL
         activations = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
@@ -110,41 +138,41 @@ class TrainingMemory:
 
     @property
     def per_token(self) -> int:
-        """Bytes per token of all layers, of the embeddings and the last states, and of one layer's gradients."""
+        """Bytes per token of all layers, the embeddings, the last hidden states and the gradients of one layer."""
         width = max(size.hidden_size for size in self.layers)
         number = HALF if self.half else FULL
-        ends = 3 * FULL * width + width
+        embeddings_and_output = 3 * FULL * width + width
         gradients = max(2 * number * size.intermediate_size + 3 * FULL * size.hidden_size for size in self.layers)
         if self.checkpointing:
             activations = sum(FULL * size.hidden_size for size in self.layers) + max(map(self.layer, self.layers))
         else:
             activations = sum(map(self.layer, self.layers))
-        return activations + ends + gradients
+        return activations + embeddings_and_output + gradients
 
     def total(self, examples: int) -> int:
-        """Return the bytes of a step with micro-batches of so many of the longest examples."""
+        """Compute the bytes of a training step whose micro-batch has `examples` examples of maximum length."""
         return self.weights + examples * self.tokens * self.per_token
 
     def most_examples(self, memory: float) -> int:
-        """Count the longest examples that fit so many bytes; 0 where none does."""
+        """Compute how many examples of maximum length fit into `memory` bytes, 0 if not even one fits."""
         return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
 
     def with_checkpointing(self) -> "TrainingMemory":
-        """Return the same, with layers computed again."""
+        """Return a copy with gradient checkpointing."""
         return replace(self, checkpointing=True)
 
 
 def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half: bool) -> TrainingMemory:
-    """Collect the sizes that decide the memory of training a network on examples of so many tokens.
+    """Collect the sizes that determine the memory of training a network.
 
     Args:
-        encoder: the network, without its head.
-        parameters: of all that is trained.
-        tokens: of the longest example.
+        encoder: network without its head.
+        parameters: number of trained parameters, including the head.
+        tokens: number of tokens of the longest example.
         half: activations are in 16 bits.
     """
     encoders = list(encoder.encoders.values())
-    # Unknown layers cost as much as one.
+    # A network without known layers is counted as a single layer.
     layers = tuple(layer.size for network in encoders for layer in network.layers) or (encoder.size,)
     copies = any(type(backend).__name__ in COPIED for backend in encoder.backends)
     checkpointing = all(network.encoder.gradient_checkpointing for network in encoders)

@@ -1,4 +1,4 @@
-"""The standard sizes of encoders, by name."""
+"""Standard sizes of encoders, by name."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,15 +7,15 @@ from mate_cli.errors import ConfigError
 
 @dataclass(frozen=True)
 class EncoderSize:
-    """The shape of an encoder.
+    """The dimensions of an encoder.
 
     Args:
-        hidden_size: width D of the states.
-        num_layers: layers.
-        num_heads: attention heads N in each.
-        intermediate_size: width of the feed-forward layer.
-        max_positions: rows of the position table.
-        first_layers: these are but the first layers of a deeper network, whose weights fit.
+        hidden_size: width D of the hidden states.
+        num_layers: number of layers.
+        num_heads: number N of attention heads of each layer.
+        intermediate_size: width I of the feed-forward layer.
+        max_positions: number of rows of the position embedding table.
+        first_layers: the encoder consists of the first layers of a deeper network and can load its weights.
     """
 
     hidden_size: int
@@ -27,12 +27,12 @@ class EncoderSize:
 
     @property
     def head_size(self) -> int:
-        """The size H of one head."""
+        """The size H of one attention head."""
         return self.hidden_size // self.num_heads
 
     @property
     def standard_numbers(self) -> dict[str, int]:
-        """Its numbers under the names that all configurations of transformers share."""
+        """The dimensions under their names in the configurations of transformers."""
         return {
             "hidden_size": self.hidden_size,
             "num_hidden_layers": self.num_layers,
@@ -54,21 +54,21 @@ SIZES: dict[str, EncoderSize] = {
 
 
 def encoder_size(size: str | EncoderSize) -> EncoderSize:
-    """Return the size of this name; `minilm:2` is its first two layers.
+    """Return the size with this name. `minilm:2` selects the first two layers of `minilm`.
 
     Raises:
-        ConfigError: there is no such size.
+        ConfigError: the name or the number of layers is invalid.
     """
     if isinstance(size, EncoderSize):
         return size
     name, _, layers = size.partition(":")
     if name not in SIZES:
         raise ConfigError(f"unknown size {name!r}", where="model.size", remedy=f"Choose from {', '.join(SIZES)}")
-    most = SIZES[name].num_layers
+    max_layers = SIZES[name].num_layers
     if not layers:
         return SIZES[name]
-    if not layers.isdecimal() or not 1 <= int(layers) <= most:
+    if not layers.isdecimal() or not 1 <= int(layers) <= max_layers:
         raise ConfigError(
-            f"{size!r} is not a number of layers", where="model.size", remedy=f"Use {name}:1 to {name}:{most}"
+            f"{size!r} is not a number of layers", where="model.size", remedy=f"Use {name}:1 to {name}:{max_layers}"
         )
     return replace(SIZES[name], num_layers=int(layers), first_layers=True)

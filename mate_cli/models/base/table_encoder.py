@@ -1,4 +1,4 @@
-"""The base of all networks: embeddings, layers and a pooler; they differ in what their layers see."""
+"""Base class of all networks: embeddings, layers and a pooler. Subclasses differ in the attention of their layers."""
 
 from __future__ import annotations
 
@@ -30,50 +30,50 @@ INITIAL_DEVIATION = 0.02
 
 
 class Reader(Protocol):
-    """Layers that read one batch."""
+    """A network, or a part of one, whose layers all read the same batch."""
 
     @property
     def layers(self) -> Sequence[EncoderLayer]:
         """The layers, in their order."""
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return what they see of the batch."""
+        """Return the attention plans of the layers on the batch."""
 
 
 class TableEncoder(nn.Module):
-    """A network over tables, with random weights until some are loaded.
+    """Base class of encoders of tables, with randomly initialized weights.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        layers: what each layer sees, made for the number of heads, and how it is computed; where all are alike, what
-            makes it for a size, and layers can be added.
-        vocab_size: word pieces.
-        activation: of the feed-forward layers, by its name in transformers.
-        hidden_dropout: after every dense layer and the embeddings.
-        attention_dropout: on attention weights.
-        layer_norm_epsilon: added to variances; 1e-12 in BERT, 1e-5 in RoBERTa.
+        size: size of the encoder, or a name in `SIZES`.
+        layers: specification of each layer, or a function from a size to the specification of all layers. Only a
+            function allows `extra`.
+        vocab_size: number of tokens in the vocabulary.
+        activation: activation of the feed-forward layers, by its name in transformers.
+        hidden_dropout: dropout probability after every dense layer and the embeddings.
+        attention_dropout: dropout probability of attention weights.
+        layer_norm_epsilon: epsilon added to variances, 1e-12 in BERT, 1e-5 in RoBERTa.
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
-        token_types: those that are embedded.
-        lexical_features: read those of encodings that have them (`encoding.lexical_features`).
-        pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
-        extra: layers that are added behind the others, and the scheme they begin by; None for none.
-        freeze: parameters that learn nothing, by names of modules and parameters, or patterns of names as in a shell:
-            `*`, `?`, `[0-3]`; None for none.
+        token_types: names of the token types that are embedded.
+        lexical_features: embed the lexical features of encodings that have them (`encoding.lexical_features`).
+        pooler: add a pooler with weights. False: the pooled state is the state of the first token.
+        extra: layers added after the other layers, and the scheme of their initialization. None: no added layers.
+        freeze: parameters to freeze, as names of modules or parameters, or patterns of names as in a shell: `*`, `?`,
+            `[0-3]`. None: train all parameters.
         lora: low-rank adapters, trained instead of the loaded weights.
 
     Raises:
-        ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
-            network that cannot have any.
+        ConfigError: the size or the activation is unknown, a backend cannot compute its pattern, or `extra` is set for
+            a network that does not support it.
     """
 
     max_tokens: int | None = None
-    """Tokens of the longest input; None where any length will do."""
+    """Number of tokens of the longest input. None if any length is supported."""
 
     arrays: ClassVar[Sequence[Array]] = ()
-    """Arrays that it reads of a batch beside the fields of `TableBatch`."""
+    """Arrays of a batch that the network reads in addition to the fields of `TableBatch`."""
 
     shape_remedies: ClassVar[Mapping[str, str]] = {}
-    """Remedies where weights of another shape are loaded, by the first part of their name."""
+    """Hints for the error on loading weights of another shape, by the first part of the parameter name."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class TableEncoder(nn.Module):
         )
         options = LayerOptions(activation, hidden_dropout, attention_dropout, epsilon=layer_norm_epsilon)
         specs = [layers(self.size)] * self.size.num_layers if callable(layers) else layers
-        built = (spec.build(self.size, options) for spec in specs)
-        self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
+        encoder_layers = (spec.build(self.size, options) for spec in specs)
+        self.encoder = Encoder(encoder_layers, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size) if pooler else FirstState()
         self.apply(initialise)
         self.extra: AddedLayers | None = None
@@ -115,38 +115,38 @@ class TableEncoder(nn.Module):
             if not callable(layers):
                 problem = f"{type(self).__name__} cannot have added layers"
                 raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
-            width, again = self.size.hidden_size, gradient_checkpointing
-            self.extra = extra.build(width, layers, returned=width, gradient_checkpointing=again)
+            width, checkpointing = self.size.hidden_size, gradient_checkpointing
+            self.extra = extra.build(width, layers, returned=width, gradient_checkpointing=checkpointing)
 
     @classmethod
     def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return tensors that others released, without the prefix of their encoder, with the names of this network."""
+        """Map released tensors, without their encoder prefix, to the parameter names of this network."""
         return tensors
 
     def use_cache(self, folder: Path) -> None:
-        """Keep in a folder what the network works out once for every input; most work out nothing."""
+        """Set the folder in which the network may cache per-input results. Ignored by default."""
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The encoders that it is made of, itself first, by what the names of their weights begin with."""
+        """This network and the encoders inside it, by the prefix of their parameter names. The first prefix is ""."""
         return {"": self}
 
     @property
     def auxiliary_encoder(self) -> TableEncoder | None:
-        """The encoder inside it whose states (`EncoderOutput.early`) are to learn the task by a head of their own."""
+        """The inner encoder that a second head trains on the task through `EncoderOutput.early`, or None."""
         return None
 
     def share_token_scorer(self, head: nn.Module) -> None:
-        """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
+        """Make the head of the auxiliary encoder use the weights that select tokens, if both score the same objects."""
 
     @property
     def states_size(self) -> int:
-        """The width of the states that it returns."""
+        """The width of the hidden states that the network returns."""
         return self.size.hidden_size
 
     @property
     def layers(self) -> list[EncoderLayer]:
-        """All layers in their order, added ones last."""
+        """All layers in their order, added layers last."""
         return self.encoder.layers + (self.extra.encoder.layers if self.extra is not None else [])
 
     @property
@@ -156,67 +156,70 @@ class TableEncoder(nn.Module):
 
     @property
     def planner(self) -> Planner:
-        """The planner that prepares batches for this network where they are made; it takes no weights there."""
+        """The planner that prepares batches for this network in data workers. It contains no weights."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Give which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
+        """Return the readers of the network, each with a batch that has as many tokens as the reader processes.
+
+        The result serves to count operations: which tokens a reader processes may differ from those in its batch.
+        """
         return [(self, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return what the layers see of a batch."""
+        """Return the attention plans of the layers on the batch. In an exported graph, plans keep the padding."""
         patterns = [spec.pattern for spec in self.specs]
         if is_traced(spec.backend for spec in self.specs):
             batch = keep_padding(batch, patterns)
         return Plans(patterns, batch)
 
     def check_exportable(self) -> None:
-        """Refuse to be exported where work depends on the data.
+        """Check that the computation of the network does not depend on the data, so that it can be exported.
 
         Raises:
-            ConfigError: some of its attention is not over all pairs, or it reads in a way of its own.
+            ConfigError: an attention backend is not dense, or the network overrides `forward` or the layer class.
         """
-        name, known = type(self).__name__, type(self).forward is TableEncoder.forward
-        if not known or any(type(layer) is not EncoderLayer for layer in self.layers):
+        name, has_standard_forward = type(self).__name__, type(self).forward is TableEncoder.forward
+        if not has_standard_forward or any(type(layer) is not EncoderLayer for layer in self.layers):
             raise ConfigError(
                 f"{name} cannot be exported: its computation depends on the data",
                 remedy="Use model=mate or model=tapas",
             )
-        others = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
-        if others:
-            problem = f"{name} with {', '.join(sorted(others))} attention cannot be exported"
+        unsupported = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
+        if unsupported:
+            problem = f"{name} with {', '.join(sorted(unsupported))} attention cannot be exported"
             raise ConfigError(problem, remedy="Load it with attn_implementation='sdpa' or 'eager'")
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
-        """The pattern of each layer."""
+        """The attention patterns, by the layers that use them, such as "all layers" or "layers 1 to 6"."""
         layers: dict[AttentionPattern, list[int]] = {}
-        for place, spec in enumerate(self.specs, 1):
-            layers.setdefault(spec.pattern, []).append(place)
-        return {_format_layers(places, len(self.specs)): pattern for pattern, places in layers.items()}
+        for number, spec in enumerate(self.specs, 1):
+            layers.setdefault(spec.pattern, []).append(number)
+        return {_format_layers(numbers, len(self.specs)): pattern for pattern, numbers in layers.items()}
 
     @property
     def backends(self) -> list[AttentionBackend]:
-        """The backends of its layers, each once."""
+        """The distinct attention backends of the layers."""
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def facts(self) -> Mapping[str, str]:
-        """Return what a record should say of the work of its backends so far, in words."""
+        """Return a human-readable summary of the use of each backend so far, for the record of a run."""
         return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode a batch; no work is spent on padding, whose states are zero."""
+        """Encode a batch. Padding is not computed, and its hidden states are zero."""
         plans = self.plans(batch)
-        packed = self.encoder(self.embeddings(batch, plans.packing), plans)
+        packed_states = self.encoder(self.embeddings(batch, plans.packing), plans)
         if self.extra is not None:
-            packed = self.extra(packed, plans)
-        states = plans.packing.unpack(packed)
+            packed_states = self.extra(packed_states, plans)
+        states = plans.packing.unpack(packed_states)
         return EncoderOutput(states, self.pooler(states), batch)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return what added layers are given of a batch, as far as their scheme measures it.
+        """Return the inputs of the added layers that their initialization scheme measures.
 
-        Real tokens only, [P, width].
+        Each tensor is [P, width] and contains real tokens only.
         """
         assert self.extra is not None
         plans = self.plans(batch)
@@ -224,33 +227,33 @@ class TableEncoder(nn.Module):
 
 
 def check_network(network: nn.Module) -> None:
-    """Refuse a network that training, exports and pictures of attention could not ask for its layers.
+    """Check that training, export and plots of attention can access the layers of a network.
 
     Raises:
-        ConfigError: it is no `TableEncoder`, or has something else in the place of its layers.
+        ConfigError: the network is not a `TableEncoder`, or its `encoder` is not an `Encoder`.
     """
     name = type(network).__name__
     if not isinstance(network, TableEncoder):
-        remedy = f"Derive the class from {TableEncoder.__module__}.{TableEncoder.__name__}"
-        raise ConfigError(f"{name} is not a TableEncoder", where="model", remedy=remedy)
+        hint = f"Derive the class from {TableEncoder.__module__}.{TableEncoder.__name__}"
+        raise ConfigError(f"{name} is not a TableEncoder", where="model", remedy=hint)
     if not isinstance(network.encoder, Encoder):
         problem = f"{name}.encoder is {type(network.encoder).__name__}, not the layers that TableEncoder builds"
         raise ConfigError(problem, where="model", remedy="Give it another name, such as self.reader")
 
 
 def _format_layers(layers: Sequence[int], count: int) -> str:
-    """Return layers by their ascending numbers, from 1 to `count`, as people say them."""
+    """Format ascending layer numbers, from 1 to `count`, such as "layers 1 to 6"."""
     if len(layers) == count:
         return "all layers"
-    first, last = layers[0], layers[-1]
+    first_layer, last_layer = layers[0], layers[-1]
     if len(layers) == 1:
-        return f"layer {first}"
-    run = len(layers) == last - first + 1
-    return f"layers {first} to {last}" if run else f"layers {', '.join(map(str, layers))}"
+        return f"layer {first_layer}"
+    is_range = len(layers) == last_layer - first_layer + 1
+    return f"layers {first_layer} to {last_layer}" if is_range else f"layers {', '.join(map(str, layers))}"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw the weights of a dense or embedding layer from a truncated normal; biases are zero."""
+    """Initialize a dense or embedding layer: truncated normal weights, zero biases. Ignore other modules."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         bound = 2 * INITIAL_DEVIATION
         nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION, a=-bound, b=bound)
@@ -259,64 +262,64 @@ def initialise(module: nn.Module) -> None:
 
 
 ALL_PAIRS = (Eager, Sdpa)
-"""Attention that a graph can hold: over all pairs of tokens."""
+"""Backends that an exported graph can contain: dense attention over all pairs of tokens."""
 
 
 @dataclass(frozen=True)
 class PaddedBatch(Packing):
-    """The packing that leaves nothing out: padding is computed, and zero wherever states are unpacked.
+    """A packing that keeps the padding. Padding is computed, and set to zero when states are unpacked.
 
     Args:
-        real: 1 on real tokens, [B, T].
+        real: 1 on real tokens and 0 on padding, [B, T].
     """
 
     real: Tensor
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Map [B, T, ...] to [B * T, ...]."""
+        """Flatten the tokens of all examples: [B, T, ...] to [B * T, ...]."""
         return padded.flatten(0, 1)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Map [B * T, ...] to [B, T, ...]."""
+        """Restore the batch axis and set padding to zero: [B * T, ...] to [B, T, ...]."""
         states = packed.view(*self.shape, *packed.shape[1:])
         return states * self.real.view(*self.shape, *(1,) * (packed.ndim - 1)).to(states.dtype)
 
 
 def is_traced(backends: Iterable[Attention]) -> bool:
-    """Tell whether a graph is being made of a network whose attention can be in it: over all pairs."""
-    making = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
-    return making and all(isinstance(backend, ALL_PAIRS) for backend in backends)
+    """Return whether torch is compiling or tracing a network whose backends are all in `ALL_PAIRS`."""
+    is_making_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+    return is_making_graph and all(isinstance(backend, ALL_PAIRS) for backend in backends)
 
 
 def is_exported() -> bool:
-    """Tell whether a graph is being made that is to stand alone."""
-    exporting = getattr(torch.compiler, "is_exporting", None)  # since torch 2.7
-    alone = exporting is not None and exporting()
-    return bool(alone or torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
+    """Return whether torch is exporting or tracing a standalone graph."""
+    # torch.compiler.is_exporting exists since torch 2.7.
+    exporting_check = getattr(torch.compiler, "is_exporting", None)
+    is_exporting = exporting_check is not None and exporting_check()
+    return bool(is_exporting or torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
 
 
 def keep_padding(batch: TableBatch, patterns: Iterable[AttentionPattern]) -> TableBatch:
-    """Return the batch, planned for these patterns without leaving out its padding."""
+    """Return the batch with a packing, prepared for these patterns, that keeps the padding."""
     examples, tokens = batch.input_ids.shape
     packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
     return replace(batch, prepared={(pattern, "packing"): packing for pattern in patterns})
 
 
 class EncoderOutput(NamedTuple):
-    """States, and the batch that they are of.
+    """Hidden states, and the batch whose tokens they belong to.
 
-    A network may return fewer tokens than it was given, or others: heads and losses read masks, ids, labels and names
-    from `batch`, never from what the network was given.
+    A network may return fewer tokens than its input has. Heads and losses must therefore read masks, ids, labels and
+    names from `batch`, never from the input of the network.
 
     Args:
-        states: of every token of `batch`, [B, T, D].
-        pooled: of every example, [B, D].
-        batch: whose tokens the states are of; what was given where the network changes nothing.
-        early: states of an earlier stage, with the batch that these are of, such as those by which a network chooses
-            the tokens that it keeps: for a loss on the way, and for people to look at. None where there is no such
-            stage.
-        scores: by which tokens were chosen: the logarithm of the probability that each token of what was given matters,
-            [B, T], without gradient. None where none are scored.
+        states: hidden states of every token of `batch`, [B, T, D].
+        pooled: pooled state of every example, [B, D].
+        batch: batch of the tokens in `states`. It is the input unless the network removes tokens.
+        early: output of an earlier stage, such as the encoder that selects the tokens to keep. It serves an auxiliary
+            loss and visualization. None if the network has no such stage.
+        scores: log probability that each token of the input is relevant, by which tokens were selected, [B, T], without
+            gradient. None if no tokens are scored.
     """
 
     states: Tensor
@@ -326,30 +329,38 @@ class EncoderOutput(NamedTuple):
     scores: Tensor | None = None
 
     def with_states(self, states: Tensor) -> EncoderOutput:
-        """Return the same with other states [B, T, D], such as after dropout."""
+        """Return a copy with other hidden states [B, T, D], such as after dropout."""
         return self._replace(states=states)
 
     def spread(self, length: int) -> Tensor:
-        """Return the states where their tokens stand in the encodings, [B, length, D]; zero where no token was kept."""
+        """Scatter the hidden states to the positions of the input, [B, length, D]. Removed tokens get zeros."""
         return self.spread_out(self.states, length, 0.0)
 
     def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:
-        """Return what belongs to its tokens [B, T, ...] where these stand in the encodings, [B, length, ...].
+        """Scatter values of the tokens of `batch` to the positions of these tokens in the input.
 
-        Else `fill`.
+        Args:
+            values: values of the tokens, [B, T, ...].
+            length: number of tokens of the input.
+            fill: value of tokens that the network removed.
+
+        Returns:
+            The values by input position, [B, length, ...].
         """
-        places = self.batch.places
-        if places is None:
+        positions = self.batch.places
+        if positions is None:
             return values
         empty = values.new_full((len(values), length, *values.shape[2:]), fill)
-        return empty.scatter(1, places.reshape(*places.shape, *(1,) * (values.ndim - 2)).expand_as(values), values)
+        return empty.scatter(
+            1, positions.reshape(*positions.shape, *(1,) * (values.ndim - 2)).expand_as(values), values
+        )
 
 
 class NoSerializer:
-    """Stands where nothing reads words."""
+    """Placeholder for a context without a serializer."""
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """Refuse: there is nothing to read with."""
+        """Raise RuntimeError, because the context has no serializer."""
         raise RuntimeError("TaskContext needs a serializer to read words")
 
 
@@ -358,12 +369,12 @@ NO_SERIALIZER = NoSerializer()
 
 @dataclass(frozen=True)
 class TaskContext:
-    """The surroundings of a task.
+    """The objects that a task is built on.
 
     Args:
-        encoder: the network below its head.
-        serializer: encodes its examples, and says what text their tokens are of.
-        cache_dir: a folder for what is worked out of examples; None: it is worked out each time.
+        encoder: network below the head of the task.
+        serializer: serializer that encodes examples and returns the text of a span of tokens.
+        cache_dir: folder in which results computed from examples are cached. None: no cache.
     """
 
     encoder: TableEncoder

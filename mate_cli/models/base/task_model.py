@@ -1,4 +1,4 @@
-"""The encoder and the head of a task in one module, for `Mate`, the classes of transformers and training."""
+"""Mixin that makes the encoder and the heads of a task submodules of `Mate`, Hugging Face models and `LitTask`."""
 
 from typing import Any
 
@@ -6,21 +6,22 @@ from torch import nn
 
 
 class TaskModel:
-    """A mixin of `nn.Module` for the encoder and the heads of a task, by their names in the task.
+    """A mixin of `nn.Module` that has the encoder and the heads of a task as submodules, under the same names.
 
-    The task and this module share one dictionary of modules. A head that is replaced, wrapped or frozen here is
-    therefore the head that computes.
+    The task and this module share one dictionary of submodules. Replacing, wrapping or freezing a head of this module
+    therefore affects the task too.
     """
 
     _modules: dict[str, nn.Module | None]
 
     def share_modules(self, task: nn.Module) -> None:
-        """Take over the modules of a task."""
+        """Add the submodules of a task to this module, and make both share them."""
         self._modules.update(task._modules)
         task._modules = self._modules
-        self._task = (task,)  # A tuple hides the task from `named_modules`, which would list its modules twice.
+        # A tuple hides the task from `named_modules`, which would list each submodule under two names.
+        self._task = (task,)
 
     @property
-    def task(self) -> Any:  # noqa: ANN401 - a `lit_modules.base.TableTask`, which is of a higher layer
+    def task(self) -> Any:  # noqa: ANN401 - a `lit_modules.base.TableTask`, in a higher layer of the package
         """The task that computes losses and predictions."""
         return self._task[0]

@@ -1,1 +1,1 @@
-"""Weight files as others ship them."""
+"""Readers of checkpoint files in the formats of PyTorch, safetensors and TensorFlow."""

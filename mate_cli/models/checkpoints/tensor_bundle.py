@@ -1,6 +1,6 @@
-"""Read TensorFlow's tensor bundles without TensorFlow: an index in LevelDB's table format beside files of raw numbers.
+"""Read TensorFlow's tensor bundles without TensorFlow: an index in LevelDB's table format, and files of raw numbers.
 
-Nothing is unpickled, and what is read must agree with the checksums in the file.
+Nothing is unpickled, and all data is verified by the checksums in the files.
 Source: TensorFlow, `core/util/tensor_bundle`, `core/protobuf/tensor_bundle.proto`; LevelDB, `doc/table_format.md`.
 """
 
@@ -19,26 +19,30 @@ from mate_cli.files.io_errors import wrap_read_errors
 Value = TypeVar("Value", int, bytes)
 
 MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
-"""The last bytes of every table."""
+"""Last 8 bytes of every table."""
 
 FOOTER_SIZE = 48
 TRAILER_SIZE = 5
-"""Bytes behind a block: how it is compressed, and its checksum."""
+"""Number of bytes after a block: the type of its compression, and its checksum."""
 
 SLICE = b"\0"
-"""Prefix of the keys of a variable that is stored in parts."""
+"""Prefix of the keys of variables that are stored in slices."""
 
 TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14: torch.bfloat16, 19: torch.float16}
-"""By their numbers in `core/framework/types.proto`."""
+"""Supported dtypes, by their numbers in `core/framework/types.proto`."""
 
 
 class Entry(NamedTuple):
-    """The place of a tensor in its file.
+    """The type and location of a tensor.
 
     Args:
-        type: a key of `TYPES`.
-        offset: where it begins in the file, in bytes.
-        sliced: whether it is stored in several pieces.
+        type: number of the dtype, a key of `TYPES`.
+        shape: shape of the tensor.
+        shard: index of the data file, from 0.
+        offset: start of the tensor in the data file, in bytes.
+        size: size of the tensor, in bytes.
+        checksum: masked CRC-32C of the bytes.
+        sliced: whether the tensor is stored in slices.
     """
 
     type: int
@@ -50,12 +54,12 @@ class Entry(NamedTuple):
     sliced: bool
 
 
-class BundleDamage(ValueError):  # noqa: N818 - never seen outside
-    """Damage: the file is not as TensorFlow writes it."""
+class BundleDamage(ValueError):  # noqa: N818 - used in this module only
+    """The file is damaged: it does not have the format of TensorFlow."""
 
 
 class Cursor:
-    """Bytes that are read from left to right."""
+    """Sequential reader of bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
@@ -64,10 +68,10 @@ class Cursor:
         return self.place < len(self.data)
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes.
+        """Read the next `count` bytes.
 
         Raises:
-            Damaged: there are fewer.
+            BundleDamage: fewer bytes are left.
         """
         content = self.data[self.place : self.place + count]
         if len(content) < count:
@@ -76,7 +80,7 @@ class Cursor:
         return content
 
     def varint(self) -> int:
-        """Return the next number, seven bits in a byte, the lowest first."""
+        """Read the next varint: seven bits per byte, least significant bits first."""
         number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.take(1)
@@ -87,12 +91,12 @@ class Cursor:
 
 
 def find_bundle(path: Path) -> Path | None:
-    """Return the prefix of the bundle at a path.
+    """Return the prefix of the bundle at a path, or None if the path has no bundle.
 
-    The prefix itself, its index, a data file, or the folder of a single bundle.
+    The path is the prefix, the index, a data file, or a folder with a single bundle.
 
     Raises:
-        CheckpointError: the folder has several.
+        CheckpointError: the folder has several bundles.
     """
     if path.is_dir():
         indexes = sorted(path.glob("*.index"))
@@ -108,10 +112,14 @@ def find_bundle(path: Path) -> Path | None:
 
 
 def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    """Return the tensors of a bundle, by the name of their variable, as far as they are wanted.
+    """Read the tensors of a bundle, by the names of their variables.
+
+    Args:
+        prefix: prefix of the bundle, as returned by `find_bundle`.
+        wanted: returns whether to read the variable of a name.
 
     Raises:
-        CheckpointError: a file is missing or damaged, or has what is not supported.
+        CheckpointError: a file is missing or damaged, or uses an unsupported feature.
         MissingDependencyError: the package that computes checksums is not installed.
     """
     with _wrap_errors(_index_of(prefix)):
@@ -129,7 +137,7 @@ def list_bundle(prefix: Path) -> list[str]:
     """Return the names of the variables of a bundle.
 
     Raises:
-        CheckpointError: its index is missing or damaged.
+        CheckpointError: the index of the bundle is missing or damaged.
         MissingDependencyError: the package that computes checksums is not installed.
     """
     with _wrap_errors(_index_of(prefix)):
@@ -145,11 +153,12 @@ def _index_of(prefix: Path) -> Path:
 
 
 def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
-    """Return the number of data files, and where each variable is."""
+    """Return the number of data files, and the entry of each variable."""
     if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
         raise BundleDamage("it is not an index of tensors")
     footer = Cursor(file[-FOOTER_SIZE:])
-    _handle(footer)  # of a block about blocks, which bundles leave empty
+    # Skip the handle of the metaindex block, which is empty in bundles.
+    _handle(footer)
     entries, shards = {}, 1
     for _, handle in _pairs(_block(file, _handle(footer))):
         for name, value in _pairs(_block(file, _handle(Cursor(handle)))):
@@ -161,7 +170,7 @@ def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
 
 
 def _handle(cursor: Cursor) -> tuple[int, int]:
-    """Return where a block begins, and its size without the trailer."""
+    """Read a block handle: the start of the block, and its size without the trailer, in bytes."""
     return cursor.varint(), cursor.varint()
 
 
@@ -174,80 +183,91 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
         raise BundleDamage(f"unknown compression {compression}")
     if compression == 0:
         return content
-    import pyarrow  # comes with datasets
+    # pyarrow is a dependency of datasets.
+    import pyarrow
 
     return pyarrow.decompress(content, Cursor(content).varint(), codec="snappy", asbytes=True)
 
 
 def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block; a key says only how it differs from the one before."""
+    """Yield the keys and values of a block. Each key is stored as a shared prefix length and a suffix."""
     restarts = int.from_bytes(block[-4:], "little")
     cursor, key = Cursor(block[: len(block) - 4 * (restarts + 1)]), b""
     while cursor:
-        shared, added, size = cursor.varint(), cursor.varint(), cursor.varint()
-        key = key[:shared] + cursor.take(added)
+        prefix_length, suffix_length, size = cursor.varint(), cursor.varint(), cursor.varint()
+        key = key[:prefix_length] + cursor.take(suffix_length)
         yield key, cursor.take(size)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a protocol buffer: their numbers and values."""
+    """Yield the number and the value of each field of a protocol buffer."""
     cursor = Cursor(message)
     while cursor:
-        number, kind = divmod(cursor.varint(), 8)
-        if kind == 0:
+        number, wire_type = divmod(cursor.varint(), 8)
+        if wire_type == 0:
             yield number, cursor.varint()
-        elif kind == 2:
+        elif wire_type == 2:
             yield number, cursor.take(cursor.varint())
-        elif kind in (1, 5):
-            yield number, int.from_bytes(cursor.take(8 if kind == 1 else 4), "little")
+        elif wire_type in (1, 5):
+            yield number, int.from_bytes(cursor.take(8 if wire_type == 1 else 4), "little")
         else:
-            raise BundleDamage(f"unknown field type {kind}")
+            raise BundleDamage(f"unknown field type {wire_type}")
 
 
 def _shards(message: bytes) -> int:
-    """Return the number of data files, from the header of the index."""
+    """Read the number of data files from the header of the index."""
     header = dict(_fields(message))
     if header.get(2):
         raise BundleDamage("it was written by a big-endian machine")
-    return _typed(header.get(1, 1), int)
+    return _require_type(header.get(1, 1), int)
 
 
 def _entry(message: bytes) -> Entry:
     fields = dict(_fields(message))
-    shape = _typed(fields.get(2, b""), bytes)
-    axes = [dict(_fields(_typed(axis, bytes))) for number, axis in _fields(shape) if number == 2]
-    kind, shard, offset, size, checksum = (_typed(fields.get(number, 0), int) for number in (1, 3, 4, 5, 6))
-    return Entry(kind, tuple(_typed(axis.get(1, 0), int) for axis in axes), shard, offset, size, checksum, 7 in fields)
+    shape = _require_type(fields.get(2, b""), bytes)
+    axes = [dict(_fields(_require_type(axis, bytes))) for number, axis in _fields(shape) if number == 2]
+    type_number, shard, offset, size, checksum = (
+        _require_type(fields.get(number, 0), int) for number in (1, 3, 4, 5, 6)
+    )
+    return Entry(
+        type_number,
+        tuple(_require_type(axis.get(1, 0), int) for axis in axes),
+        shard,
+        offset,
+        size,
+        checksum,
+        7 in fields,
+    )
 
 
-def _typed(value: int | bytes, kind: type[Value]) -> Value:
-    if not isinstance(value, kind):
-        raise BundleDamage("text in place of a number" if kind is int else "a number in place of text")
+def _require_type(value: int | bytes, type_: type[Value]) -> Value:
+    if not isinstance(value, type_):
+        raise BundleDamage("text in place of a number" if type_ is int else "a number in place of text")
     return value
 
 
 def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
     if entry.type not in TYPES or entry.sliced:
-        what = "is stored in slices" if entry.sliced else f"has the type {entry.type}"
-        raise BundleDamage(f"{name} {what}, which is not supported")
-    kind = TYPES[entry.type]
-    if entry.size != math.prod(entry.shape) * kind.itemsize or entry.offset + entry.size > file.stat().st_size:
+        reason = "is stored in slices" if entry.sliced else f"has the type {entry.type}"
+        raise BundleDamage(f"{name} {reason}, which is not supported")
+    dtype = TYPES[entry.type]
+    if entry.size != math.prod(entry.shape) * dtype.itemsize or entry.offset + entry.size > file.stat().st_size:
         raise BundleDamage(f"{name} has the wrong size")
     if not entry.size:
-        return torch.empty(entry.shape, dtype=kind)
-    with file.open("rb") as opened:
-        opened.seek(entry.offset)
-        data = opened.read(entry.size)
+        return torch.empty(entry.shape, dtype=dtype)
+    with file.open("rb") as stream:
+        stream.seek(entry.offset)
+        data = stream.read(entry.size)
     _check(data, entry.checksum, name)
-    return torch.frombuffer(bytearray(data), dtype=kind).reshape(entry.shape)
+    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(entry.shape)
 
 
-def _check(data: bytes, stated: int, name: str) -> None:
-    """Compare a checksum, CRC-32C with its bits turned and an offset added.
+def _check(data: bytes, expected: int, name: str) -> None:
+    """Verify a checksum: CRC-32C, rotated and with an offset added.
 
     Raises:
-        Damaged: it is another.
-        MissingDependencyError: the package that computes it is not installed.
+        BundleDamage: the checksum does not match.
+        MissingDependencyError: the package that computes the checksum is not installed.
     """
     try:
         import google_crc32c
@@ -256,6 +276,6 @@ def _check(data: bytes, stated: int, name: str) -> None:
             "TensorFlow checkpoints need the package google-crc32c", remedy="Install it: pip install google-crc32c"
         ) from error
     checksum = google_crc32c.value(data)
-    turned = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
-    if (turned + 0xA282EAD8) & 0xFFFFFFFF != stated:
+    rotated = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
+    if (rotated + 0xA282EAD8) & 0xFFFFFFFF != expected:
         raise BundleDamage(f"the checksum of {name} does not match")

@@ -1,4 +1,4 @@
-"""The TensorFlow checkpoints of BERT and TAPAS, with the names and shapes that PyTorch gives their weights.
+"""TensorFlow checkpoints of BERT and TAPAS, converted to the names and shapes of PyTorch.
 
 Source: google-research/tapas and google-research/bert, `modeling.py`, `optimization.py`.
 """
@@ -13,7 +13,7 @@ from mate_cli.models.checkpoints.settings import POSITIONS
 from mate_cli.models.checkpoints.tensor_bundle import list_bundle, read_bundle
 
 CONFIG = "bert_config.json"
-"""Beside the checkpoint; says what the tensors do not, such as the number of heads."""
+"""File next to the checkpoint with settings that the tensors do not show, such as the number of heads."""
 
 HEADS = {
     "output_weights_agg": "aggregation_classifier.weight",
@@ -21,7 +21,7 @@ HEADS = {
     "output_weights_cls": "classifier.weight",
     "output_bias_cls": "classifier.bias",
 }
-"""Names of transformers for the heads; it kept those of the others."""
+"""Names of head variables in transformers. Other variables have the same names there."""
 
 PRUNING = {
     "pruning/output_weights": "bert/scores/tokens/kernel",
@@ -29,17 +29,17 @@ PRUNING = {
     "pruning/column_output_weights": "bert/scores/columns/kernel",
     "pruning/column_output_bias": "bert/scores/columns/bias",
 }
-"""Prefix of the scores of a DoT here."""
+"""Names in mate of the token and column scorers of a released DoT."""
 PRUNER = "pruning/bert/"
-"""Prefix of its pruning transformer."""
+"""Prefix of the pruning transformer in a released DoT."""
 
 RELEASED = re.compile(r"tapas_((?P<data>\w+)_)?(tiny|mini|small|medium|base|large)(?P<reset>_reset)?")
-"""The names of released TAPAS checkpoints; the data set that was trained on last comes first."""
+"""Pattern of the names of released TAPAS checkpoints. The first data set is the one trained on last."""
 RELEASED_DOT = re.compile(
     r"(?P<data>wikisql|tabfact|wtq)_(?P<truncation>hem|cc)_(?P<max_tokens>\d+)_(?P<columns>column_)?dot_"
     r"(?P<pruner>[a-z]+)_(?P<keep>\d+)_[a-z]+"
 )
-"""The names of released DoT checkpoints, which alone say how their networks read tables (`DOT.md`)."""
+"""Pattern of the names of released DoT checkpoints. Only the name states how the network reads tables (`DOT.md`)."""
 TRAINED: dict[str, dict[str, Any]] = {
     "sqa": {"select_one_column": True, "allow_empty_column_selection": False},
     "wtq": {
@@ -63,52 +63,53 @@ TRAINED: dict[str, dict[str, Any]] = {
         "use_answer_as_supervision": True,
     },
 }
-"""Options that checkpoints were trained with, by the keys of transformers (`utils/hparam_utils.py`)."""
+"""Options of released checkpoints by data set, with the keys of transformers (`utils/hparam_utils.py`)."""
 
 LEAVES = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power", "beta2_power")
-"""Variables that only an optimizer needs, by the last part of their name."""
+"""Variables of the optimizer, by the last part of their name."""
 
 
 def read_variables(prefix: Path) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint, those of the optimizer left out.
+    """Read the weights of a checkpoint, excluding variables of the optimizer.
 
     Raises:
         CheckpointError: a file is missing or damaged.
         MissingDependencyError: the package that computes checksums is not installed.
     """
     variables = read_bundle(prefix, lambda name: name.rpartition("/")[2] not in OPTIMIZER)
-    return {torch_name(name): _turn(name, value) for name, value in variables.items()}
+    return {torch_name(name): _transpose_kernel(name, value) for name, value in variables.items()}
 
 
 def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the configuration as transformers would write it.
+    """Convert a TensorFlow configuration to the keys of transformers.
 
-    The `gelu` of this code is the one that uses tanh. What a release does not write down but in its name is taken from
-    there: whether positions restart in each cell, and the data set that it was trained on last, with its options.
+    `gelu` in the TensorFlow code is the tanh approximation, `gelu_new` in transformers. The name of a released
+    checkpoint provides two settings: whether positions restart in each cell, and the data set trained on last, which
+    determines the options of the heads.
 
     Args:
-        config: of bert_config.json, where such options may stand, too.
-        name: of the folder, such as `tapas_sqa_inter_masklm_base_reset`.
+        config: contents of bert_config.json, which may also contain such options.
+        name: name of the folder, such as `tapas_sqa_inter_masklm_base_reset`.
     """
-    known = dict(config)
+    settings = dict(config)
     if config.get("hidden_act") == "gelu":
-        known["hidden_act"] = "gelu_new"
+        settings["hidden_act"] = "gelu_new"
     if isinstance(config.get("type_vocab_size"), list):
-        known["type_vocab_sizes"] = config["type_vocab_size"]
+        settings["type_vocab_sizes"] = config["type_vocab_size"]
     if match := RELEASED_DOT.fullmatch(name):
-        known = {POSITIONS: True, **TRAINED.get(match["data"], {}), **known}
+        settings = {POSITIONS: True, **TRAINED.get(match["data"], {}), **settings}
     if match := RELEASED.fullmatch(name):
-        of_data = TRAINED.get((match["data"] or "").partition("_")[0], {})
-        known = {POSITIONS: match["reset"] is not None, **of_data, **known}
-    return known
+        data_options = TRAINED.get((match["data"] or "").partition("_")[0], {})
+        settings = {POSITIONS: match["reset"] is not None, **data_options, **settings}
+    return settings
 
 
 def dot_options(name: str) -> dict[str, Any]:
-    """Return the options of a released DoT and of its encoding by the name of its folder.
+    """Return the options of a released DoT and of its encoding, given the name of its folder.
 
-    Empty where it is another name.
+    The result is empty if the name is not that of a released DoT.
     """
     if (match := RELEASED_DOT.fullmatch(name)) is None:
         return {}
@@ -126,22 +127,22 @@ def dot_options(name: str) -> dict[str, Any]:
 
 
 def list_variables(prefix: Path) -> set[str]:
-    """Return the names of the weights of a checkpoint as PyTorch calls them.
+    """Return the names of the weights of a checkpoint, converted to those of PyTorch.
 
     Raises:
-        CheckpointError: its index is missing or damaged.
+        CheckpointError: the index of the checkpoint is missing or damaged.
     """
     return {torch_name(name) for name in list_bundle(prefix)}
 
 
 def torch_name(name: str) -> str:
-    """Return the parameter that a variable is: `bert/encoder/layer_0/output/dense/kernel` has its matrix turned."""
-    inner = f"bert/pruner/{name.removeprefix(PRUNER)}" if name.startswith(PRUNER) else PRUNING.get(name, name)
-    *parts, leaf = HEADS.get(inner, inner).replace("/layer_", "/layer.").split("/")
+    """Convert the name of a TensorFlow variable, such as `bert/encoder/layer_0/output/dense/kernel`, to PyTorch."""
+    renamed = f"bert/pruner/{name.removeprefix(PRUNER)}" if name.startswith(PRUNER) else PRUNING.get(name, name)
+    *parts, leaf = HEADS.get(renamed, renamed).replace("/layer_", "/layer.").split("/")
     if leaf.startswith(TABLES):
         parts, leaf = [*parts, leaf], "weight"
     return ".".join([*parts, LEAVES.get(leaf, leaf)])
 
 
-def _turn(name: str, value: Tensor) -> Tensor:
+def _transpose_kernel(name: str, value: Tensor) -> Tensor:
     return value.T.contiguous() if name.endswith("/kernel") else value

@@ -1,1 +1,1 @@
-"""Heads: scores of cells, classes and aggregations from the states of a network."""
+"""Output heads: logits of cells, classes and aggregations from the hidden states of a network."""

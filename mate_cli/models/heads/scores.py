@@ -1,4 +1,4 @@
-"""Scores of cells and of classes from the states of a network.
+"""Heads that compute logits of cells and of classes from the hidden states of a network.
 
 Source: MATE paper, section 4.1; google-research/tapas, `tapas_classifier_model_utils` (token logits, cell means).
 """
@@ -15,18 +15,18 @@ from mate_cli.models.layers.embeddings import FeatureEmbeddings
 from mate_cli.tokenization.layout import TableBatch
 
 NO_LOGIT = -10000.0
-"""The score of what cannot be chosen: a probability of zero, and still finite."""
+"""Logit of an entry that cannot be selected: finite, but with a probability of 0."""
 
 
 class CellLogits(NamedTuple):
-    """Scores of the body cells of every example, row by row; all are [B, K].
+    """Logits of the body cells of every example, row by row. All tensors are [B, K], padded after the last cell.
 
     Args:
-        logits: the mean score of each cell's tokens, `NO_LOGIT` where there is no cell.
-        mask: Bool, True where there is a cell.
-        rows: row ids, from 1; 0 where there is no cell.
-        columns: column ids, from 1; 0 where there is no cell.
-        candidates: Bool, True for cells that hold the answer; all False when labels are not known.
+        logits: mean logit of the tokens of each cell, `NO_LOGIT` on padding.
+        mask: False on padding, Bool.
+        rows: row ids, from 1, and 0 on padding.
+        columns: column ids, from 1, and 0 on padding.
+        candidates: True for cells that contain the answer, Bool. All False if the labels are unknown.
     """
 
     logits: Tensor
@@ -37,17 +37,17 @@ class CellLogits(NamedTuple):
 
 
 class CellSelectionHead(nn.Module):
-    """One score per token, averaged over each body cell; the header row has none."""
+    """Computes one logit per token, averaged over each body cell. The header row is excluded."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
-    """Names of its scores of all tokens, by which it could choose among them."""
+    """The layer that scores tokens, which may be shared with a token selector (`TokenScores.share_layer`)."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput) -> CellLogits:
-        """Map states [B, T, D] to the scores of K cells, as many as the example with most has (at least 1)."""
+        """Map hidden states [B, T, D] to the logits of K cells: the maximum number of cells per example, at least 1."""
         states, batch = output.states, output.batch
         cells, count = _index_cells(batch)
         token_logits = self.score(states).squeeze(-1).float()
@@ -70,35 +70,38 @@ class CellSelectionHead(nn.Module):
 
 
 def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
-    """Return which cell of its example every token is in, Int64 [B, T], and K.
+    """Return the cell index of every token, Int64 [B, T], and the number K of cells.
 
-    Tokens outside the body are in cell K.
+    Tokens outside the body have index K.
     """
     is_body = batch.in_body
     names = batch.row_ids * (batch.column_ids.max() + 1) + batch.column_ids
     names = names.masked_fill(~is_body, int(names.max()) + 1)
-    ordered, order = names.sort(dim=1, stable=True)
-    steps = torch.zeros_like(ordered)
-    steps[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    sorted_names, order = names.sort(dim=1, stable=True)
+    steps = torch.zeros_like(sorted_names)
+    steps[:, 1:] = sorted_names[:, 1:] != sorted_names[:, :-1]
     cells = torch.empty_like(names).scatter(1, order, steps.cumsum(1))
     count = max(int(cells.masked_fill(~is_body, -1).max()) + 1, 1)
     return cells.masked_fill(~is_body, count), count
 
 
 def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
-    """Return the score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body."""
-    two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
+    """Return the logit of the cell of each token minus the mean of the two best cells, [B, T].
+
+    Only the best cell is above zero. Tokens outside the body get `NO_LOGIT`.
+    """
+    top_two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
     width = int(batch.column_ids.max()) + 1
     names = (cells.rows * width + cells.columns).masked_fill(~cells.mask, 0)
-    of_tokens = (batch.row_ids * width + batch.column_ids).masked_fill(~batch.in_body, 0)
-    known = two.new_full((len(names), max(int(names.max()), int(of_tokens.max())) + 1), NO_LOGIT)
-    known.scatter_(1, names, cells.logits.float() - two.mean(1, keepdim=True))
-    known[:, 0] = NO_LOGIT
-    return known.gather(1, of_tokens)
+    token_names = (batch.row_ids * width + batch.column_ids).masked_fill(~batch.in_body, 0)
+    logit_by_name = top_two.new_full((len(names), max(int(names.max()), int(token_names.max())) + 1), NO_LOGIT)
+    logit_by_name.scatter_(1, names, cells.logits.float() - top_two.mean(1, keepdim=True))
+    logit_by_name[:, 0] = NO_LOGIT
+    return logit_by_name.gather(1, token_names)
 
 
 class Score(nn.Linear):
-    """A dense layer whose weights are drawn from a truncated normal, or start at zero; biases are zero.
+    """A dense layer with weights from a truncated normal distribution or, if `zero`, zeros. Biases start at zero.
 
     Source: google-research/tapas, `tapas_classifier_model_utils.classification_initializer`.
     """
@@ -113,19 +116,19 @@ class Score(nn.Linear):
 
 
 class ClassHead(Score):
-    """Compute the logits of classes [B, C] from the pooled state [B, D].
+    """A dense layer that computes the logits of classes [B, C] from the pooled state [B, D].
 
     Args:
-        hidden_size: D.
-        classes: C.
-        lexical: embeds the lexical features of cells, see `pool_features`.
+        hidden_size: width D of the pooled state.
+        classes: number C of classes.
+        lexical: embedding of the lexical features of cells, see `pool_features`. None: no lexical features.
 
     Source: google-research/tapas, `tapas_classifier_model.compute_classification_logits` (one layer; the DoT paper
-        speaks of a hidden one).
+        describes a hidden layer).
     """
 
     transformers_names: ClassVar[Mapping[str, str]] = {"weight": "classifier.weight", "bias": "classifier.bias"}
-    """Our parameters, and what they are called there."""
+    """Names of the parameters in checkpoints of transformers."""
 
     def __init__(self, hidden_size: int, classes: int = 2, lexical: FeatureEmbeddings | None = None) -> None:
         super().__init__(hidden_size, classes)
@@ -133,13 +136,13 @@ class ClassHead(Score):
 
 
 def pool_features(output: EncoderOutput, head: nn.Module) -> Tensor:
-    """Return the pooled state [B, D], to which the maximum of embedded lexical features over all tokens is added.
+    """Return the pooled state [B, D], plus the maximum over all tokens of the embedded lexical features.
 
-    Attention learns to bring features there only after thousands of examples.
+    Without this sum, attention learns to transfer the features to the pooled state only after thousands of examples.
 
     Args:
-        output: of the encoder, for B examples.
-        head: a `ClassHead`, also one that PEFT has wrapped. A plain linear layer reads no lexical features.
+        output: output of the encoder for B examples.
+        head: `ClassHead`, possibly wrapped by PEFT. With a plain linear layer, lexical features are ignored.
     """
     lexical = getattr(getattr(head, "base_layer", head), "lexical", None)
     pooled, batch = output.pooled, output.batch

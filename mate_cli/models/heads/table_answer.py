@@ -1,4 +1,4 @@
-"""Scores of tokens, columns and aggregations, from which an answer is put together.
+"""Head that computes logits of tokens, columns and aggregations, from which a table answer is composed.
 
 Source: google-research/tapas, `models/tapas_classifier_model_utils.py` and `models/tapas_classifier_model.py`.
 """
@@ -17,7 +17,7 @@ from mate_cli.models.heads.scores import NO_LOGIT, Score
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """Options of the head of table questions, see `TableQA`; without `aggregations` it is 0."""
+    """Options of the head of table question answering, see `TableQA`. `aggregations` is their number A, or 0."""
 
     temperature: float
     select_one_column: bool
@@ -31,13 +31,13 @@ class HeadOptions:
 
 @dataclass(frozen=True)
 class AnswerLogits:
-    """Scores of a batch.
+    """Logits of a batch.
 
     Args:
-        tokens: [B, T], before one column is chosen.
-        grid: which cell each token is in.
-        columns: [B, C], column 0 meaning none; None where cells are chosen freely.
-        aggregation: [B, A]; None where there is none to choose.
+        tokens: logits of tokens before a column is selected, [B, T].
+        grid: cell of each token.
+        columns: logits of columns, [B, C]. Column 0 stands for no column. None if cells are selected in any column.
+        aggregation: logits of aggregations, [B, A]. None if the task has no aggregations.
     """
 
     tokens: Tensor
@@ -46,39 +46,39 @@ class AnswerLogits:
     aggregation: Tensor | None = None
 
     def final(self) -> Tensor:
-        """Return scores of the tokens [B, T]; with columns, those of cells, far below zero outside the best column."""
+        """Return token logits [B, T]. With columns: mean logits of cells, lowered by 10000 outside the best column."""
         if self.columns is None:
             return self.tokens
-        best = self.grid.in_column(self.columns.argmax(-1)) & self.grid.exists
-        best[..., 0] = False
-        return self.grid.spread(self.grid.means(self.tokens) + NO_LOGIT * ~best)
+        is_best_column = self.grid.in_column(self.columns.argmax(-1)) & self.grid.exists
+        is_best_column[..., 0] = False
+        return self.grid.spread(self.grid.means(self.tokens) + NO_LOGIT * ~is_best_column)
 
     def null_scores(self) -> Tensor:
-        """Return the score of choosing no column less that of the best column [B]."""
+        """Return the logit of no column minus the logit of the best column, [B]."""
         assert self.columns is not None
         return self.columns[:, 0] - self.columns[:, 1:].amax(-1)
 
     def without_null(self) -> "AnswerLogits":
-        """Return the scores if some column must be chosen."""
+        """Return a copy in which column 0 (no column) cannot be selected."""
         if self.columns is None:
             return self
         is_null = torch.arange(self.columns.shape[-1], device=self.columns.device) == 0
         return replace(self, columns=self.columns + NO_LOGIT * is_null)
 
     def probabilities(self) -> Tensor:
-        """Return the probability that each token belongs to the answer, [B, T]; 0 on padding."""
+        """Compute the probability that each token belongs to the answer, [B, T], 0 on padding."""
         return self.final().sigmoid() * self.grid.real
 
 
 def _add_null_threshold(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
-    """Give weights that were released or trained without a fitted threshold that of the TAPAS code, 0."""
+    """Add the threshold 0, as in google-research/tapas, to a state dict without a fitted threshold."""
     state.setdefault(f"{prefix}null_threshold", torch.zeros(()))
 
 
 class TableAnswerHead(nn.Module):
-    """Scores every token, every column and every aggregation.
+    """Computes logits of tokens, columns and aggregations.
 
-    With `allow_empty_column_selection`, nothing answers a question if its null score exceeds `null_threshold`.
+    With `allow_empty_column_selection`, a question is unanswerable if its null score exceeds `null_threshold`.
     """
 
     null_threshold: Tensor
@@ -91,10 +91,10 @@ class TableAnswerHead(nn.Module):
         "aggregation.weight": "aggregation_classifier.weight",
         "aggregation.bias": "aggregation_classifier.bias",
     }
-    """Our parameters, and what they are called there."""
+    """Names of the parameters in checkpoints of transformers."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "cells", "columns": "columns"}
-    """Names of its scores of all tokens and columns, by which it could choose among them."""
+    """Layers that score tokens and columns, which may be shared with a selector (`TokenScores.share_layer`)."""
 
     def __init__(self, hidden_size: int, options: HeadOptions) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class TableAnswerHead(nn.Module):
             self.register_load_state_dict_pre_hook(_add_null_threshold)  # type: ignore[no-untyped-call]
 
     def forward(self, output: EncoderOutput) -> AnswerLogits:
-        """Return what a network makes of a batch, to scores in 32 bits."""
+        """Compute float32 logits from the output of a network."""
         options = self.options
         grid = CellGrid.of(output.batch, options.max_rows, options.max_columns)
         tokens = self.cells(output.states).squeeze(-1).float() / options.temperature
@@ -121,7 +121,7 @@ class TableAnswerHead(nn.Module):
         )
 
     def _column_logits(self, scores: Tensor, grid: CellGrid) -> Tensor:
-        """Return the mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
+        """Average token logits [B, T, 1] over the cells of each column, header included: [B, C]."""
         logits = grid.column_means(scores.squeeze(-1).float())
         forbidden = ~grid.exists.any(1)
         forbidden[:, 0] = not self.options.allow_empty_column_selection

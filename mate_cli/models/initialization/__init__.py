@@ -1,1 +1,1 @@
-"""Sources of the first weights of a network."""
+"""Sources of the initial weights of a network."""

@@ -1,4 +1,4 @@
-"""First weights of a network: random ones, or those of BERT, RoBERTa, TAPAS, MiniLM or an earlier run."""
+"""Initial weights of a network: random, or from a checkpoint of BERT, RoBERTa, TAPAS, MiniLM or an earlier run."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from mate_cli.models.checkpoints.files import CheckpointFiles
 
 EXTRA = "extra."
-"""Prefix of all that is added."""
+"""Prefix of the parameters of added layers and their projections."""
 ADDED_LAYERS = f"{EXTRA}encoder.layer."
-"""Prefix of the added layers; their number follows."""
+"""Prefix of the parameters of an added layer, followed by the index of the layer."""
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Names of the weights that were loaded, and of those that were not.
+    """Names of the weights that were loaded, and of the weights that were not.
 
     Args:
-        loaded: taken from the checkpoint, wholly or in part.
-        new: not in the checkpoint.
-        unused: in the checkpoint, without a place in the network.
-        origins: where the weights came from.
-        notes: settings that are otherwise than where the weights were trained, in words.
+        loaded: parameters loaded from a checkpoint, completely or in part.
+        new: parameters that are not in the checkpoint.
+        unused: tensors of the checkpoint that the network does not have.
+        origins: origins of the loaded weights.
+        notes: human-readable differences from the settings with which the weights were trained.
     """
 
     loaded: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class LoadReport:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return one line for a log."""
+        """Return a one-line summary for a log."""
         parts = [f"{len(self.loaded)} tensors loaded"]
         for word, names in (("new", self.new), ("unused", self.unused)):
             if names:
@@ -55,28 +55,35 @@ class LoadReport:
 
 
 def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
-    """Return one report of what several say of different weights; what is loaded in one is new in none."""
+    """Merge reports on different weights. A weight that any report lists as loaded is not listed as new."""
     reports = list(reports)
-    loaded = dict.fromkeys(name for report in reports for name in report.loaded)
+    loaded_names = dict.fromkeys(name for report in reports for name in report.loaded)
     return LoadReport(
-        tuple(loaded),
-        tuple(dict.fromkeys(name for report in reports for name in report.new if name not in loaded)),
+        tuple(loaded_names),
+        tuple(dict.fromkeys(name for report in reports for name in report.new if name not in loaded_names)),
         tuple(dict.fromkeys(name for report in reports for name in report.unused)),
         tuple({origin.source: origin for report in reports for origin in report.origins}.values()),
     )
 
 
 class Initializer(ABC):
-    """Gives a network its first weights: `load` before any data, `prepare` once the data is there."""
+    """Base class of weight initialization: `load` runs before data is read, `prepare` with the training data."""
 
     tokenizer: str
 
     @abstractmethod
     def load(self, encoder: TableEncoder, task: nn.Module | None = None) -> LoadReport:
-        """Fill a network with random weights in place, and with it the heads of its task that the weights have.
+        """Load weights in place into a randomly initialized network and the heads of its task.
+
+        Args:
+            encoder: network to initialize.
+            task: task whose heads are loaded if the checkpoint contains them. None: load no heads.
+
+        Returns:
+            The names of the loaded, new and unused weights.
 
         Raises:
-            ConfigError: the options are wrong.
+            ConfigError: the options are invalid.
             CheckpointError: the weights are missing, damaged or of another size.
         """
 
@@ -87,53 +94,56 @@ class Initializer(ABC):
         report: LoadReport,
         agree: Callable[[Callable[[], list[float]]], list[float]] = lambda measure: measure(),
     ) -> Mapping[str, str]:
-        """Change new weights in place by what the data is like: those of added layers, by their scheme.
+        """Initialize new weights in place depending on the data: added layers, by their scheme.
 
-        This runs once, when the data is there and before the first step: never in a run that is resumed, nor for a
-        network that is only asked.
+        Runs once, before the first step. It does not run when a run is resumed or a network is only used to predict.
 
         Args:
-            encoder: with the weights that `load` gave it.
-            batches: of the whole training split, made when they are asked for.
-            report: of `load`; what was loaded of added layers stays as it is.
-            agree: measures in one process for all.
+            encoder: network after `load`.
+            batches: batches of the whole training split, generated on iteration.
+            report: report of `load`. Loaded weights of added layers are not changed.
+            agree: runs a measurement on rank 0 and returns its result on all ranks. The default runs it in place.
 
         Returns:
-            What a record should say of it, in words.
+            Human-readable notes for the record of the run, by topic.
         """
-        extra, loaded = encoder.extra, set(report.loaded)
-        begun = {name.removeprefix(ADDED_LAYERS).split(".")[0] for name in loaded if name.startswith(ADDED_LAYERS)}
-        if extra is None or len(begun) == len(extra.encoder.layers):
+        added_layers, loaded_names = encoder.extra, set(report.loaded)
+        loaded_layers = {
+            name.removeprefix(ADDED_LAYERS).split(".")[0] for name in loaded_names if name.startswith(ADDED_LAYERS)
+        }
+        if added_layers is None or len(loaded_layers) == len(added_layers.encoder.layers):
             return {}
-        weights = {name: weight.clone() for name, weight in extra.state_dict().items() if EXTRA + name in loaded}
-        notes = extra.prepare(encoder, batches, agree)
-        extra.load_state_dict(weights, strict=False)
+        weights = {
+            name: weight.clone() for name, weight in added_layers.state_dict().items() if EXTRA + name in loaded_names
+        }
+        notes = added_layers.prepare(encoder, batches, agree)
+        added_layers.load_state_dict(weights, strict=False)
         return notes
 
 
 PARALLEL = "module."
-"""Prefix of names where torch's DataParallel saved them."""
+"""Prefix of parameter names saved by torch's DataParallel."""
 WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 BERT_TYPES = "embeddings.token_type_embeddings.weight"
 ROBERTA, ROBERTA_PADDING = "roberta", 1
-"""Its name in configurations, and the id of padding, up to which no position is used."""
+"""Model type of RoBERTa in config.json, and its padding id: positions up to this id are not used."""
 TYPE_TABLES = tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in range(len(TOKEN_TYPES)))
 
 
 @dataclass(frozen=True)
 class InitialWeights(Initializer):
-    """Random weights, or those of BERT, RoBERTa, TAPAS, MiniLM or an earlier run.
+    """Random weights, or the weights of BERT, RoBERTa, TAPAS, MiniLM or an earlier run.
 
     Args:
         kind: random, bert, roberta, tapas, minilm, or path (an earlier run, or any folder).
-        checkpoint: a folder, file, prefix of a TensorFlow checkpoint or name on the Hugging Face hub; None where the
-            kind needs none.
-        tokenizer: of the checkpoint.
-        new_token_types: how token types that the checkpoint lacks begin: zero or normal.
-        heads: which heads of the task are loaded: auto for those that fit, true for all or none at all, false for none.
-        inner: of the encoders inside a network that the checkpoint lacks, by their names, such as `pruner`; those that
-            are not named begin with the same weights as the network itself.
+        checkpoint: folder, file, prefix of a TensorFlow checkpoint, or name on the Hugging Face Hub. None: `kind` needs
+            no checkpoint.
+        tokenizer: tokenizer of the checkpoint.
+        new_token_types: initialization of token types that the checkpoint lacks: zero or normal.
+        heads: heads of the task to load: auto (all heads that fit), true (all, or raise an error), false (none).
+        inner: initial weights of encoders inside the network that the checkpoint lacks, by name, such as `pruner`.
+            Inner encoders without an entry are initialized from the checkpoint of the network.
     """
 
     kind: Literal["random", "bert", "roberta", "tapas", "path", "minilm"] = "random"
@@ -144,36 +154,47 @@ class InitialWeights(Initializer):
     inner: Mapping[str, InitialWeights] | None = None
 
     def load(self, encoder: TableEncoder, task: nn.Module | None = None) -> LoadReport:
-        """Fill a network in place, and with it the heads of its task that the weights have.
+        """Load weights in place into a network and the heads of its task.
+
+        Args:
+            encoder: network to initialize.
+            task: task whose heads are loaded if the checkpoint contains them. None: load no heads.
+
+        Returns:
+            The names of the loaded, new and unused weights.
 
         Raises:
-            ConfigError: the options are wrong.
+            ConfigError: the options are invalid.
             CheckpointError: the weights are missing, damaged or of another size.
-            MissingDependencyError: minilm is not installed.
+            MissingDependencyError: the package of the minilm weights is not installed.
         """
-        files, inner = self._files(encoder), self.inner or {}
-        tensors = {} if files is None else _plain_names(files, encoder)
+        files, inner_inits = self._files(encoder), self.inner or {}
+        tensors = {} if files is None else _unprefixed_tensors(files, encoder)
         reports = [self._fill(encoder, "", files, tensors, task)]
         for prefix in [prefix for prefix in encoder.encoders if prefix]:
-            held = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-            inner_weights = inner.get(prefix.removesuffix("."))
-            if held:
-                reports.append(self._fill(encoder, prefix, files, held))
+            prefixed_tensors = {
+                name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
+            }
+            inner_weights = inner_inits.get(prefix.removesuffix("."))
+            if prefixed_tensors:
+                reports.append(self._fill(encoder, prefix, files, prefixed_tensors))
             elif inner_weights is None:
                 reports.append(replace(self._fill(encoder, prefix, files, tensors), unused=()))
             else:
                 inner_files = inner_weights._files(encoder.encoders[prefix])
-                plain = {} if inner_files is None else _plain_names(inner_files, encoder.encoders[prefix])
-                reports.append(inner_weights._fill(encoder, prefix, inner_files, plain, heads_inside(encoder)))
+                inner_tensors = (
+                    {} if inner_files is None else _unprefixed_tensors(inner_files, encoder.encoders[prefix])
+                )
+                reports.append(inner_weights._fill(encoder, prefix, inner_files, inner_tensors, heads_inside(encoder)))
         return combine_reports(reports)
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
-        """Return what is read for an encoder; None for random weights."""
+        """Read the checkpoint of an encoder. Return None for random weights."""
         for name, weights in (self.inner or {}).items():
             if not isinstance(weights, InitialWeights):
-                remedy = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
-                raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=remedy)
-        files = _read(self)
+                hint = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
+                raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=hint)
+        files = _read_checkpoint(self)
         if files is not None and WORDS not in encoder.state_dict():
             problem = "this network reads no words, so these weights do not fit"
             raise ConfigError(problem, where="init", remedy="Use init=random")
@@ -187,16 +208,16 @@ class InitialWeights(Initializer):
         tensors: dict[str, Tensor],
         task: nn.Module | None = None,
     ) -> LoadReport:
-        """Fill one of the encoders of a network, and the heads of a task that the weights have."""
+        """Load the weights of one encoder of a network, and the heads of a task if the weights contain them."""
         encoder = network.encoders[prefix]
-        inner = tuple(name for name in network.encoders if name) if not prefix else ()
-        state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner)}
+        inner_prefixes = tuple(name for name in network.encoders if name) if not prefix else ()
+        state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner_prefixes)}
         if files is None:
             return LoadReport(new=tuple(prefix + name for name in state))
-        weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(inner)}
+        weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(inner_prefixes)}
         if encoder.size.first_layers:
             weights = _first_layers(weights, encoder.size.num_layers)
-        _check_fit(encoder, weights, files, inside=bool(prefix))
+        _check_fit(encoder, weights, files, is_inner=bool(prefix))
         if files.config.get("model_type") == ROBERTA:
             weights = _from_roberta(weights, state, alike=self.new_token_types == "zero")
         for name in TYPE_TABLES if self.new_token_types == "zero" else ():
@@ -205,25 +226,27 @@ class InitialWeights(Initializer):
         weights = _spread_bert_types(weights)
         heads = LoadedHeads() if task is None else load_heads(task, weights, self.heads)
         report = _copy(encoder, state, weights)
-        loaded, new = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
-        unused = tuple(name for name in report.unused if name not in heads.used)
+        loaded_names, new_names = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
+        unused_names = tuple(name for name in report.unused if name not in heads.used)
         if files.config.get("model_type") in (RUN, "mate_cli"):
-            _check_unused(unused, files.source)
-        return LoadReport(loaded + heads.loaded, new + heads.new, unused, (Origin(files.source, files.config),))
+            _check_unused(unused_names, files.source)
+        return LoadReport(
+            loaded_names + heads.loaded, new_names + heads.new, unused_names, (Origin(files.source, files.config),)
+        )
 
 
-def _check_unused(unused: tuple[str, ...], source: str) -> None:
-    """Raise `CheckpointError` if the network lacks a part that the weights of a run were trained with."""
-    needed = [
-        name for name in unused if name.startswith(("embeddings.", "encoder.", EXTRA)) and name not in TYPE_TABLES
+def _check_unused(unused_names: tuple[str, ...], source: str) -> None:
+    """Raise `CheckpointError` if the network lacks a part of the network of the run that wrote the weights."""
+    required_names = [
+        name for name in unused_names if name.startswith(("embeddings.", "encoder.", EXTRA)) and name not in TYPE_TABLES
     ]
-    if needed:
-        lexical = "Set model.lexical_features=true, or use" if "embeddings.lexical." in needed[0] else "Use"
-        problem = f"the network has no place for {len(needed)} of its tensors, such as {needed[0]}"
+    if required_names:
+        lexical = "Set model.lexical_features=true, or use" if "embeddings.lexical." in required_names[0] else "Use"
+        problem = f"the network has no place for {len(required_names)} of its tensors, such as {required_names[0]}"
         raise CheckpointError(problem, where=source, remedy=f"{lexical} init=run:FOLDER, which sets what they need")
 
 
-def _read(init: InitialWeights) -> CheckpointFiles | None:
+def _read_checkpoint(init: InitialWeights) -> CheckpointFiles | None:
     if init.kind == "random":
         return None
     from mate_cli.models.checkpoints.files import read_hub, read_minilm, read_path
@@ -235,10 +258,10 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
     return read_path(Path(init.checkpoint)) if init.kind == "path" else read_hub(init.checkpoint)
 
 
-def _plain_names(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Tensor]:
-    """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and names of others.
+def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Tensor]:
+    """Remove the prefix of the encoder (`bert.`, `tapas.`, `encoder.`, ...) and convert names to those of the network.
 
-    Encoders inside it keep what their names have beyond that prefix.
+    Tensors of inner encoders keep the rest of their prefix.
     """
     tensors = {name.removeprefix(PARALLEL): tensor for name, tensor in files.tensors.items()}
     prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
@@ -249,50 +272,61 @@ def _plain_names(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Ten
             remedy="Name the weights of one BERT-like encoder",
         )
     renamed = {"gamma": "weight", "beta": "bias"}
-    plain = {}
+    unprefixed = {}
     for name, tensor in tensors.items():
         *parts, leaf = name.removeprefix(prefixes[0]).split(".")
-        plain[".".join([*parts, renamed.get(leaf, leaf)])] = tensor
-    return dict(encoder.standard_names(plain))
+        unprefixed[".".join([*parts, renamed.get(leaf, leaf)])] = tensor
+    return dict(encoder.standard_names(unprefixed))
 
 
-def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, inside: bool) -> None:
-    """Compare what cannot be mended by copying; of an encoder inside a network the files may not tell the heads.
+def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, is_inner: bool) -> None:
+    """Compare the architectures of a checkpoint and a network.
+
+    For an encoder inside a network (`inside`), the number of heads is unknown and not compared.
 
     Raises:
-        CheckpointError: the size, the vocabulary or the activation is another.
+        CheckpointError: the size, the vocabulary, the activation or the epsilon of norms differs.
     """
-    heads = None if inside else files.config.get("num_attention_heads")
+    heads = None if is_inner else files.config.get("num_attention_heads")
     shape = _size_of(tensors, heads, model.size)
     names = [name for name, size in SIZES.items() if replace(size, max_positions=shape.max_positions) == shape]
-    choice = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
-    words, own_words = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
+    size_hint = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
+    vocab_size, network_vocab_size = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
     activation = files.config.get("hidden_act", model.activation)
     epsilon = files.config.get("layer_norm_eps", model.layer_norm_epsilon)
-    for what, theirs, ours, remedy in (
-        ("size", _describe(shape), _describe(model.size), choice),
-        ("vocabulary", f"{words} word pieces", f"{own_words} word pieces", "Set init.tokenizer to that of the weights"),
+    for setting, checkpoint_value, network_value, hint in (
+        ("size", _describe(shape), _describe(model.size), size_hint),
+        (
+            "vocabulary",
+            f"{vocab_size} word pieces",
+            f"{network_vocab_size} word pieces",
+            "Set init.tokenizer to that of the weights",
+        ),
         ("activation", activation, model.activation, f"Set model.activation={activation}"),
         ("epsilon of norms", epsilon, model.layer_norm_epsilon, f"Set model.layer_norm_epsilon={epsilon}"),
     ):
-        if theirs != ours:
-            raise CheckpointError(f"its {what} is {theirs}, the network's is {ours}", where=files.source, remedy=remedy)
+        if checkpoint_value != network_value:
+            raise CheckpointError(
+                f"its {setting} is {checkpoint_value}, the network's is {network_value}",
+                where=files.source,
+                remedy=hint,
+            )
 
 
-def _size_of(tensors: dict[str, Tensor], heads: int | None, wanted: EncoderSize) -> EncoderSize:
-    """Return the size that the tensors have; heads are in the config only, positions need not agree."""
-    inner = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
+def _size_of(tensors: dict[str, Tensor], heads: int | None, network_size: EncoderSize) -> EncoderSize:
+    """Infer the size from tensors. The number of heads comes from the config, and positions need not agree."""
+    intermediate_bias = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
     return EncoderSize(
         hidden_size=tensors[WORDS].shape[1],
         num_layers=len({name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}),
-        num_heads=heads or wanted.num_heads,
-        intermediate_size=len(inner),
-        max_positions=wanted.max_positions,
+        num_heads=heads or network_size.num_heads,
+        intermediate_size=len(intermediate_bias),
+        max_positions=network_size.max_positions,
     )
 
 
 def _first_layers(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Drop what belongs to later layers."""
+    """Remove the tensors of all layers after the first `layers` layers."""
     names = [name.split(".") for name in tensors]
     late = {".".join(name) for name in names if name[:2] == ["encoder", "layer"] and int(name[2]) >= layers}
     return {name: tensor for name, tensor in tensors.items() if name not in late}
@@ -303,18 +337,18 @@ def _describe(size: EncoderSize) -> str:
 
 
 def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, alike: bool) -> dict[str, Tensor]:
-    """Give all segments the one that RoBERTa has learnt (`alike`), or else make all new.
+    """Copy the only segment embedding of RoBERTa to all segments if `alike`, else keep new segment embeddings.
 
-    RoBERTa counts positions from that of padding: the rows before are dropped, as ours are counted from 0.
+    Positions of RoBERTa start after the padding id, and positions of mate at 0. Earlier rows are therefore removed.
     """
-    only = tensors.pop(BERT_TYPES, None)
-    if alike and only is not None and TYPE_TABLES[0] in state:
-        tensors[BERT_TYPES] = only.expand(len(state[TYPE_TABLES[0]]), -1)
+    segment = tensors.pop(BERT_TYPES, None)
+    if alike and segment is not None and TYPE_TABLES[0] in state:
+        tensors[BERT_TYPES] = segment.expand(len(state[TYPE_TABLES[0]]), -1)
     return {name: tensor[ROBERTA_PADDING + 1 :] if name == POSITIONS else tensor for name, tensor in tensors.items()}
 
 
 def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Let BERT's one table of two segments become the beginning of the segment table."""
+    """Rename the token type table of BERT, which has two segments, to the segment table of mate."""
     if BERT_TYPES not in tensors or TYPE_TABLES[0] in tensors:
         return tensors
     return {TYPE_TABLES[0] if name == BERT_TYPES else name: tensor for name, tensor in tensors.items()}
@@ -322,9 +356,9 @@ def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tensor]) -> LoadReport:
-    """Copy what has a place; tables of positions and types may be longer or shorter, then their common rows."""
-    loaded = [name for name in state if name in tensors]
-    for name in loaded:
+    """Copy tensors into the state of a network. Of position and type tables, only the common rows are copied."""
+    loaded_names = [name for name in state if name in tensors]
+    for name in loaded_names:
         tensor = tensors[name].reshape(state[name].shape) if fits(state[name], tensors[name]) else tensors[name]
         rows = min(len(state[name]), len(tensor))
         if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != tensor.shape:
@@ -334,5 +368,7 @@ def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tens
                 remedy=model.shape_remedies.get(name.partition(".")[0], "Name weights of this architecture"),
             )
         state[name][:rows] = tensor[:rows]
-    new, unused = (tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state)))
-    return LoadReport(tuple(loaded), new, unused)
+    new_names, unused_names = (
+        tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state))
+    )
+    return LoadReport(tuple(loaded_names), new_names, unused_names)

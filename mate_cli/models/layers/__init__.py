@@ -1,1 +1,1 @@
-"""Building blocks of the networks: embeddings, attention with weights of its own, layers."""
+"""Building blocks of networks: embeddings, layers, and attention with weights."""

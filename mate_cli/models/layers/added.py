@@ -1,4 +1,4 @@
-"""The interface of layers that are added behind those of a network; a class of `model.extra` makes them."""
+"""Interface of layers added after the layers of a network. A class configured by `model.extra` builds them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -13,21 +13,21 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class DeepenedNetwork(Protocol):
-    """A network with added layers, as far as these are prepared."""
+    """The interface of a network that the preparation of its added layers uses."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors of a batch whose norms count for the scale, real ones only, each [vectors, width]."""
+        """Return the vectors of real tokens of a batch whose norms determine the scale, each [vectors, width]."""
 
     def __call__(self, batch: TableBatch) -> object:
-        """Run it, the added layers too."""
+        """Run the network, including the added layers."""
 
 
 class AddedLayers(nn.Module, ABC):
-    """New layers on the states of others.
+    """Base class of new layers on top of the hidden states of other layers.
 
     Attributes:
-        encoder: the layers.
-        size: of the layers.
+        encoder: encoder that contains the layers.
+        size: size of the layers.
     """
 
     encoder: Encoder
@@ -35,7 +35,7 @@ class AddedLayers(nn.Module, ABC):
 
     @abstractmethod
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Return what is measured of the states [P, given] that come in."""
+        """Return the vectors that the initialization scheme measures, computed from the input states [P, given]."""
 
     @abstractmethod
     def prepare(
@@ -44,15 +44,30 @@ class AddedLayers(nn.Module, ABC):
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
-        """Change the layers in place by what the training split says; return what was done, in words."""
+        """Initialize the layers in place, depending on the training split.
+
+        Args:
+            network: network that contains the layers.
+            batches: batches of the training split.
+            agree: runs a measurement on rank 0 and returns its result on all ranks.
+
+        Returns:
+            Human-readable notes for the record of the run, by topic.
+        """
 
     @abstractmethod
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map states [P, given] to states [P, returned]."""
+        """Map hidden states [P, given] to hidden states [P, returned].
+
+        Args:
+            states: hidden states of the preceding layers.
+            plans: attention plans of the batch.
+            key_bias: bias added to the attention logits of every key, [P]. None: no bias.
+        """
 
 
 class ExtraOptions(ABC):
-    """Options of added layers, which build them."""
+    """Base class of options of added layers, which build the layers."""
 
     @abstractmethod
     def build(
@@ -63,11 +78,11 @@ class ExtraOptions(ABC):
         returned: int | None = None,
         gradient_checkpointing: bool = False,
     ) -> AddedLayers:
-        """Build the layers, with weights that wait for `prepare`.
+        """Build the layers. `AddedLayers.prepare` initializes their weights.
 
         Args:
-            given: width of the states that come in.
-            spec: what a layer sees and how, for layers of a size.
-            returned: width of what they return; None for that of the layers.
+            given: width of the input states.
+            spec: function that returns the specification of a layer for a size.
+            returned: width of the output states. None: the width of the layers.
             gradient_checkpointing: recompute layers in the backward pass.
         """

@@ -1,4 +1,4 @@
-"""Words, positions and the token types of a table, summed.
+"""Input embeddings: the sum of word, position and token type embeddings.
 
 Source: google-research/tapas, `table_bert.get_token_type_features` and `modeling.embedding_postprocessor`.
 """
@@ -18,14 +18,14 @@ from mate_cli.tokenization.serializers.lexical import FEATURES
 
 LAYER_NORM_EPSILON = 1e-12
 DROPOUT_STEPS = 1 << 16
-"""A probability of dropout is rounded to one of these."""
+"""Dropout probabilities are rounded to multiples of 1 / DROPOUT_STEPS."""
 
 
 class FastDropout(nn.Dropout):
-    """`nn.Dropout`, of which a CPU draws 16 bits for a number in place of two words of 32."""
+    """`nn.Dropout` that samples 16 random bits per number on a CPU, instead of two words of 32 bits."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Drop numbers in training, and scale the others so that the mean stays."""
+        """Zero random numbers in training, and scale the remaining numbers so that the mean is preserved."""
         if not (self.training and self.p and input.device.type == "cpu") or torch.compiler.is_compiling():
             return super().forward(input)
         dropped = min(round(self.p * DROPOUT_STEPS), DROPOUT_STEPS - 1)
@@ -37,11 +37,15 @@ class FastDropout(nn.Dropout):
 
 
 class TableEmbeddings(nn.Module):
-    """Embeds a batch: the sum of up to nine tables, normalised; parameters are named as in TAPAS.
+    """Embeds a batch: the normalized sum of up to nine embeddings. Parameters are named as in TAPAS.
 
     Args:
-        token_types: those that are embedded; the others have no table.
-        lexical_features: also embed how well the words of each token's cell, row and column fit the question.
+        size: size of the encoder.
+        vocab_size: number of tokens in the vocabulary.
+        dropout: dropout probability of the embeddings.
+        token_types: names of the token types that are embedded. Other token types have no table.
+        lexical_features: also embed the lexical overlap of the cell, row and column of each token with the question.
+        epsilon: epsilon of the LayerNorm.
     """
 
     def __init__(
@@ -67,18 +71,18 @@ class TableEmbeddings(nn.Module):
         self.constants: dict[Hashable, Tensor] = {}
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
-        """Embed real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
+        """Embed real tokens, [P, D]. Positions beyond the table are clamped, and such token types add zero."""
         names = ("input_ids", "position_ids", *self.types.values())
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
-        words, others = ids[:, 0], ids[:, 1:]
+        words, other_ids = ids[:, 0], ids[:, 1:]
         embedded = self.word_embeddings(words) if batch.word_states is None else packing.pack(batch.word_states)
-        states = embedded + self._embed_others(others)
+        states = embedded + self._embed_others(other_ids)
         if self.lexical is not None:
             states = states + self.lexical(batch, packing)
         return self.dropout(self.LayerNorm(states))
 
     def _embed_others(self, ids: Tensor) -> Tensor:
-        """Sum the embeddings of a position and of token types, [P, 1 + types], by one lookup in all tables: [P, D]."""
+        """Sum position and token type embeddings by one lookup in all tables: ids [P, 1 + types] to [P, D]."""
         modules: list[Any] = [self.position_embeddings, *map(self.get_submodule, self.types)]
         if not all(is_plain(module, nn.Embedding) for module in modules):
             return _embed_by_calls(modules, ids)
@@ -86,14 +90,14 @@ class TableEmbeddings(nn.Module):
         tables, zero = [positions], self._keep_constant(((0,) * positions.shape[1],), positions)
         for module in modules[1:]:
             tables += [module.weight, zero]
-        # Each type has a row of zeros after its table, as the reference's one-hot product gives for other ids.
-        last = [len(positions) - 1, *(len(table) for table in tables[1::2])]
-        ends = [0, *accumulate(rows + 1 for rows in last)]
-        limits, offsets = self._keep_constant((tuple(last), tuple(ends[:-1])), ids)
+        # A row of zeros follows each table, because the one-hot product of google-research/tapas is 0 for other ids.
+        last_ids = [len(positions) - 1, *(len(table) for table in tables[1::2])]
+        table_starts = [0, *accumulate(rows + 1 for rows in last_ids)]
+        limits, offsets = self._keep_constant((tuple(last_ids), tuple(table_starts[:-1])), ids)
         return nn.functional.embedding_bag(torch.minimum(ids, limits) + offsets, torch.cat(tables), mode="sum")
 
     def _keep_constant(self, numbers: tuple[tuple[int, ...], ...], like: Tensor) -> Tensor:
-        """Return numbers of the type and device of a tensor and keep them: a copy in each step makes a GPU wait."""
+        """Return a cached tensor of numbers with the dtype and device of `like`. Copying in each step stalls a GPU."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
             return torch.tensor(numbers, dtype=like.dtype, device=like.device)
         key = numbers, like.dtype, like.device
@@ -103,22 +107,22 @@ class TableEmbeddings(nn.Module):
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Return whether a call of the module computes nothing but the function of its type from its weights."""
+    """Return whether the module has exactly this type, without hooks and without a replaced `forward`."""
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     return type(module) is kind and not hooks and "forward" not in vars(module)
 
 
 def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
-    """Sum the embeddings of a position and of token types by calls, as wrapped and offloaded modules need them."""
+    """Sum position and token type embeddings by calling each module, as wrapped or offloaded modules require."""
     states: Tensor = modules[0](ids[:, 0].clamp(max=len(modules[0].weight) - 1))
     for module, column in zip(modules[1:], ids[:, 1:].unbind(1), strict=True):
-        last = len(module.weight) - 1
-        states = states + module(column.clamp(max=last)) * (column <= last).unsqueeze(-1)
+        last_id = len(module.weight) - 1
+        states = states + module(column.clamp(max=last_id)) * (column <= last_id).unsqueeze(-1)
     return states
 
 
 class FeatureEmbeddings(nn.Module):
-    """Embeds the lexical features of each token's cell by a network with one hidden layer."""
+    """Embeds the lexical features of the cell of each token by a network with one hidden layer."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -131,10 +135,10 @@ class FeatureEmbeddings(nn.Module):
         )
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
-        """Embed the real tokens, [P, D].
+        """Embed the lexical features of real tokens, [P, D].
 
         Raises:
-            ConfigError: the tokens have no features.
+            ConfigError: the batch has no lexical features.
         """
         if batch.cell_features is None:
             raise ConfigError(
@@ -144,6 +148,6 @@ class FeatureEmbeddings(nn.Module):
         return self.embed(packing.pack(batch.cell_features))
 
     def embed(self, features: Tensor) -> Tensor:
-        """Map features [..., F] of any type to states [..., D] of the type of the weights."""
+        """Map features [..., F] of any dtype to embeddings [..., D] in the dtype of the weights."""
         states: Tensor = self.features(features.to(next(self.parameters()).dtype))
         return states

@@ -1,4 +1,4 @@
-"""An encoder whose attention is handed in, post-norm as in BERT by default; parameters are named as in BERT."""
+"""Transformer encoder with pluggable attention, post-norm by default. Parameters are named as in BERT."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout, i
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """The properties in which a layer may differ from its neighbours.
+    """The properties in which the layers of a network may differ.
 
     Args:
-        pattern: what each of its heads may see.
-        backend: how that is computed.
-        layer: its class, or what makes it of the same arguments; None for the ordinary one.
+        pattern: attention pattern of the heads.
+        backend: attention that computes the pattern.
+        layer: class of the layer, or a function with the same arguments. None: `EncoderLayer`.
     """
 
     pattern: AttentionPattern
@@ -37,11 +37,11 @@ class LayerSpec:
 
     @property
     def prepared(self) -> tuple[AttentionPattern, AttentionBackend | None]:
-        """The pattern with what prepares batches for it: no backend where it belongs to the network's weights."""
+        """The pattern and the backend that prepares batches, or None if the attention has weights."""
         return self.pattern, self.backend if isinstance(self.backend, AttentionBackend) else None
 
     def build(self, size: EncoderSize, options: LayerOptions) -> EncoderLayer:
-        """Make the layer, with random weights.
+        """Build the layer, with random weights.
 
         Raises:
             ConfigError: the backend cannot compute the pattern.
@@ -51,20 +51,23 @@ class LayerSpec:
 
 
 Dropout = Annotated[float, Field(ge=0, lt=1)]
-"""The probability of dropping a number."""
+"""Dropout probability."""
 Norm = Literal["post", "pre", "none"]
-"""The place of LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
+"""Position of LayerNorms: after each sum, LN(x + f(x)), before each sub-layer, x + f(LN(x)), or none."""
 
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """Options that all layers of a network share, besides their size.
+    """Options that all layers of a network share, in addition to their size.
 
     Args:
-        activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
-        norm: where the LayerNorms are; one that is not used does not exist.
-        omega: learn a weight of what each sub-layer is added to, one at first: LN(omega * x + f(x)).
-        projection_bias: queries, keys and values have one.
+        activation: activation of the feed-forward layer: gelu in BERT, gelu_new (tanh) in google-research/tapas.
+        hidden_dropout: dropout probability after every dense layer.
+        attention_dropout: dropout probability of attention weights.
+        norm: position of the LayerNorms. With "none" there are no LayerNorms.
+        omega: learn a weight of the residual of each sub-layer, initialized to 1: LN(omega * x + f(x)).
+        projection_bias: the projections to queries, keys and values have biases.
+        epsilon: epsilon of the LayerNorms.
     """
 
     activation: str = "gelu"
@@ -77,15 +80,15 @@ class LayerOptions:
 
 
 def attend(backend: Attention, *arguments: Any) -> Tensor:
-    """Call a backend."""
+    """Call `backend.forward`. A function, so that torch.compile can exclude it from the graph."""
     return backend.forward(*arguments)
 
 
 class SelfAttention(nn.Module):
-    """Projects to queries, keys and values, in layers named as in BERT, and lets the backend attend.
+    """Projection to queries, keys and values, with layers named as in BERT, followed by attention.
 
     Attributes:
-        attend: calls the backend; outside of the graph where the layer is compiled.
+        attend: function that calls the attention, outside of the graph if the layer is compiled.
     """
 
     attend: Callable[..., Tensor] = staticmethod(attend)
@@ -97,8 +100,9 @@ class SelfAttention(nn.Module):
         self.query, self.key, self.value = (nn.Linear(size.hidden_size, size.hidden_size, bias=bias) for _ in range(3))
 
     def project(self, states: Tensor) -> Tensor:
-        """Map states [P, D] to their queries, keys and values, [P, 3, N, H]."""
-        states = states.to(attention_dtype(states))  # once: each layer would keep a copy of its own for the gradient
+        """Project hidden states [P, D] to queries, keys and values, [P, 3, N, H]."""
+        # Cast once, because each of the three projections would otherwise store a separate copy for its gradient.
+        states = states.to(attention_dtype(states))
         layers = (self.query, self.key, self.value)
         if not all(is_plain(layer, nn.Linear) for layer in layers):
             return torch.stack([layer(states).unflatten(-1, self.shape) for layer in layers], 1)
@@ -107,13 +111,19 @@ class SelfAttention(nn.Module):
         return nn.functional.linear(states, weight, bias).view(*states.shape[:-1], 3, *self.shape)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Map states [P, D] to the concatenated heads [P, D]."""
+        """Compute the concatenated outputs of all heads, [P, D].
+
+        Args:
+            states: hidden states, [P, D].
+            plan: attention plan of the batch.
+            key_bias: bias added to the attention logits of every key, [P]. None: no bias.
+        """
         dropout = self.attention_dropout if self.training else 0.0
         return self.attend(self.backend, self.project(states), plan, key_bias, dropout).flatten(1)
 
 
 class ResidualOutput(nn.Module):
-    """The end of a sub-layer: dense layer, dropout, and the sum with what came in before; and where the norm is."""
+    """The output of a sub-layer: dense layer, dropout, sum with the residual, and the LayerNorm of the sub-layer."""
 
     def __init__(self, inputs: int, size: EncoderSize, options: LayerOptions) -> None:
         super().__init__()
@@ -125,11 +135,11 @@ class ResidualOutput(nn.Module):
         self.dropout = FastDropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """Return what the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""
+        """Return the input of the sub-layer, [P, D]: the normalized states for pre-norm, else the states."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
-        """Map [P, inputs] and [P, D] to [P, D]."""
+        """Combine the sub-layer states [P, inputs] with the residual [P, D]: [P, D]."""
         if self.omega is not None:
             residual = self.omega * residual
         total = self.dropout(self.dense(states)) + residual
@@ -137,7 +147,7 @@ class ResidualOutput(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none."""
+    """A transformer layer: attention and feed-forward sub-layers with residuals and optional LayerNorms."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -152,13 +162,19 @@ class EncoderLayer(nn.Module):
 
     @property
     def sub_layers(self) -> tuple[ResidualOutput, ResidualOutput]:
-        """The ends of attention and of the feed-forward layer."""
+        """The output modules of the attention and of the feed-forward sub-layer."""
         attended = self.attention["output"]
         assert isinstance(attended, ResidualOutput)
         return attended, self.output
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Map states [P, D] to states [P, D]."""
+        """Map hidden states [P, D] to hidden states [P, D].
+
+        Args:
+            states: hidden states of the previous layer.
+            plan: attention plan of the batch.
+            key_bias: bias added to the attention logits of every key, [P]. None: no bias.
+        """
         attended, output = self.sub_layers
         arguments = attended.before(states), plan, key_bias
         states = attended(self.attention["self"](*arguments), states)
@@ -166,7 +182,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Layers, one after the other."""
+    """A stack of layers."""
 
     def __init__(self, layers: Iterable[EncoderLayer], *, gradient_checkpointing: bool = False) -> None:
         super().__init__()
@@ -185,10 +201,15 @@ class Encoder(nn.Module):
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map states [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key.
+        """Map hidden states [P, D] to hidden states [P, D].
+
+        Args:
+            states: embeddings, or hidden states of preceding layers.
+            plans: attention plans of the batch.
+            key_bias: bias added to the attention logits of every key, [P]. None: no bias.
 
         Raises:
-            ConfigError: there is one, and attention does not support it.
+            ConfigError: `key_bias` is set, but the attention of a layer does not support it.
         """
         for spec in self.specs if key_bias is not None else ():
             if not spec.backend.takes_key_bias:
@@ -196,56 +217,57 @@ class Encoder(nn.Module):
                 raise ConfigError(problem, where="model", remedy="Use model=mate or tapas")
         record = getattr(_CALL, "record", None)
         for layer, spec in zip(self.layers, self.specs, strict=True):
-            plan, before = plans[spec.pattern], states
+            plan, layer_input = plans[spec.pattern], states
             if self.gradient_checkpointing and torch.is_grad_enabled():
-                states = checkpoint(layer, before, plan, key_bias, use_reentrant=False)
+                states = checkpoint(layer, layer_input, plan, key_bias, use_reentrant=False)
             else:
-                states = layer(before, plan, key_bias)
-            if record is not None:  # outside of what is computed again in the backward pass
-                record(layer, before, states, plan, key_bias)
+                states = layer(layer_input, plan, key_bias)
+            # Record outside of the checkpointed function, which the backward pass runs again.
+            if record is not None:
+                record(layer, layer_input, states, plan, key_bias)
         return states
 
 
 LayerRecord = Callable[[EncoderLayer, Tensor, Tensor, AttentionPlan, Tensor | None], None]
-"""Receives a layer, the states before and after it, its plan, and the bias of keys."""
+"""Function that receives a layer, its input and output states, its attention plan, and the bias of keys."""
 _CALL = threading.local()
 
 
 @contextmanager
 def record_layers(record: LayerRecord) -> Iterator[None]:
-    """Hand over what each layer reads and returns; in this thread alone, as others may use the same network."""
-    outer, _CALL.record = getattr(_CALL, "record", None), record
+    """Call `record` after each layer, only in this thread, because other threads may use the same network."""
+    previous, _CALL.record = getattr(_CALL, "record", None), record
     try:
         yield
     finally:
-        _CALL.record = outer
+        _CALL.record = previous
 
 
 class Pooler(nn.Module):
-    """The first token's state through a dense layer and tanh."""
+    """A pooler that applies a dense layer and tanh to the state of the first token."""
 
     def __init__(self, size: EncoderSize) -> None:
         super().__init__()
         self.dense = nn.Linear(size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Map [B, T, D] to [B, D]."""
+        """Pool hidden states [B, T, D] to [B, D]."""
         return self.dense(states[:, 0]).tanh()
 
 
 class FirstState(nn.Module):
-    """The first token's state as it is, in place of a `Pooler` that nothing would learn from."""
+    """A pooler without weights that returns the state of the first token."""
 
     def forward(self, states: Tensor) -> Tensor:
-        """Map [B, T, D] to [B, D]."""
+        """Pool hidden states [B, T, D] to [B, D]."""
         return states[:, 0]
 
 
 def find_activation(name: str) -> nn.Module:
-    """Return the activation of this name in transformers.
+    """Return the activation with this name in transformers.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: the name is unknown.
     """
     activations: dict[str, Callable[[], nn.Module]] = {
         "gelu": nn.GELU,
