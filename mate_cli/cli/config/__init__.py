@@ -1,1 +1,1 @@
-"""From overrides to a resolved and checked configuration."""
+"""From overrides to a resolved and validated configuration."""

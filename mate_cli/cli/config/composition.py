@@ -1,6 +1,6 @@
-"""A run, or a stage of one, as Hydra composes it of the words that it takes, and the settings that tell it apart.
+"""Composition of a run, or a stage, from its overrides, and the settings that identify it.
 
-Hydra composes the choices once; values are applied to what it has composed.
+Hydra composes the config group options once. Value overrides are applied to the result.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ COMMAND, RANDOM = "train", "random"
 
 @dataclass(frozen=True)
 class Composition:
-    """A configuration, and the words that it is made of.
+    """A composed configuration and the overrides that produced it.
 
     Args:
-        base: as files make it; what is typed is compared with it.
-        config: with all values applied; interpolations stand.
-        choices: the file of each group.
-        overrides: all that it is composed of, in order.
-        name: of the stage; empty for a plain run.
-        options: of the stage.
-        own: what was typed for this stage alone.
-        typed: what was typed for every stage that has the key, as far as this one has it.
-        beside: what the user's experiment sets beside its stages, likewise.
+        base: configuration composed from files only, without command-line values.
+        config: configuration with all values applied, interpolations unresolved.
+        choices: selected option of each config group.
+        overrides: all overrides, in order.
+        name: name of the stage, "" for a plain run.
+        options: options of the stage.
+        own: command-line overrides for this stage only.
+        typed: overrides without a stage prefix whose key exists in this stage.
+        beside: overrides outside the stages of the user's experiment whose key exists in this stage.
     """
 
     base: DictConfig
@@ -82,21 +82,27 @@ class Composition:
 
     @property
     def names(self) -> Names:
-        """The choices by which a run is called; weights that begin random are called so, whatever file was chosen."""
+        """Config group options that form the run name.
+
+        `init` is `random` if the weights are randomly initialized.
+        """
         is_random = OmegaConf.select(self.config, "init.kind", throw_on_missing=False) == RANDOM
         return Names.of({**self.choices, **({"init": RANDOM} if is_random else {})})
 
     @property
     def shared(self) -> tuple[Override, ...]:
-        """Overrides for all stages that shape its training: none where a finished run stands in."""
+        """Overrides for all stages that affect this stage's training.
+
+        Empty if a finished run replaces the stage.
+        """
         return () if self.options.run else (*self.beside, *self.typed)
 
     def with_values(self, overrides: Iterable[Override]) -> Composition:
-        """Apply those that set values, in their order, as Hydra does.
+        """Apply the value overrides in order, as Hydra does. Config group overrides are ignored.
 
         Raises:
-            ConfigError: one of them has several values.
-            HydraException: one cannot be read, or its key does not exist.
+            ConfigError: if an override has several values.
+            HydraException: if an override cannot be parsed, or its key does not exist.
         """
         values = texts(word for word in overrides if not word.group)
         if not values:
@@ -109,36 +115,45 @@ class Composition:
         return replace(self, config=config, overrides=[*self.overrides, *values])
 
     def takes(self, word: Override) -> bool:
-        """Say whether an override for all stages is of this one: it has the key, or the section in which to add it."""
+        """Return whether an override for all stages applies to this one.
+
+        It does if the stage has the key, or the section to which the key is added.
+        """
         section = word.key.rpartition(".")[0]
         return bool(word.group) or has_key(self.config, section if "+" in word.sign else word.key)
 
     def find_settings(self) -> dict[str, str]:
-        """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
+        """Return settings that differ from defaults: selected options and values as text.
+
+        Options are compared with those of the experiment, values with those of the options.
+        """
         words = (*map(Override.parse, self.options.overrides), *self.beside)
-        usual = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
-        usual |= {word.group: word.value for word in words if word.group}
-        typed = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
-        chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
-        settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
-        base, now = _leaves(self.base), _leaves(self.config)
-        for key, before, _ in differences(base, now, REPEATED):
-            unset = before
-            if "${" in str(before):  # without what is typed of it, it would be what it refers to
-                OmegaConf.update(trial := copy.deepcopy(self.config), key, before, merge=False)
+        default_options = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
+        default_options |= {word.group: word.value for word in words if word.group}
+        selected = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
+        changed = {
+            group: choice for group, choice in selected.items() if str(choice) != str(default_options.get(group))
+        }
+        settings = {group: value_text(choice) for group, choice in changed.items() if not is_ignored(group)}
+        base, final = _leaves(self.base), _leaves(self.config)
+        for key, base_value, _ in differences(base, final, REPEATED):
+            unset = base_value
+            # The default is an interpolation: resolve it to see the value without the override.
+            if "${" in str(base_value):
+                OmegaConf.update(trial := copy.deepcopy(self.config), key, base_value, merge=False)
                 unset = OmegaConf.select(trial, key)
             value = self.values.get(key, value_text(None))
-            if value != value_text(unset) or (key in base) != (key in now):  # also null in place of a section
+            if value != value_text(unset) or (key in base) != (key in final):  # Covers null in place of a section.
                 settings[key] = value
         return settings
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """Its values by dotted key, as texts."""
+        """The resolved values by dotted key, as text."""
         return {key: value_text(value) for key, value in _leaves(self.config, resolve=True).items()}
 
     def value(self, key: str) -> str | None:
-        """Return a choice or a value as text; None without the key, and for a choice that it keeps."""
+        """Return an option or a value as text, None if the key is missing or in `options.keeps`."""
         value = str(self.choices[key]) if key in self.choices else self.values.get(key)
         return None if key in self.options.keeps else value
 
@@ -146,7 +161,7 @@ class Composition:
         """Return the typed configuration.
 
         Raises:
-            ConfigError: one line per problem, naming key, value and remedy.
+            ConfigError: with one line per problem, each with key, value and hint.
         """
         try:
             values = resolve_values(self.config)
@@ -157,21 +172,25 @@ class Composition:
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
-        """Return the stage, complete but for the weights of another.
+        """Return the stage, complete except for initial weights from another stage.
+
+        Args:
+            system: configuration of the system that combines the stages, None without a system.
+            trust: `trust=` values from the command line.
 
         Raises:
-            ConfigError: a value is wrong, or would change nothing.
-            RunError: the run that is to stand in for it cannot.
-            TrustError: it is made of what is neither ours nor trusted.
+            ConfigError: if a value is invalid, or would have no effect.
+            RunError: if the run that should replace the stage is unsuitable.
+            TrustError: if that run uses untrusted classes.
         """
         where = f"stages.{self.name}"
         if self.config.stages:
-            remedy = "Use an experiment without stages"
-            raise ConfigError("has stages itself", where=f"{where}.experiment", remedy=remedy)
+            hint = "Use an experiment without stages"
+            raise ConfigError("has stages itself", where=f"{where}.experiment", remedy=hint)
         after: After = self.options.after or ("predictions" if system else "weights")
         if self.options.run and self.own:
-            remedy = f"Leave this out, or {where}.run"
-            raise ConfigError("a finished run replaces this stage", where=f"{where}.{self.own[0]}", remedy=remedy)
+            hint = f"Leave this out, or {where}.run"
+            raise ConfigError("a finished run replaces this stage", where=f"{where}.{self.own[0]}", remedy=hint)
         config = self.to_run_config()
         if not self.options.run:
             conf = hash_own_files(self.choices)
@@ -185,7 +204,10 @@ class Composition:
 
 
 def train_command(experiment: str) -> str:
-    """Return the command that trains an experiment once its first stages are trained; empty without such a file."""
+    """Return the command that trains an experiment once its first stages are trained.
+
+    "" if the experiment has no file.
+    """
     content = read_config(file) if (file := find_config(f"experiment/{experiment}")) else None
     if content is None:
         return ""
@@ -196,15 +218,20 @@ def train_command(experiment: str) -> str:
 
 
 _composed: list[tuple[Sequence[str], dict[tuple[str, ...], Composition]]] = []
-"""Words for Hydra itself, and what was composed of choices, while a block lets Hydra compose."""
+"""Hydra overrides and cached compositions of each active `composing` block.
+
+The cache maps the overrides that select options to their composition.
+"""
 
 
 @contextmanager
 def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
-    """Let Hydra compose, also within its own main function; it reads all files anew, so what it composes is kept.
+    """Initialize Hydra's compose API, also inside `hydra.main`.
+
+    Results are cached, because Hydra rereads every file on each call.
 
     Args:
-        of_hydra: overrides of Hydra's own keys, such as `hydra.searchpath`, for all that is composed.
+        of_hydra: overrides of Hydra's keys, such as `hydra.searchpath`, for all compositions in the block.
     """
     with nullcontext() if _composed else open_hydra():
         _composed.append((of_hydra, _composed[-1][1] if _composed else {}))
@@ -215,62 +242,79 @@ def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
 
 
 def compose_choices(overrides: Iterable[Override]) -> Composition:
-    """Let Hydra compose a configuration of those that choose files of groups; see `composing`."""
-    of_hydra, known = _composed[-1]
+    """Compose a configuration from the config group overrides only, see `composing`."""
+    of_hydra, cache = _composed[-1]
     files = [str(word) for word in overrides if word.group]
     words = (*of_hydra, *files)
-    if words not in known:
-        every = with_user_experiment(words)
-        config = compose(COMMAND, every, return_hydra_config=True)
-        written = {word.group: (word.value or "").replace(" ", "") for word in map(Override.parse, every)}
-        lists = {group: text for group, text in written.items() if group and text.startswith("[")}
-        chosen = {**config.hydra.runtime.choices, **lists}  # of a list it says None
+    if words not in cache:
+        all_overrides = with_user_experiment(words)
+        config = compose(COMMAND, all_overrides, return_hydra_config=True)
+        options_text = {word.group: (word.value or "").replace(" ", "") for word in map(Override.parse, all_overrides)}
+        lists = {group: text for group, text in options_text.items() if group and text.startswith("[")}
+        # Hydra reports None for a list of options, so restore the list.
+        choices = {**config.hydra.runtime.choices, **lists}
         with open_dict(config):
             del config["hydra"]
-        known[words] = Composition(config, config, chosen, files)
-    return known[words]
+        cache[words] = Composition(config, config, choices, files)
+    return cache[words]
 
 
 def compose_stage(
     name: str, options: StageOptions, typed: Sequence[Override], beside: Sequence[Override], *, is_users: bool
 ) -> Composition:
-    """Compose a stage: choices first, then the values whose keys it has, what is typed for it alone last.
+    """Compose a stage: config group overrides, then values, then `stages.NAME.*` overrides.
+
+    Value overrides apply if the stage has their key.
 
     Args:
-        name: of the stage.
-        options: of the stage.
-        typed: all that was.
-        beside: what the user's experiment sets beside its stages.
-        is_users: what the stage's options override stands in the user's experiment too.
+        name: name of the stage.
+        options: options of the stage.
+        typed: all overrides from the command line.
+        beside: overrides outside the stages of the user's experiment.
+        is_users: whether the user's experiment also sets the overrides of the stage's options.
 
     Raises:
-        ConfigError: it cannot be composed so.
+        ConfigError: if it cannot be composed.
     """
     own = [word.inner for word in typed if word.stage == name and word.inner.key not in StageOptions.model_fields]
-    alone = [] if options.run else own
-    of_all = [word for word in typed if not word.is_below(*WHOLE)]
-    beside, of_all = ([w for w in words if (w.group or w.key) not in options.keeps] for words in (beside, of_all))
-    first = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
-    now = [*of_all, *alone]
+    stage_overrides = [] if options.run else own
+    common = [word for word in typed if not word.is_below(*WHOLE)]
+    beside, common = ([w for w in words if (w.group or w.key) not in options.keeps] for words in (beside, common))
+    experiment_overrides = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
+    command_line = [*common, *stage_overrides]
     try:
-        base = compose_choices([*(beside if is_users else ()), *first, *(() if is_users else beside), *now])
+        base = compose_choices(
+            [*(beside if is_users else ()), *experiment_overrides, *(() if is_users else beside), *command_line]
+        )
         beside = [word for word in beside if base.takes(word)]
-        scaled = set() if is_users else _scaled_keys(base, first, [*beside, *now])
-        files = [*beside, *first] if is_users else [*(word for word in first if word.key not in scaled), *beside]
-        base = base.with_values(without_debug(files, now))
-        fits = [word for word in of_all if base.takes(word)]
-        composed = base.with_values([*fits, *alone])
+        scaled = set() if is_users else _scaled_keys(base, experiment_overrides, [*beside, *command_line])
+        files = (
+            [*beside, *experiment_overrides]
+            if is_users
+            else [*(word for word in experiment_overrides if word.key not in scaled), *beside]
+        )
+        base = base.with_values(without_debug(files, command_line))
+        applied = [word for word in common if base.takes(word)]
+        composed = base.with_values([*applied, *stage_overrides])
     except ConfigCompositionException as error:
-        explained = explain(error, COMMAND, texts([*first, *beside, *now]))
-        where, remedy = ".".join(filter(None, [f"stages.{name}", explained.where])), explained.remedy
-        if remedy and explained.problem == "unknown key":
+        user_error = explain(error, COMMAND, texts([*experiment_overrides, *beside, *command_line]))
+        where, remedy = ".".join(filter(None, [f"stages.{name}", user_error.where])), user_error.remedy
+        if remedy and user_error.problem == "unknown key":
             remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
-        raise ConfigError(explained.problem, where=where, remedy=remedy) from error
-    return replace(composed, base=base.config, name=name, options=options, own=own, typed=fits, beside=beside)
+        raise ConfigError(user_error.problem, where=where, remedy=remedy) from error
+    return replace(composed, base=base.config, name=name, options=options, own=own, typed=applied, beside=beside)
 
 
 def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[Override]) -> set[str]:
-    """Return the keys that a typed scale sets otherwise than that of the stage, for its task, data and network."""
+    """Return the keys that the command line's scale sets differently from the stage's scale.
+
+    Files for the stage's task, data and network are included.
+
+    Args:
+        base: composition of the stage.
+        first: overrides of the stage's experiment and options.
+        typed: overrides from the command line.
+    """
     scale, values = last_value(first, "scale"), []
     for choice in (scale, last_value(typed, "scale") or scale):
         values.append(flat_keys(read_config(find_config(f"scale/{choice}"))))
@@ -281,49 +325,62 @@ def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[O
 
 
 def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
-    """Read what an experiment of the user's sets beside its stages, and the names of stages that it overrides.
+    """Read the overrides outside the stages of a user experiment, and its overridden stages.
 
     Raises:
-        ConfigError: a shipped experiment that it extends sets something beside stages, for which it was not made.
+        ConfigError: if a shipped experiment that it extends sets keys outside the stages.
     """
-    users, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
+    user_files, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
     for file in extended_files("experiment", str(experiment)):
         words = [*read_words(file)]
-        if words and file not in users:
+        if words and file not in user_files:
             problem = f"{words[0].key} is set outside the stages, so no stage uses it"
             remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
             raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
-        nodes = (read_config(file).get("stages") or {}).items() if file in users else ()
+        nodes = (read_config(file).get("stages") or {}).items() if file in user_files else ()
         beside += words
         stages |= {name for name, node in nodes if isinstance(node, dict) and "overrides" in node}
     return beside, stages
 
 
 def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
-    """Hash the user's own files of choices that matter, and what they extend; by `conf/GROUP/NAME.yaml`."""
+    """Hash the user's files of options that affect results, by `conf/GROUP/NAME.yaml`.
+
+    Files that these extend are included.
+    """
     folder = user_config_dir()
     groups = [group for group in chosen if not is_ignored(group.replace("/", ".")) and group not in ("sweep", "debug")]
     names = [(group, str(chosen.get(group)).strip("[]").split(",")) for group in ("experiment", *groups)]
-    files = [file for group, several in names for name in several for file in extended_files(group, name)]
+    files = [file for group, names_of_group in names for name in names_of_group for file in extended_files(group, name)]
     users = sorted(file for file in files if folder and file.is_relative_to(folder))
     return {f"{CONF}/{file.relative_to(folder or file).as_posix()}": hash_file(file) for file in users}
 
 
 def tell_recipe(typed: Sequence[Override], whole: Composition) -> None:
-    """Warn where the network that is typed sets other keys at this scale than its own, such as the length of inputs."""
+    """Warn if the recipe of the selected model changes keys outside `model`.
+
+    An example of such a key is `encoding.max_tokens`.
+
+    Args:
+        typed: overrides from the command line.
+        whole: composition of the run.
+    """
     model, scale = last_value(typed, "model"), whole.choices.get("scale")
     files = extended_choice("recipe/model", f"{scale}/{model}") if model else ()
     keys = {key for content in files for key in flat_keys(content) if not key.startswith(("model", "init", "defaults"))}
     if keys := keys - {word.key for word in typed}:
-        others = compose_choices(word for word in typed if word.key != "model")
+        without_model = compose_choices(word for word in typed if word.key != "model")
         for key in sorted(keys):
-            before, now = (OmegaConf.select(composition.config, key) for composition in (others, whole))
-            if before != now:
-                warnings.warn(f"model={model} takes {key}={now} at scale={scale}, not {before}", stacklevel=2)
+            previous, current = (OmegaConf.select(composition.config, key) for composition in (without_model, whole))
+            if previous != current:
+                warnings.warn(f"model={model} takes {key}={current} at scale={scale}, not {previous}", stacklevel=2)
 
 
 def join_settings(stages: Sequence[Composition]) -> list[str]:
-    """Return the settings of all stages as overrides: of one key for all that have it, where they agree."""
+    """Return the settings of all stages as overrides.
+
+    A setting is written once if all stages with its key agree.
+    """
     settings: list[str] = []
     for stage in stages:
         for key, value in stage.find_settings().items():
@@ -333,10 +390,10 @@ def join_settings(stages: Sequence[Composition]) -> list[str]:
 
 
 def _apply(override: HydraOverride, config: DictConfig) -> None:
-    """Apply an override of a value as Hydra does, which would read all files again.
+    """Apply a value override as Hydra does, without rereading files.
 
     Raises:
-        ConfigCompositionException: its key does not exist, or does although it is to be added.
+        ConfigCompositionException: if its key does not exist, or exists although it should be added.
     """
     key, value = override.key_or_group, override.value()
     if override.package is not None:
@@ -366,7 +423,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
 
 
 def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parts of a run that nothing can be built of, as their choice was taken away."""
+    """Yield a problem for each section without a `_target_`, because its option was deleted."""
     for name, field_info in RunConfig.model_fields.items():
         part = values.get(name)
         if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
@@ -374,5 +431,5 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
-    """Return the values of a configuration by dotted key, as files write them or resolved."""
+    """Return the values of a configuration by dotted key, unresolved or resolved."""
     return flat_keys(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=resolve)))

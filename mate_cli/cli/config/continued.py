@@ -1,6 +1,6 @@
-"""`init=run:FOLDER`: the weights of a run or an export, with the settings that they need.
+"""`init=run:FOLDER`: initialize from a run or an export, with the required settings.
 
-The word becomes ordinary overrides before anything is composed, so that the new run records what it was made of.
+The override is replaced by ordinary overrides before composition, so that the new run records them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 
 CONTINUED = "init=run:"
-"""Start of the word; the folder follows."""
+"""Prefix of the override, followed by the folder."""
 EXPORT = "mate.yaml"
 WEIGHTS = ("best.safetensors", "final.safetensors")
 
@@ -41,31 +41,36 @@ def expand_continued(words: Sequence[str]) -> list[str]:
     word = next((word for word in words if word.startswith(CONTINUED)), None)
     if word is None:
         return [*words]
-    others = [Override.parse(other) for other in words if other != word]
-    typed, trust = {other.group or other.key for other in others}, last_value(others, "trust")
+    other_overrides = [Override.parse(argument) for argument in words if argument != word]
+    override_keys, trust = (
+        {argument.group or argument.key for argument in other_overrides},
+        last_value(other_overrides, "trust"),
+    )
     values, weights, tokenizer = _read_source(word.removeprefix(CONTINUED), [trust] if trust else [])
     names = values[ORIGIN]
-    is_other_task = bool({"experiment", "task"} & typed)
+    is_other_task = bool({"experiment", "task"} & override_keys)
     sections = ["model", *([] if is_other_task else ["task", "encoding", "data"])]
     with composing():
-        made = [*_experiment(names)] if "experiment" not in typed else []
+        run_overrides = [*_experiment(names)] if "experiment" not in override_keys else []
         if (scale := last_value(map(Override.parse, names["overrides"]), "scale")) and not {
             "experiment",
             "scale",
-        } & typed:
-            made.append(Override("", "scale", scale))
+        } & override_keys:
+            run_overrides.append(Override("", "scale", scale))
         for section in sections:
             if section == "data" and "_target_" not in values[section]:  # an export contains the name of its data only
-                made += [Override("", "data", names["dataset"])] if "data" not in typed else []
-            elif section not in typed:
-                made += _select_option(section, values[section], names, [*made, *others])
-                made += _settings(section, values[section], [*made, *others])
-        if is_other_task and "reset_positions" in (encoding := _compose([*made, *others])["encoding"]):
+                run_overrides += [Override("", "data", names["dataset"])] if "data" not in override_keys else []
+            elif section not in override_keys:
+                run_overrides += _select_option(section, values[section], names, [*run_overrides, *other_overrides])
+                run_overrides += _settings(section, values[section], [*run_overrides, *other_overrides])
+        if is_other_task and "reset_positions" in (
+            encoding := _compose([*run_overrides, *other_overrides])["encoding"]
+        ):
             old = values["encoding"].get("reset_positions", encoding["reset_positions"])
             if old != encoding["reset_positions"]:
-                made.append(Override("", "encoding.reset_positions", _text(old)))
+                run_overrides.append(Override("", "encoding.reset_positions", _text(old)))
     init = [("init", "path"), ("init.checkpoint", _text(str(weights))), ("init.tokenizer", _text(tokenizer))]
-    return [*texts(made), *(f"{key}={value}" for key, value in init), *texts(others)]
+    return [*texts(run_overrides), *(f"{key}={value}" for key, value in init), *texts(other_overrides)]
 
 
 def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Path, str]:
@@ -87,15 +92,15 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
     origin = read_yaml(run.path / "config.yaml", RunError, "Give a folder below outputs/").get(ORIGIN)
     weights = next((file for file in (run.checkpoints / name for name in WEIGHTS) if file.is_file()), None)
     if weights is None or not isinstance(origin, dict):
-        below = [part.parent for part in run.path.glob("*/config.yaml")]
-        remedy = f"Use {CONTINUED}{below[0]}" if below else "Train it, or resume it, to the end"
-        raise RunError("this run has no weights", where=str(run.path), remedy=remedy)
+        stage_folders = [part.parent for part in run.path.glob("*/config.yaml")]
+        hint = f"Use {CONTINUED}{stage_folders[0]}" if stage_folders else "Train it, or resume it, to the end"
+        raise RunError("this run has no weights", where=str(run.path), remedy=hint)
     config = load_config(run.path, trust)
     return {**config.model_dump(), ORIGIN: origin}, weights.absolute(), config.tokenizer
 
 
 def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the experiment of a run; of a chain, that of its last stage."""
+    """Yield the experiment of a run. For a chain, yield the experiment of its last stage."""
     experiment = str(names.get("experiment"))
     if experiment not in choices("experiment"):
         return
@@ -116,8 +121,8 @@ def _select_option(
     target = values["_target_"]
     if _compose(words)[group].get("_target_") == target:
         return []
-    named = str(names.get({"data": "dataset"}.get(group, group)))
-    for option in sorted(choices(group), key=lambda option: option != named):
+    preferred = str(names.get({"data": "dataset"}.get(group, group)))
+    for option in sorted(choices(group), key=lambda option: option != preferred):
         if read_config(find_config(f"{group}/{option}")).get("_target_") == target:
             return [Override("", group, option)]
     raise ConfigError(f"no file of conf/{group} has the class {target}", where=group, remedy=f"Set {group}=NAME")
@@ -130,16 +135,16 @@ def _settings(group: str, values: Mapping[str, Any], words: Sequence[Override]) 
 
 def _differences(key: str, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Override]:
     """Yield the overrides of keys whose values differ; keys that the run did not have keep their defaults."""
-    for name, new in wanted.items():
+    for name, new_value in wanted.items():
         path, old = f"{key}.{name}", now.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from _differences(path, old, new)
-        elif name not in now or old != new:
-            yield Override("" if name in now else "+", path, _text(new))
+        if isinstance(old, Mapping) and isinstance(new_value, Mapping):
+            yield from _differences(path, old, new_value)
+        elif name not in now or old != new_value:
+            yield Override("" if name in now else "+", path, _text(new_value))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value
-    """Return a value as Hydra reads it, in quotes only if it needs them."""
+    """Return a value in Hydra's override grammar, quoted only if necessary."""
     if isinstance(value, str):
         return value if re.fullmatch(r"[A-Za-z/][\w./:-]*", value) else quote_text(value)
     return write_value(value)

@@ -1,4 +1,4 @@
-"""Sentences about keys and values that are refused, such as `trainer.max_steps: must be greater than 0 (got -5)`."""
+"""Messages about keys and values, as `trainer.log_every: must be an integer (got 1.5)`."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.quoting import format_setting
 
 SECTIONS = {"model.optimizer.": "optimizer.", "model.scheduler.": "scheduler.", "datamodule.": "data."}
-"""Sections of other programs whose keys have the same names here."""
+"""Sections of other programs that contain keys of the same names."""
 NAMES = {
     **dict.fromkeys(("devices", "gpus", "num_gpus", "n_gpus", "num_processes"), "hardware.devices"),
     **dict.fromkeys(("accelerator", "device"), "hardware.accelerator"),
@@ -42,8 +42,12 @@ NAMES = {
     **{"pretrained": "init=bert", "model_name_or_path": "init=path init.checkpoint=..."},
     **dict.fromkeys(("train", "test", "eval", "do_train", "do_eval"), "mate evaluate run=..."),
 }
-"""What the last part of a key of Lightning, transformers and their templates is called here: a key, or whole words
-where the value means something else."""
+"""Equivalents of keys of Lightning, transformers and their templates.
+
+The keys of the mapping are the last parts of their dotted keys.
+
+An equivalent is a key, or a complete override if the value has another meaning.
+"""
 KINDS = {
     **dict.fromkeys(("int", "integer"), "an integer"),
     **dict.fromkeys(("float", "number"), "a number"),
@@ -52,41 +56,58 @@ KINDS = {
     **dict.fromkeys(("dict", "model", "dataclass", "object"), "a group of keys"),
     **{"string": "text", "none": "null", "null": "null", "too_short": "one or more"},
 }
-"""Types of values in words, by the names that pydantic's errors begin with, and by those of a JSON schema."""
+"""Types as text, by the prefixes of pydantic's error types and the types of JSON schemas."""
 MAX_SHOWN = 200
-"""Letters of a value that a sentence quotes."""
+"""Maximum letters of a value in a message."""
 
 
 def validation_messages(error: ValidationError, values: object, path: str = "", schema: object = None) -> Iterator[str]:
-    """Yield one sentence per key of a failed check."""
-    placed = [(_keys(detail, values), detail) for detail in error.errors()]
-    for keys, group in itertools.groupby(placed, key=lambda pair: pair[0]):
+    """Yield one message per key of a failed validation.
+
+    Args:
+        error: error of pydantic.
+        values: validated values.
+        path: dotted key of the values, "" for the whole configuration.
+        schema: class against which the values were validated.
+    """
+    located = [(_keys(detail, values), detail) for detail in error.errors()]
+    for keys, group in itertools.groupby(located, key=lambda pair: pair[0]):
         details = [detail for _, detail in group]
-        place = ".".join(filter(None, [path, *map(str, keys)]))
+        key = ".".join(filter(None, [path, *map(str, keys)]))
         if details[0]["type"] == "extra_forbidden":
             fields = section.model_fields if (section := find_section(schema, keys[:-1])) else {}
-            known = [field.alias or name for name, field in fields.items()]
-            yield unknown_key(".".join(filter(None, [path, *map(str, keys[:-1])])), str(keys[-1]), known)
+            field_names = [field.alias or name for name, field in fields.items()]
+            yield unknown_key(".".join(filter(None, [path, *map(str, keys[:-1])])), str(keys[-1]), field_names)
         else:
-            yield _explain_value(place, details)
+            yield _explain_value(key, details)
 
 
 def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
-    """Return the sentence about a key of a section that nothing reads."""
-    place = f"{section}.{name}" if section else name
-    ours = translate_key(place)
-    remedy = offer(ours) if ours and ours != place else nearest(name, known, prefix=f"{section}." if section else "")
-    if place in ("experiment", "debug"):
-        remedy = "Start its file with the line # @package _global_"
+    """Return the message about a key that does not exist.
+
+    Args:
+        section: dotted key of the section, "" for the top level.
+        name: name of the key.
+        known: existing names in the section.
+    """
+    key = f"{section}.{name}" if section else name
+    equivalent = translate_key(key)
+    hint = (
+        offer(equivalent)
+        if equivalent and equivalent != key
+        else nearest(name, known, prefix=f"{section}." if section else "")
+    )
+    if key in ("experiment", "debug"):
+        hint = "Start its file with the line # @package _global_"
     elif "." in name:
-        remedy = f"In a file write {name.replace('.', ': {')}: VALUE{'}' * name.count('.')}"
-    elif remedy is None and known:
-        remedy = f"Known here: {', '.join(sorted(known))}"
-    return str(ConfigError("unknown key", where=place, remedy=remedy))
+        hint = f"In a file write {name.replace('.', ': {')}: VALUE{'}' * name.count('.')}"
+    elif hint is None and known:
+        hint = f"Known here: {', '.join(sorted(known))}"
+    return str(ConfigError("unknown key", where=key, remedy=hint))
 
 
 def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
-    """Return the part of pydantic's location that exists in the values; what follows are names of types."""
+    """Return the part of pydantic's location that exists in the values, without type names."""
     keys: list[int | str] = []
     for key in detail["loc"]:
         try:
@@ -98,7 +119,7 @@ def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
 
 
 def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | None:  # noqa: ANN401 - a type, if any
-    """Return the class of the section that a path of keys leads to; None where it is plain, or is not there."""
+    """Return the class of the section at a path of keys, or None if there is none."""
     for key in keys:
         fields = getattr(schema, "model_fields", {})
         schema = fields[key].annotation if key in fields else None
@@ -106,21 +127,21 @@ def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | No
 
 
 def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
-    """Return the sentence about one value: its bound if it has the right type, else the types it may have."""
+    """Return the message about one value: its bound if its type is valid, or else its types."""
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=place, remedy="Give it a value"))
     bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
     shown = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
-    remedy = f"Type {format_setting(place, [value])}" if "a list" in phrases and isinstance(value, str) else None
-    if "text" in phrases and isinstance(value, float):  # such as 1e5, whose spelling is lost once it is a number
-        remedy = f"For text, use quotes inside quotes: '{place}=\"...\"'"
-    return str(ConfigError(f"must be {' or '.join(phrases)} (got {shown})", where=place, remedy=remedy))
+    hint = f"Type {format_setting(place, [value])}" if "a list" in phrases and isinstance(value, str) else None
+    if "text" in phrases and isinstance(value, float):  # such as 1e5, parsed as a number
+        hint = f"For text, use quotes inside quotes: '{place}=\"...\"'"
+    return str(ConfigError(f"must be {' or '.join(phrases)} (got {shown})", where=place, remedy=hint))
 
 
 def _kind(detail: ErrorDetails) -> str | None:
-    """Return the type that a value must have; None where it has the right one."""
+    """Return the required type of a value, or None if its type is valid."""
     return KINDS.get(detail["type"], KINDS.get(detail["type"].partition("_")[0]))
 
 
@@ -132,13 +153,16 @@ def _demand(detail: ErrorDetails) -> str:
 
 
 def translate_key(key: str) -> str | None:
-    """Return what a key of another program is called here; None for one that nobody brings."""
-    for section, ours in SECTIONS.items():
+    """Return the equivalent of a key of another program, or None."""
+    for section, own_section in SECTIONS.items():
         if key.startswith(section):
-            return ours + key.removeprefix(section)
+            return own_section + key.removeprefix(section)
     return NAMES.get(key.rpartition(".")[2])
 
 
 def offer(name: str, value: str | None = None) -> str:
-    """Ask whether a name was meant, with the value that was typed unless it says its own."""
+    """Return the question whether a name was meant, with the typed value appended.
+
+    The value is omitted if the name contains one.
+    """
     return f"Did you mean {name}{f'={value}' if value and '=' not in name else ''}?"

@@ -1,7 +1,7 @@
-"""Meaning and bounds of a key, and the files that set it in a composition: one source for people and pages.
+"""Meaning and bounds of a key, and the files that set it in a composition.
 
-Meanings are the comments of our YAML files, and the docstrings of the classes that these name; bounds are what checks
-a configuration.
+Meanings are the comments of the YAML files of this package, and the docstrings of the classes that they configure.
+Bounds are those of the validation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from mate_cli.runs.identity import find_value, flat_keys
 LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
 )
-"""A key of a YAML file, its value, and the comment behind it."""
+"""A key of a YAML file with its value and trailing comment."""
 LIMITS = {
     **{"exclusiveMinimum": "greater than", "minimum": "at least"},
     **{"exclusiveMaximum": "less than", "maximum": "at most"},
@@ -53,7 +53,13 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A place that sets a key."""
+    """A source that sets a key.
+
+    Args:
+        where: file or `typed`.
+        value: value as text.
+        comment: comment next to the value, "" without one.
+    """
 
     where: str
     value: str
@@ -65,10 +71,11 @@ class KeyDescription:
     """Meaning, bounds, value and settings of a key.
 
     Args:
-        meaning: what it is for; "" where nobody says.
-        bounds: what it may be, in words; "" where anything may.
-        value: in this composition.
-        settings: the places that set it, the last one counts.
+        key: dotted key.
+        meaning: description, "" if there is none.
+        bounds: allowed values as text, "" if any value is allowed.
+        value: value in this composition.
+        settings: sources that set it, of which the last one applies.
     """
 
     key: str
@@ -80,10 +87,12 @@ class KeyDescription:
 
 @dataclass(frozen=True)
 class Sources:
-    """Files and words that a command's configuration is composed of.
+    """Files and overrides from which a command's configuration is composed.
 
     Args:
-        settings: the places that set each key, the last one counts.
+        name: name of the command.
+        config: composed configuration.
+        settings: sources that set each key, of which the last one applies.
     """
 
     name: str
@@ -95,7 +104,7 @@ class Sources:
         """Compose a command's configuration.
 
         Raises:
-            HydraException: it cannot be composed.
+            HydraException: if it cannot be composed.
         """
         with open_hydra():
             loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words, name)
@@ -105,20 +114,22 @@ class Sources:
         for entry in entries:
             if file := find_config(str(entry.config_path)):
                 files[file] = "" if entry.package in (None, "_global_") else str(entry.package)
-        typed = [*map(Override.parse, words)]
-        users = user_experiment_files(str(last_value(typed, "experiment")))  # they count where they are laid last
-        for file in (*users, find_config(f"debug/{last_value(typed, 'debug')}")):
+        overrides = [*map(Override.parse, words)]
+        users = user_experiment_files(str(last_value(overrides, "experiment")))  # the last file applies
+        for file in (*users, find_config(f"debug/{last_value(overrides, 'debug')}")):
             files |= {file: files.pop(file)} if file in files else {}
         settings: dict[str, list[Setting]] = defaultdict(list)
         for file, part in files.items():
             for key, (value, comment) in read_keys(file).items():
                 settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
-        for key, value in {word.key: word.value or "" for word in typed if not choices(word.key)}.items():
+        for key, value in {
+            override.key: override.value or "" for override in overrides if not choices(override.key)
+        }.items():
             settings[key].append(Setting("typed", value))
         return cls(name, config, settings)
 
     def explain(self, key: str) -> KeyDescription:
-        """Explain a key that there is."""
+        """Describe an existing key."""
         settings, raw = self.settings.get(key, []), find_value(OmegaConf.to_container(self.config), key)
         value = "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), value, tuple(settings))
@@ -127,14 +138,14 @@ class Sources:
         if settings and settings[0].comment:
             return settings[0].comment
         section, _, name = key.rpartition(".")
-        for other in choices(section) if section else ():
-            file = find_config(f"{section}/{other}")
+        for option in choices(section) if section else ():
+            file = find_config(f"{section}/{option}")
             if file and (comment := read_keys(file).get(name, ("", ""))[1]):
                 return comment
         return _find_description(_read_class(self._target(section))[1], name) if section else ""
 
     def _target(self, section: str) -> str:
-        """Return the name of the class that a section is built of; empty for a plain section."""
+        """Return the class name of a section, "" for a section without a class."""
         node = OmegaConf.select(self.config, section)
         return str(node.get("_target_") or "") if isinstance(node, DictConfig) else ""
 
@@ -149,19 +160,24 @@ class Sources:
 
 
 def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescription]:
-    """Explain a key, or each key of a section; its own name will do where that is found once.
+    """Describe a key, or each key of a section. A unique last part of a key is sufficient.
+
+    Args:
+        command: command whose configuration has the key.
+        key: dotted key, section, or last part of a key.
+        words: overrides from the command line.
 
     Raises:
-        ConfigError: there is no such key; naming the nearest one.
+        ConfigError: if the key does not exist, with the nearest key.
     """
     sources = Sources.of(command, words)
     if not has_key(sources.config, key):
-        near = nearest_key(key, sources.config)
-        section, _, name = (near or "").rpartition(".")
-        if near is None or name != key or not section or not has_key(sources.config, near):
-            remedy = f"Did you mean {near}?" if near else f"All keys: mate {command} --cfg job"
-            raise ConfigError("unknown key", where=key, remedy=remedy)
-        key = near
+        nearest = nearest_key(key, sources.config)
+        section, _, name = (nearest or "").rpartition(".")
+        if nearest is None or name != key or not section or not has_key(sources.config, nearest):
+            hint = f"Did you mean {nearest}?" if nearest else f"All keys: mate {command} --cfg job"
+            raise ConfigError("unknown key", where=key, remedy=hint)
+        key = nearest
     node = OmegaConf.select(sources.config, key, throw_on_missing=False)
     is_section = isinstance(node, DictConfig) and (node or choices(key))
     keys = [f"{key}.{name}" for name in node if not str(name).startswith("_")] if is_section else [key]
@@ -169,27 +185,27 @@ def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescri
 
 
 def read_keys(file: Path) -> dict[str, tuple[str, str]]:
-    """Return the keys of a YAML file with their values as they stand, and the comments beside them."""
+    """Return the keys of a YAML file with their values as written, and adjacent comments."""
     keys: dict[str, tuple[str, str]] = {}
-    outer: list[tuple[int, str]] = []
+    parents: list[tuple[int, str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
         match = LINE.match(line)
         if match is None:
             continue
         depth = len(match["indent"])
-        outer = [(other, name) for other, name in outer if other < depth]
-        key = ".".join([*(name for _, name in outer), match["key"]])
-        outer.append((depth, match["key"]))
+        parents = [(parent_depth, name) for parent_depth, name in parents if parent_depth < depth]
+        key = ".".join([*(name for _, name in parents), match["key"]])
+        parents.append((depth, match["key"]))
         if not key.startswith(("defaults", "hydra")):
             keys[key] = (match["value"].strip(), (match["said"] or "").strip())
-    for key, value in flat_keys(read_config(file)).items():  # those in braces have no line of their own
+    for key, value in flat_keys(read_config(file)).items():  # keys in braces have no separate line
         if not key.startswith(("defaults", "hydra")):
             keys.setdefault(key, (write_value(value), ""))
     return keys
 
 
-def type_text(hint: Any) -> str:  # noqa: ANN401 - any type at all
-    """Return the values that a type allows, in words; "" where a value in YAML cannot be of it."""
+def type_text(hint: Any) -> str:  # noqa: ANN401 - any type
+    """Return the values that a type allows as text, "" for types that YAML values cannot have."""
     try:
         return _phrase(TypeAdapter(hint).json_schema()) if hint is not None else ""
     except (PydanticUserError, TypeError):
@@ -201,34 +217,34 @@ def _phrase(schema: Mapping[str, Any]) -> str:
         parts = [_phrase(option) for option in schema["anyOf"]]
         return " or ".join(dict.fromkeys(filter(None, parts)))
     if "enum" in schema:
-        *most, last = map(str, schema["enum"])
-        return f"{', '.join(most)} or {last}" if most else last
+        *options, last = map(str, schema["enum"])
+        return f"{', '.join(options)} or {last}" if options else last
     bounds = {phrase: schema[name] for name, phrase in LIMITS.items() if name in schema}
     limits = (f"{phrase} {value if isinstance(value, int) else f'{value:g}'}" for phrase, value in bounds.items())
     return " ".join([KINDS.get(str(schema.get("type", "")), ""), " and ".join(limits)]).strip()
 
 
 def _read_class(target: str) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the arguments of a class with their types, and its docstring with those of the classes that it extends.
+    """Return the typed arguments of a class, and its docstring with those of its base classes.
 
-    A class that is not ours is imported.
+    Classes of other packages are imported.
     """
     if target.startswith("mate_cli."):
         return parameter_types(target), docstrings(target)
-    kind: Any = pydoc.locate(target) if target else None
-    texts = [inspect.cleandoc(base.__doc__ or "") for base in getattr(kind, "__mro__", ())]
-    return (Parameters.of(kind).hints if kind else {}), texts
+    loaded_class: Any = pydoc.locate(target) if target else None
+    texts = [inspect.cleandoc(base.__doc__ or "") for base in getattr(loaded_class, "__mro__", ())]
+    return (Parameters.of(loaded_class).hints if loaded_class else {}), texts
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
-    """Return the text about an argument in the first docstring that has it."""
+    """Return the description of an argument in the first docstring that has it."""
     pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
     match = next(filter(None, map(pattern.search, texts)), None)
     return " ".join(match[1].split()) if match else ""
 
 
 def _place(file: Path) -> str:
-    """Name a file as people find it: below the folder `conf`, and whether it is their own."""
+    """Return the displayed path of a file, relative to `conf`, with a suffix for user files."""
     user_folder = user_config_dir()
     if user_folder and file.is_relative_to(user_folder):
         return f"{Path(user_folder.name) / file.relative_to(user_folder)} (yours)"

@@ -1,8 +1,8 @@
-"""From what is typed after `mate train` to the specification of a run: its stages, each composed and checked.
+"""From the arguments of `mate train` to a checked specification of the run.
 
-A word becomes an `Override`, overrides a `Composition` for each stage, a composition a `Stage`, and stages a `RunSpec`.
-What is typed holds for every stage that has the key; `stages.NAME.key=value` holds for one. A plain run is composed
-once, a chain once and once for each of its stages.
+An argument becomes an `Override`, overrides become a `Composition` per stage, a composition becomes a `Stage`, and
+stages become a `RunSpec`. An override applies to every stage that has its key, `stages.NAME.key=value` applies to one
+stage. A plain run is composed once, a chain once and once per stage.
 """
 
 from __future__ import annotations
@@ -42,65 +42,68 @@ from mate_cli.runs.configuration import Node
 from mate_cli.runs.identity import Names, differences, find_value, flat_keys, value_text
 
 MAX_NAME = 200
-"""Bytes of the name of a run's folder; that of a job has its number behind it."""
+"""Maximum bytes of the name of a run folder. Sweeps append the job number."""
 PARTS = ("name", "resume", "trust", "system", "stages")
-"""Keys of the whole, whatever its stages are."""
+"""Keys of the run, independent of its stages."""
 
 
 def resolve(words: Sequence[str]) -> RunSpec:
-    """Compose and check all that a command trains; nothing that needs torch is looked at.
+    """Compose and check everything that a command trains, without importing torch.
 
     Raises:
-        ConfigError: a key that no stage has, a value out of bounds, or stages that cannot follow each other.
-        RunError: a run that is to stand in for a stage is not there, or not finished.
-        HydraException: what is typed cannot be composed.
+        ConfigError: if no stage has a key, a value is out of bounds, or stages cannot be connected.
+        RunError: if a run that should replace a stage is missing or unfinished.
+        HydraException: if the overrides cannot be composed.
     """
-    every = [Override.parse(word) for word in words]
-    typed = [word for word in every if not word.is_below("hydra")]
-    top, experiment = [word for word in typed if not word.stage], last_value(typed, "experiment")
-    with composing([str(word) for word in every if word.is_below("hydra")]):
-        chosen = compose_choices(top)
-        options = (word for word in typed if word.stage and word.inner.key in StageOptions.model_fields)
-        newly = (replace(word, sign=word.sign or "++") for word in options)  # such as stages.NAME.run
-        whole = chosen.with_values([*(word for word in top if word.is_below(*WHOLE)), *newly])
+    all_overrides = [Override.parse(word) for word in words]
+    overrides = [word for word in all_overrides if not word.is_below("hydra")]
+    top, experiment = [word for word in overrides if not word.stage], last_value(overrides, "experiment")
+    with composing([str(word) for word in all_overrides if word.is_below("hydra")]):
+        with_options = compose_choices(top)
+        options = (word for word in overrides if word.stage and word.inner.key in StageOptions.model_fields)
+        added = (replace(word, sign=word.sign or "++") for word in options)  # for example stages.NAME.run
+        whole = with_options.with_values([*(word for word in top if word.is_below(*WHOLE)), *added])
         name, resume, trust, system, nodes = (_resolve_part(whole.config, key) for key in PARTS)
-        recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
+        recorded = [str(word) for word in overrides if not word.is_below("name", "resume", "trust", "sweep")]
         spec = RunSpec((), whole.names, recorded, system, resume and str(resume), name=_check_name(name))
-        stage_options = _stage_options(nodes or {}, typed)
+        stage_options = _stage_options(nodes or {}, overrides)
         if not stage_options:
             if system:
                 raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
-            plain = chosen.with_values(top)
+            plain = with_options.with_values(top)
             tell_recipe(top, plain)
             plain = replace(plain, options=StageOptions(experiment=experiment or ""), typed=top)
             stage = Stage("", plain.to_run_config(), plain.names, recorded, conf=hash_own_files(plain.choices))
             return replace(spec, stages=(stage,), settings=join_settings([plain]))
-        beside, users = read_user_stages(experiment)
+        experiment_overrides, user_stages = read_user_stages(experiment)
         composed = [
-            compose_stage(name, stage, typed, beside, is_users=name in users) for name, stage in stage_options.items()
+            compose_stage(name, stage, overrides, experiment_overrides, is_users=name in user_stages)
+            for name, stage in stage_options.items()
         ]
-    for_all = [word for word in typed if not word.is_below(*WHOLE)]
-    _refuse_untaken([*beside, *for_all], composed)
+    stage_overrides = [word for word in overrides if not word.is_below(*WHOLE)]
+    _refuse_untaken([*experiment_overrides, *stage_overrides], composed)
     stages = _connect_stages(composed, system, as_list(trust))
-    old, new = (flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (chosen, whole))
+    old, new = (
+        flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (with_options, whole)
+    )
     options_changed = [f"{key}={value_text(value)}" for key, _, value in differences(old, new, ()) if key in new]
     return replace(
         spec,
         stages=stages,
         names=_names_of(whole, stages, system),
         conf=hash_own_files(whole.choices),
-        taken={str(word): tuple(stage.name for stage in composed if word in stage.shared) for word in for_all},
+        taken={str(word): tuple(stage.name for stage in composed if word in stage.shared) for word in stage_overrides},
         settings=[*options_changed, *join_settings([stage for stage in composed if not stage.options.run])],
     )
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """Return a part of the configuration as plain values.
+    """Return a section of the configuration as plain containers.
 
     Raises:
-        ConfigError: it was deleted, or an interpolation in it leads nowhere.
+        ConfigError: if it was deleted, or an interpolation cannot be resolved.
     """
-    if part not in [*config]:  # one without a value is there
+    if part not in [*config]:  # a missing value (???) is still a key
         raise ConfigError("a run needs this key", where=f"~{part}", remedy="Leave it out")
     try:
         value = config[part]
@@ -110,31 +113,31 @@ def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any v
 
 
 def _check_name(name: object) -> str | None:
-    """Return the name that the run's folder is to have; None without one.
+    """Return the name of the run folder, None without one.
 
     Raises:
-        ConfigError: no folder can have it.
+        ConfigError: if it is not a valid folder name.
     """
     if name is not None and (not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME):
-        remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
-        raise ConfigError("is not a valid folder name", where=f"name={name}", remedy=remedy)
+        hint = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
+        raise ConfigError("is not a valid folder name", where=f"name={name}", remedy=hint)
     return None if name is None else str(name)
 
 
-def _stage_options(nodes: Any, typed: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - what is typed
-    """Return the options of each stage that is not left out.
+def _stage_options(nodes: Any, typed: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - any value
+    """Return the options of each stage that is not excluded.
 
     Raises:
-        ConfigError: an unknown stage or key, or a value of the wrong kind.
+        ConfigError: for an unknown stage or key, or a value of the wrong type.
     """
     if not isinstance(nodes, dict):
         raise ConfigError("must be a group of keys", where="stages", remedy="Write stages.NAME.experiment=...")
-    known = [name for name, node in nodes.items() if not isinstance(node, dict) or "experiment" in node]
+    stage_names = [name for name, node in nodes.items() if not isinstance(node, dict) or "experiment" in node]
     for word in typed:
-        _, below, name = word.key.partition("stages.")
-        if below and word.sign != "~" and (name := name.split(".")[0]) not in known:
-            listed = f"The stages are {', '.join(known)}" if known else "This experiment has none"
-            raise ConfigError("no such stage", where=f"stages.{name}", remedy=nearest(name, known) or listed)
+        _, prefix, name = word.key.partition("stages.")
+        if prefix and word.sign != "~" and (name := name.split(".")[0]) not in stage_names:
+            hint = f"The stages are {', '.join(stage_names)}" if stage_names else "This experiment has none"
+            raise ConfigError("no such stage", where=f"stages.{name}", remedy=nearest(name, stage_names) or hint)
     options = {}
     for name, node in nodes.items():
         try:
@@ -148,107 +151,118 @@ def _stage_options(nodes: Any, typed: Iterable[Override]) -> dict[str, StageOpti
 
 
 def _refuse_untaken(words: Iterable[Override], composed: Sequence[Composition]) -> None:
-    """Refuse what was typed for no stage at all, or only for stages that are not trained.
+    """Raise `ConfigError` for an override that no trained stage uses.
 
     Raises:
-        ConfigError: naming the key, and the nearest one of any stage if none has it.
+        ConfigError: with the key, and the nearest key of any stage if no stage has it.
     """
     stages = ", ".join(stage.name for stage in composed)
     for word in words:
-        having = [stage for stage in composed if word in (*stage.beside, *stage.typed)]
-        if having and all(stage.options.run for stage in having) and not word.is_below(*MACHINE):
-            names = ", ".join(stage.name for stage in having)
+        stages_with_key = [stage for stage in composed if word in (*stage.beside, *stage.typed)]
+        if stages_with_key and all(stage.options.run for stage in stages_with_key) and not word.is_below(*MACHINE):
+            names = ", ".join(stage.name for stage in stages_with_key)
             problem = f"finished runs replace all stages that have this key ({names})"
             raise ConfigError(problem, where=str(word), remedy="Leave it out")
-        if having:
+        if stages_with_key:
             continue
         if word.group:
-            remedy = f"Write stages.NAME.{word} to change it for one stage"
-            raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=remedy)
-        near = (nearest_key(word.key, stage.config) for stage in composed)
-        key = next((key for key in near if key and key != word.key), None)
+            hint = f"Write stages.NAME.{word} to change it for one stage"
+            raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=hint)
+        nearest_keys = (nearest_key(word.key, stage.config) for stage in composed)
+        key = next((key for key in nearest_keys if key and key != word.key), None)
         search = f"Search for it: mate {COMMAND} --help {word.key}"
-        remedy = offer(f"{word.sign.strip('+')}{key}", word.value) if key else search
-        raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
+        hint = offer(f"{word.sign.strip('+')}{key}", word.value) if key else search
+        raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=hint)
 
 
 def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
-    """Let each stage begin with the weights that the one before hands on.
+    """Initialize each stage from the weights of the previous stage.
+
+    Args:
+        composed: compositions of the stages, in order.
+        system: configuration of the system that combines the stages, None without a system.
+        trust: `trust=` values from the command line.
 
     Raises:
-        ConfigError: weights or an order of rows that nobody takes, predictions that no system joins, nothing to train,
-            rows ordered by a stage that is not there, or something set that the weights decide.
+        ConfigError: if weights, predictions or row rankings are passed on but unused, nothing is trained, a ranking
+            stage is missing, or an override contradicts the initial weights.
     """
     stages: list[Stage] = []
-    before: Stage | None = None
+    previous: Stage | None = None
     first = composed[0]
     for words in composed:
         stage, last = words.to_stage(system, trust), words is composed[-1]
-        end: After = "predictions" if system else "weights"
-        if stage.after not in ((end,) if last else ("weights", "rows", end)):
-            why = "no system combines them" if stage.after == "predictions" else "no stage follows"
-            problem = f"passes on {stage.after}, but {why}"
-            raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {end}")
+        final_output: After = "predictions" if system else "weights"
+        if stage.after not in ((final_output,) if last else ("weights", "rows", final_output)):
+            reason = "no system combines them" if stage.after == "predictions" else "no stage follows"
+            problem = f"passes on {stage.after}, but {reason}"
+            raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {final_output}")
         _check_ranked(stage, stages)
         if last and not system and (stage.run or stage.shared):
             where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
             raise ConfigError("the last stage must be trained by this run", where=where, remedy="Leave it out")
-        first = first if before else words
-        if before and not stage.run:
-            config = init_from_stage(stage.config, before.config, before.name)
+        first = first if previous else words
+        if previous and not stage.run:
+            config = init_from_stage(stage.config, previous.config, previous.name)
             _refuse_replaced(words, first, stage.config.model_dump(), config.model_dump())
-            stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
+            stage = replace(stage, config=config, names=stage.names.after(previous.names, previous.name))
         stages.append(stage)
-        before = stage if stage.after == "weights" else None
-    read = {str(stage.config.encoding.get("ranked_by")) for stage in stages}
+        previous = stage if stage.after == "weights" else None
+    rankers = {str(stage.config.encoding.get("ranked_by")) for stage in stages}
     for stage in stages:
         references = {FROM_STAGE + stage.name, str(Path(stage.run).absolute()) if stage.run else ""}
-        if stage.after == "rows" and read.isdisjoint(references):
-            remedy = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
-            raise ConfigError("passes row rankings that no stage uses", where=f"stages.{stage.name}", remedy=remedy)
+        if stage.after == "rows" and rankers.isdisjoint(references):
+            hint = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
+            raise ConfigError("passes row rankings that no stage uses", where=f"stages.{stage.name}", remedy=hint)
     return tuple(stages)
 
 
-def _refuse_replaced(stage: Composition, first: Composition, asked: Node, now: Node) -> None:
-    """Refuse what is set of a stage that the weights decide with which it begins.
+def _refuse_replaced(stage: Composition, first: Composition, requested: Node, effective: Node) -> None:
+    """Raise `ConfigError` if a stage overrides a setting fixed by its initial checkpoint.
 
     Args:
-        stage: the words of the stage.
-        first: those of the stage that the weights began with.
-        asked: its values.
-        now: its values with these weights.
+        stage: composition of the stage.
+        first: composition of the stage that the weights come from originally.
+        requested: values of the stage.
+        effective: values of the stage with the settings of the checkpoint.
 
     Raises:
-        ConfigError: naming the key, and where to set it.
+        ConfigError: with the key, and the stage in which to set it.
     """
     for word in (*stage.own, *stage.shared, *map(Override.parse, stage.options.overrides)):
-        chosen = word.group == "init" and "kind" in now["init"]
-        if word not in first.shared and (chosen or find_value(asked, word.key) != find_value(now, word.key)):
+        is_init = word.group == "init" and "kind" in effective["init"]
+        if word not in first.shared and (is_init or find_value(requested, word.key) != find_value(effective, word.key)):
             where = str(word) if word in stage.shared else f"stages.{stage.name}.{word}"
-            remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
-            raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=where, remedy=remedy)
+            hint = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
+            raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=where, remedy=hint)
 
 
 def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
-    """Refuse rows that are ranked by a stage which hands on none, or is left out.
+    """Raise `ConfigError` if `encoding.ranked_by` names no earlier stage that ranks rows.
 
     Raises:
-        ConfigError: naming it.
+        ConfigError: with the stage.
     """
     ranked_by = str(stage.config.encoding.get("ranked_by"))
     name = ranked_by.removeprefix(FROM_STAGE)
     if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in before):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
-        remedy = f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows"
+        hint = f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows"
         where = f"stages.{stage.name}.encoding.ranked_by"
-        raise ConfigError(f"no earlier stage named {name} ranks rows", where=where, remedy=remedy)
+        raise ConfigError(f"no earlier stage named {name} ranks rows", where=where, remedy=hint)
 
 
 def _names_of(whole: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
-    """Name the whole: by its last stage without a system, else by the system and its `compared_by` stage."""
+    """Return the names of the run: of its last stage, or of the system with `compared_by`.
+
+    Args:
+        whole: composition of the run.
+        stages: stages of the run.
+        system: configuration of the system, None without a system.
+    """
     if system is None:
         return replace(stages[-1].names, experiment=whole.names.experiment)
     name = str(whole.choices["system"])
-    told = next((stage for stage in stages if stage.name == system.get("compared_by")), None)
-    names = replace((told or stages[0]).names, experiment=whole.names.experiment, task=name)
-    return names if told else replace(names, model=name)
+    compared = next((stage for stage in stages if stage.name == system.get("compared_by")), None)
+    names = replace((compared or stages[0]).names, experiment=whole.names.experiment, task=name)
+    return names if compared else replace(names, model=name)

@@ -1,6 +1,7 @@
-"""The parts of the configuration that no class of ours reads by itself: their keys, types and bounds.
+"""Schemas of the commands: keys, types and bounds of sections that no class reads itself.
 
-One class per command, one field per top-level key. A part with a `_target_` is checked against its class instead.
+There is one class per command with one field per top-level key. A node with a `_target_` is checked against its class
+instead.
 """
 
 from typing import Annotated, Any, Literal
@@ -11,27 +12,27 @@ from mate_cli.pipelines.run_spec import After
 from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig, Section, Seed
 
 
-def as_list(value: Any) -> Any:  # noqa: ANN401 - whatever is typed
-    """Return one text, or null, as a list; anything else as it is."""
+def as_list(value: Any) -> Any:  # noqa: ANN401 - any value
+    """Convert one text, or null, to a list. Other values are unchanged."""
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
 Texts = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str] | None)]
-"""One text, a list of them, or null."""
+"""One text, a list of texts, or null."""
 SomeTexts = Annotated[Texts, Field(min_length=1)]
-"""One text, or a list of them."""
+"""One text, or a list of at least one text."""
 
 
 class StageOptions(Section):
-    """One of `stages`: a run of its own, from its own experiment.
+    """One of `stages`: a run from a separate experiment.
 
     Args:
-        experiment: what it is composed from.
-        overrides: what it sets otherwise.
-        run: a finished run to take in its place, or an experiment for its newest one.
-        after: what it hands on; predictions where there is a system, else nothing.
-        keeps: groups whose choice it keeps, and keys whose value, whatever is typed for all.
-        shared: train it once for all runs that have such a stage, in a run of its own beside them.
+        experiment: experiment from which it is composed.
+        overrides: overrides of the experiment.
+        run: finished run that replaces this stage, or an experiment whose newest run does.
+        after: what it passes on; by default predictions if there is a system, else nothing.
+        keeps: groups whose option, and keys whose value, overrides for all stages do not change.
+        shared: train it once for all runs that have such a stage, in a separate run next to them.
     """
 
     experiment: str
@@ -43,7 +44,7 @@ class StageOptions(Section):
 
 
 class Train(RunConfig):
-    """`mate train`, as far as one stage is concerned."""
+    """`mate train`, for one stage."""
 
     name: str | int | None
     resume: str | None
@@ -75,7 +76,7 @@ class Evaluate(OfRuns):
 
 
 class TableLimits(Section):
-    """The largest table that is read; see `Limits` of `tables/read_options.py`."""
+    """Maximum size of tables that are read, see `Limits` of `tables/read_options.py`."""
 
     rows: PositiveInt
     columns: PositiveInt

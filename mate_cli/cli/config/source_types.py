@@ -1,4 +1,7 @@
-"""Types and docstrings of our classes, read from their source: nothing is imported, for torch takes seconds."""
+"""Types and docstrings of this package's classes, read from source without imports.
+
+Importing torch would take seconds.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from mate_cli.cli.config_dir import PACKAGE
 
 KNOWN = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict)}
 PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
-"""Modules that an annotation may take names from, beside our own."""
+"""Modules outside this package from which annotations may use names."""
 
 
 @functools.cache
 def parameter_types(target: str) -> dict[str, Any]:
-    """Return the types of what a class of ours is given, by name, as far as plain values can be of them."""
+    """Return the types of a class's parameters by name, if their annotations can be evaluated.
+
+    The class must be one of this package.
+    """
     hints: dict[str, Any] = {}
     for module, node in reversed([*_classes(target)]):
         hints |= dict(_evaluated(_annotations(node), _names(module)))
@@ -26,12 +32,12 @@ def parameter_types(target: str) -> dict[str, Any]:
 
 
 def docstrings(target: str) -> list[str]:
-    """Return the docstrings of a class of ours and of those that it inherits from, the nearest first."""
+    """Return the docstrings of a class of this package and of its base classes, nearest first."""
     return [ast.get_docstring(node) or "" for _, node in _classes(target)]
 
 
 def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield a class of ours and those that it inherits from, with their modules."""
+    """Yield a class of this package and its base classes, with their modules."""
     module, _, name = target.rpartition(".")
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -41,7 +47,7 @@ def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """Return the annotations of a constructor, or of the fields of a class that has none."""
+    """Return the annotations of a constructor, or of the fields if there is no constructor."""
     for part in node.body:
         if isinstance(part, ast.FunctionDef) and part.name == "__init__":
             arguments = (*part.args.args, *part.args.kwonlyargs)
@@ -57,9 +63,9 @@ def _evaluated(annotations: Mapping[str, ast.expr], names: _Names) -> Iterator[t
 
 
 class _Names(dict[str, Any]):
-    """The types that a module can name: known ones, and those that it or a module of ours defines of these.
+    """Namespace for annotations of a module: builtin, defined and imported types.
 
-    Modules that it imports from are read when one of their names is asked for.
+    An imported module is read when one of its names is requested.
     """
 
     def __init__(self, module: str) -> None:
@@ -83,14 +89,14 @@ _names = functools.cache(_Names)
 
 @functools.cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return where each name that a module of ours imports comes from: a module, and its name there."""
+    """Return the origin (module, name) of each imported name of a module."""
     nodes = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
     return {alias.asname or alias.name: (str(node.module), alias.name) for node in nodes for alias in node.names}
 
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    """Parse the source of a module of ours; of others nothing."""
+    """Parse the source of a module of this package. Other modules are empty."""
     file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
-    ours = module.startswith("mate_cli.") and file.is_file()
-    return ast.parse(file.read_text(encoding="utf-8") if ours else "")
+    is_own = module.startswith("mate_cli.") and file.is_file()
+    return ast.parse(file.read_text(encoding="utf-8") if is_own else "")

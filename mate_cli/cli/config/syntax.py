@@ -1,7 +1,7 @@
-"""Words that are no settings as Hydra reads them, and the setting that each is meant to be.
+"""Arguments that are not valid overrides, and hints for the override that was intended.
 
-People who come from other programs type flags, names without their group, spaces around the sign and lists without
-quotes. Each of these is refused before anything is composed, with what to type in its place.
+Users of other programs write flags, names without their group, spaces around the sign and lists without quotes. These
+raise an error before composition, with the correct form.
 """
 
 import re
@@ -21,22 +21,22 @@ SPACED = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*) = ?(?P<value>\S*)")
 BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
 ENDLESS = re.compile(r"[0-9_]{4000}")
-"""More digits than Python reads as a number."""
+"""More digits than Python converts to an integer."""
 
 
 OTHER_CONFIGS = ("--config-name", "--config-path", "--experimental-rerun")
-"""Flags of Hydra that ask for other configurations than those of commands."""
+"""Hydra flags that select other configurations than those of commands."""
 
 
 @dataclass(frozen=True)
 class Syntax:
-    """The grammar of one command.
+    """The argument syntax of one command.
 
     Args:
-        command: the name of its primary configuration.
-        takes: whether it reads a word in a way of its own.
-        texts: keys whose values are sentences, which may hold anything.
-        actions: words that stand alone, such as `list` of `mate data`.
+        command: name of its primary configuration.
+        takes: function that returns whether the command interprets an argument itself.
+        texts: keys whose values are sentences with any characters.
+        actions: standalone arguments, such as `list` of `mate data`.
     """
 
     command: str
@@ -45,67 +45,67 @@ class Syntax:
     actions: Sequence[str] = ()
 
     def check(self, words: Sequence[str]) -> None:
-        """Refuse the first word that is no setting.
+        """Check that every argument is a flag or an override.
 
         Raises:
-            ConfigError: saying what to type.
+            ConfigError: for the first invalid argument, with the correct form.
         """
-        for place, (before, word) in enumerate(zip(["", *words], words, strict=False)):
-            flag, after = LONG.get(before, before), next(iter(words[place + 1 :]), "")
+        for index, (previous, word) in enumerate(zip(["", *words], words, strict=False)):
+            flag, following = LONG.get(previous, previous), next(iter(words[index + 1 :]), "")
             if self.takes(word) or flag in VALUED:
                 continue
             if word.startswith("-"):
-                self._check_flag(word, after, words)
+                self._check_flag(word, following, words)
             elif "=" not in word and not word.startswith("~"):
-                raise self._explain_bare_word(before, word, words[place + 1 :])
+                raise self._explain_bare_word(previous, word, words[index + 1 :])
             else:
-                self._check_setting(word, words[place + 1 :])
+                self._check_setting(word, words[index + 1 :])
 
     def _check_flag(self, word: str, after: str, words: Sequence[str]) -> None:
         from mate_cli.cli.config.hydra_errors import known_keys, nearest_key
 
         flag, equals, value = word.partition("=")
         long = LONG.get(flag, flag)
-        of_train = long in (DRY, PRINT_SCRIPT, "--multirun")
-        if long in OTHER_CONFIGS or (of_train and self.command != "train"):
-            remedy = "Leave it out" if of_train else "Use --config-dir FOLDER"
-            raise ConfigError(f"mate {self.command} does not have this flag", where=long, remedy=remedy)
+        is_train_flag = long in (DRY, PRINT_SCRIPT, "--multirun")
+        if long in OTHER_CONFIGS or (is_train_flag and self.command != "train"):
+            hint = "Leave it out" if is_train_flag else "Use --config-dir FOLDER"
+            raise ConfigError(f"mate {self.command} does not have this flag", where=long, remedy=hint)
         if flag in FLAGS:
             return
         key: str | None = flag.lstrip("-").replace("-", "_") or None
         if key and key not in (*groups_of(self.command), *top_keys(self.command)) and "." not in flag:
-            alike = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
-            begun = [other for other in alike if len(other) > 2 and flag.startswith(f"{other}-")]
-            if question := nearest(flag, begun or alike, cutoff=0.7):
+            same_length = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
+            prefixes = [other for other in same_length if len(other) > 2 and flag.startswith(f"{other}-")]
+            if question := nearest(flag, prefixes or same_length, cutoff=0.7):
                 raise ConfigError("unknown flag", where=word, remedy=question)
             key = nearest_key(key, known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
         if key is None:
-            remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
-            raise ConfigError("unknown flag", where=word, remedy=remedy)
+            hint = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
+            raise ConfigError("unknown flag", where=word, remedy=hint)
         value = value if equals else after if after and not after.startswith("--") else "..."
-        remedy = suggest(key if "=" in key else f"{key}={value}")
-        raise ConfigError(f"{FORM}, without dashes", where=word, remedy=remedy)
+        hint = suggest(key if "=" in key else f"{key}={value}")
+        raise ConfigError(f"{FORM}, without dashes", where=word, remedy=hint)
 
     def _explain_bare_word(self, before: str, word: str, rest: Sequence[str]) -> ConfigError:
-        """Return the error of a word without `=`."""
-        key, equals, begun = before.partition("=")
-        bare = [word, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
+        """Return the error for an argument without `=`."""
+        key, equals, value = before.partition("=")
+        bare_words = [word, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
         text = " ".join([word, *(part for part in rest[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
-        if closing := _missing_bracket(begun):
+        if closing := _missing_bracket(value):
             return _explain_list(before, closing, [word, *rest])
-        if begun.endswith(","):
+        if value.endswith(","):
             return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
         if key in self.texts and equals and not Path(word).is_file():
-            sentence = suggest(" ".join([before, *bare]))
+            sentence = suggest(" ".join([before, *bare_words]))
             return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
         if question := nearest(word, self.actions, prefix=f"mate {self.command} "):
             return ConfigError(f"mate {self.command} has no such action", where=word, remedy=question)
-        return ConfigError(FORM, where=word, remedy=self._guess_setting(word, "".join(bare[1:2])))
+        return ConfigError(FORM, where=word, remedy=self._guess_setting(word, "".join(bare_words[1:2])))
 
     def _guess_setting(self, word: str, after: str) -> str:
-        """Say what to type for a name, a group or a path that stands alone, and the word behind it."""
+        """Return a hint for a standalone name, group or path, and the argument after it."""
         groups = sorted(groups_of(self.command), key=lambda name: name != "experiment")
         if word in groups:
             return suggest(f"{word}={after}") if after else f"Type {word}=NAME, with one of {', '.join(choices(word))}"
@@ -115,12 +115,14 @@ class Syntax:
             return suggest(*(f"{group}={word}" for group in homes))
         if word in top_keys(self.command):
             return suggest(f"{word}={after or '...'}")
-        near = ((group, nearest_choice(group, word)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", word))
-        offers = (f"Did you mean {group}={name}?" for group, name in near if name)
+        suggestions = (
+            (group, nearest_choice(group, word)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", word)
+        )
+        offers = (f"Did you mean {group}={name}?" for group, name in suggestions if name)
         return next(offers, f"All of them: mate {self.command} --help")
 
     def _guess_path(self, word: str) -> str | None:
-        """Guess the setting that a file or folder is meant for, as a shell takes it: a table, or its newest run."""
+        """Return the override for a file or folder, quoted for a shell: a table, or a run."""
         from mate_cli.runs.folders import open_run
 
         keys, path = top_keys(self.command), Path(word)
@@ -145,15 +147,19 @@ class Syntax:
         if name == "hydra.run.dir":
             path = Path(value)
             named = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
-            remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
-            raise ConfigError("a run creates its own folder", where=word, remedy=remedy)
+            hint = f"Type {named}{format_setting('paths.outputs', path.parent)}"
+            raise ConfigError("a run creates its own folder", where=word, remedy=hint)
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and (closing := _missing_bracket(value)):
             raise _explain_list(word, closing, rest)
 
     def _check_choice(self, word: str, group: str, value: str) -> None:
-        """Refuse a group that is added, deleted, set to nothing, or set to several files where one is read."""
+        """Raise `ConfigError` for an invalid option of a config group.
+
+        Invalid are added groups, deleted or empty groups if an option is required, and several options of a
+        single-option group.
+        """
         defaults = dict(list_defaults(self.command))
         if group not in defaults:
             return
@@ -161,21 +167,21 @@ class Syntax:
             raise ConfigError("this group is chosen already", where=word, remedy=suggest(f"{group}={value}"))
         names, is_needed = choices(group), defaults[group] is not None
         deleted = word.startswith("~")
-        nothing = not deleted and value.lower() in NOTHING and value not in names
-        if (deleted or nothing or value == "[]") and is_needed and NONE not in names:
+        is_empty = not deleted and value.lower() in NOTHING and value not in names
+        if (deleted or is_empty or value == "[]") and is_needed and NONE not in names:
             remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
             raise ConfigError(f"mate {self.command} needs a choice of this group", where=word, remedy=remedy)
-        if nothing:
+        if is_empty:
             remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"
             raise ConfigError("is not the name of a choice", where=word, remedy=remedy)
         if NONE not in names and re.fullmatch(r"\[[^\[\]]*\]", value):
-            each = value.strip("[]").replace(" ", "")
-            several = f"Add -m to run each: {group}={each}" if self.command == "train" else "Name one"
-            raise ConfigError("takes one choice", where=word, remedy=several)
+            options = value.strip("[]").replace(" ", "")
+            hint = f"Add -m to run each: {group}={options}" if self.command == "train" else "Name one"
+            raise ConfigError("takes one choice", where=word, remedy=hint)
 
 
 def suggest(*settings: str) -> str:
-    """Say what to type, as a shell takes it."""
+    """Return the hint to type overrides, quoted for a shell."""
     return "Type " + " or ".join(map(quote_for_shell, settings))
 
 
@@ -184,16 +190,19 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 
 
 def _missing_bracket(value: str) -> str:
-    """Return the sign at which a list, group or reference would end that begins, without quotes, and does not end."""
-    begun = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
-    closing = BRACKETS.get(begun, "")
-    is_open = begun and not re.search("['\"\\\\]", value) and value.count(begun) > value.count(closing)
+    """Return the closing bracket that an unquoted list, mapping or interpolation lacks.
+
+    "" if no bracket is missing.
+    """
+    opening = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
+    closing = BRACKETS.get(opening, "")
+    is_open = opening and not re.search("['\"\\\\]", value) and value.count(opening) > value.count(closing)
     return closing if is_open else ""
 
 
 def _explain_list(setting: str, closing: str, rest: Sequence[str]) -> ConfigError:
-    """Return the error of a list that the shell took apart, or that does not end."""
-    end = next((place for place, word in enumerate(rest, 1) if word.endswith(closing)), None)
+    """Return the error for a list that the shell split, or that is not closed."""
+    end = next((index for index, word in enumerate(rest, 1) if word.endswith(closing)), None)
     if end is None:
         remedy = suggest(f"{setting.rstrip(', ')}{closing}")
         return ConfigError(f"{closing} is missing at the end", where=setting, remedy=remedy)

@@ -1,4 +1,4 @@
-"""The user's own configuration in Hydra: files that win over shipped ones, experiments that win over scales."""
+"""User configuration in Hydra: user files take precedence over shipped files and scales."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from mate_cli.quoting import write_value
 from mate_cli.runs.identity import flat_keys, value_text
 
 WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
-"""Parts of the configuration that are no stage's."""
+"""Run-level keys, which do not belong to a stage."""
 OPEN = ("trainer.options.", "callbacks.", "logger.", "task.metrics")
-"""Sections to which anything may be added."""
+"""Sections to which any key may be added."""
 
 
 class UserConfig(SearchPathPlugin):
-    """Lets Hydra look for a file in the user's own folder before it looks among those that come with the package."""
+    """Search path plugin that puts the user's configuration folder before the shipped one."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Put the user's folder in front."""
+        """Prepend the user's configuration folder."""
         if folder := user_config_dir():
             search_path.prepend("user", f"file://{folder}", anchor="main")
 
 
 def use_user_config() -> None:
-    """Let the user's files win wherever Hydra composes in this process."""
+    """Enable the user's configuration files for all compositions of this process."""
     Plugins.instance().register(UserConfig)
 
 
 def read_words(file: Path) -> Iterator[Override]:
-    """Yield the choices and values of an experiment's file that are no part of its stages, as overrides."""
+    """Yield the options and values of an experiment's file, except run-level keys."""
     content: Any = OmegaConf.to_container(OmegaConf.load(file))
     for group, name in group_choices(content):
         group = group.removeprefix("override ").removeprefix("/")
@@ -56,16 +56,25 @@ def read_words(file: Path) -> Iterator[Override]:
 
 
 def without_debug(words: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
-    """Leave out the words that the chosen file of `debug` wins over."""
+    """Return the overrides whose keys the selected `debug` file does not set."""
     keys = flat_keys(read_config(find_config(f"debug/{last_value(typed, 'debug')}")))
     return [word for word in words if word.key not in keys]
 
 
 def with_user_experiment(words: Sequence[str], command: str = "train") -> list[str]:
-    """Put what an experiment of the user's sets, if words choose one, before them: it wins over the scale."""
-    typed, groups = [*map(Override.parse, words)], dict(list_defaults(command))
-    experiment = last_value(typed, "experiment") if "experiment" in groups else None
+    """Prepend the overrides of a selected user experiment, so that they override the scale.
+
+    Args:
+        words: overrides from the command line.
+        command: command that is composed.
+    """
+    overrides, groups = [*map(Override.parse, words)], dict(list_defaults(command))
+    experiment = last_value(overrides, "experiment") if "experiment" in groups else None
     files = user_experiment_files(str(experiment))
-    every = (word for file in files for word in read_words(file))  # a group that is null is refused as a value
-    set_by_files = [word for word in every if not word.group or (word.key in groups and word.value != "null")]
-    return [*texts(without_debug(set_by_files, [*set_by_files, *typed])), *words]
+    file_overrides = (override for file in files for override in read_words(file))  # validation rejects a null group
+    set_by_files = [
+        override
+        for override in file_overrides
+        if not override.group or (override.key in groups and override.value != "null")
+    ]
+    return [*texts(without_debug(set_by_files, [*set_by_files, *overrides])), *words]

@@ -1,6 +1,6 @@
-"""Check a composed configuration before any work: unknown keys, wrong types, values out of bounds.
+"""Validation of a composed configuration: unknown keys, wrong types, values out of bounds.
 
-Hydra accepts whatever an experiment file adds, and whatever stands behind `+`; this does not.
+Hydra itself accepts any key of an experiment file or after `+`.
 """
 
 from __future__ import annotations
@@ -30,28 +30,32 @@ from mate_cli.files.targets import explain_missing, find_beside, find_targets
 from mate_cli.runs.identity import flat_keys
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
-"""Keys of Hydra's own in a part with a `_target_`."""
+"""Keys that Hydra reserves in a node with a `_target_`."""
 OmegaConf.register_new_resolver(
     "on_data", lambda name, value, other, *, _root_: value if _root_.data.get("name") == name else other, replace=True
 )
 """`${on_data:wtq,0.66,null}`: a number that belongs to one dataset, and what stands in for it on any other."""
 ROWS = "rows"
-"""Key of a sweep's file beside Hydra's settings; no job has it."""
+"""Key of a sweep's file in addition to Hydra's settings. Jobs do not have it."""
 
 
 def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
-    """Check the plain parts of a configuration, then each part with a `_target_` against its class.
+    """Validate a configuration against its schema, and `_target_` nodes against their classes.
+
+    Args:
+        config: composed configuration.
+        command: command of the configuration.
 
     Returns:
-        The typed configuration, of the class in `SCHEMAS`.
+        The typed configuration, an instance of the class in `SCHEMAS`.
 
     Raises:
-        ConfigError: one line per problem, naming key, value and remedy.
+        ConfigError: with one line per problem, each with key, value and hint.
     """
     values = resolve_values(config)
     if command == "evaluate" and "_target_" in values["data"] and values["data"].get("root") is None:
-        values["data"].pop("root", None)  # the data that were chosen know their own, or have none
-    unused = {"logger"} if command == "compare" and not values.get("wandb") else set()  # Lightning takes seconds
+        values["data"].pop("root", None)  # use the default root of the dataset, if any
+    unused = {"logger"} if command == "compare" and not values.get("wandb") else set()  # Lightning is slow to import
     built = {name: value for name, value in values.items() if name not in unused}
     refuse(plain_problems(values, command))
     refuse(target_problems(built))
@@ -59,20 +63,20 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
 
 
 def refuse(problems: Iterable[str], stage: str = "") -> None:
-    """Refuse a configuration, or a stage, that has problems.
+    """Raise an error for the problems of a configuration, or of a stage.
 
     Raises:
-        ConfigError: a line per problem.
+        ConfigError: if there are any, with a line per problem.
     """
     if lines := list(problems):
         raise ConfigError("\n       ".join(lines), where=f"stages.{stage}" if stage else None)
 
 
 def resolve_values(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, without what is Hydra's or the sweep's.
+    """Return the resolved configuration as containers, without Hydra's and the sweep's keys.
 
     Raises:
-        ConfigError: a key still needs a value, or an interpolation leads nowhere.
+        ConfigError: if a mandatory value is missing, or an interpolation cannot be resolved.
     """
     job = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", ROWS)])
     try:
@@ -84,7 +88,7 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
 
 
 def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
-    """Yield the problems of the parts that need no class of ours: quick, and without torch."""
+    """Yield the problems of sections without classes, which are checked quickly without torch."""
     for key, value in flat_keys(values).items():
         if isinstance(value, float) and math.isinf(value):
             yield str(ConfigError(f"must be a finite number (got {value})", where=key))
@@ -95,26 +99,26 @@ def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
 
 
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
-    """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
+    """Check the types of values in the configuration of a run and its stages.
 
     Raises:
-        MateError: naming the key, or what the folder lacks.
+        MateError: with the invalid key, or the missing part of the folder.
     """
     from mate_cli.runs.configuration import read_parts
     from mate_cli.runs.folders import open_run
 
     folder = open_run(run).path
-    for place in (folder, *(file.parent for file in folder.glob("[!.]*/config.yaml"))):
-        refuse(target_problems(read_parts(place, trust), quick=True))
+    for path in (folder, *(file.parent for file in folder.glob("[!.]*/config.yaml"))):
+        refuse(target_problems(read_parts(path, trust), quick=True))
 
 
 def target_problems(value: object, path: str = "", *, quick: bool = False) -> Iterator[str]:
-    """Yield the problems of all parts with a `_target_`, at any depth.
+    """Yield the problems of all nodes with a `_target_`, at any depth.
 
     Args:
-        value: of the configuration.
-        path: its key.
-        quick: look only at types of values that classes of ours say in their source: nothing is imported.
+        value: node of the configuration.
+        path: dotted key of the node.
+        quick: check only types that the source of this package's classes declares, without imports.
     """
     if isinstance(value, dict):
         if value.get("_target_") is not None:
@@ -139,11 +143,11 @@ def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str
         return
     unknown = [key for key in node if key not in RESERVED and key not in parameters.names]
     if len(unknown) > 1 and not parameters.takes_any and not name.startswith("mate_cli."):
-        # Options of the class that the user replaced.
+        # The unknown options belong to the class that the user replaced.
         problem = f"{name} has no {', '.join(unknown)}, which the class before it has"
-        typed, kind = path.partition(".")[0], name.rpartition(".")[2].lower()
-        remedy = f"Write `_target_: {name}` and its options to conf/{typed}/{kind}.yaml, then type {typed}={kind}"
-        yield str(ConfigError(problem, where=f"{path}._target_", remedy=remedy))
+        group, option = path.partition(".")[0], name.rpartition(".")[2].lower()
+        hint = f"Write `_target_: {name}` and its options to conf/{group}/{option}.yaml, then type {group}={option}"
+        yield str(ConfigError(problem, where=f"{path}._target_", remedy=hint))
         return
     for key, value in node.items():
         if key in RESERVED or (parameters.takes_any and key not in parameters.names):
@@ -157,7 +161,7 @@ def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str
 
 
 def _import_target(name: str) -> Callable[..., object]:
-    """Import the class or function that a `_target_` names."""
+    """Import the class or function of a `_target_`."""
     import pydoc
 
     find_beside([name])
@@ -173,7 +177,13 @@ def _import_target(name: str) -> Callable[..., object]:
 
 
 class Parameters(NamedTuple):
-    """Parameters of a class or function: names, their types, and whether it takes any other name too."""
+    """Parameters of a class or function.
+
+    Args:
+        names: names of the parameters.
+        hints: types of the parameters.
+        takes_any: whether any other name is accepted.
+    """
 
     names: list[str]
     hints: dict[str, Any]
@@ -181,18 +191,22 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, target: Callable[..., object]) -> Parameters:
-        """Read the signature of a class or function; the `**options` of a class are what the class above it takes."""
+        """Read the signature of a class or function, including base classes for `**options`."""
         bases = [base for base in getattr(target, "__mro__", ()) if inspect.isfunction(vars(base).get("__init__"))]
         names: dict[str, None] = {}
         hints: dict[str, Any] = {}
         takes_any = True
-        for kind in (target, *bases[1:]):
+        for callable_object in (target, *bases[1:]):
             if takes_any:
-                parameters = inspect.signature(kind).parameters.values()
+                parameters = inspect.signature(callable_object).parameters.values()
                 names |= {p.name: None for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-                with contextlib.suppress(NameError):  # a type that is imported for the type checker only
-                    is_plain = dataclasses.is_dataclass(kind) or not inspect.isclass(kind)  # whose fields are its own
-                    holder: Any = kind if is_plain else vars(kind).get("__init__", kind.__init__)
+                with contextlib.suppress(NameError):  # type imported only for type checking
+                    is_plain = dataclasses.is_dataclass(callable_object) or not inspect.isclass(
+                        callable_object
+                    )  # dataclass or function
+                    holder: Any = (
+                        callable_object if is_plain else vars(callable_object).get("__init__", callable_object.__init__)
+                    )
                     hints = typing.get_type_hints(holder, include_extras=True) | hints
                 takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
         return cls([*names], hints, takes_any)
@@ -200,22 +214,23 @@ class Parameters(NamedTuple):
 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
-    """Return the check of one type; None where plain values cannot be of that type."""
-    for config in (ConfigDict(strict=True), None):  # a dataclass or model brings settings of its own
+    """Return the pydantic adapter of a type, None if JSON values cannot have that type."""
+    for config in (ConfigDict(strict=True), None):  # dataclasses and models allow no config
         with contextlib.suppress(PydanticUserError, PydanticUndefinedAnnotation):
             return TypeAdapter(hint, config=config)
     return None
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
-    """Say whether a value of this type, or of one of a union, can stand in a file of YAML."""
+    """Return whether YAML can express a value of this type, or of one member of a union."""
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
     return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 
 
 def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
     try:
-        if adapter := _adapter(hint):  # as JSON a list can be a tuple and text a path, but "3" is no number, as in YAML
+        # JSON mode accepts a list as a tuple and text as a path, but rejects "3" as a number, as YAML does.
+        if adapter := _adapter(hint):
             adapter.validate_json(json.dumps(value))
     except ValidationError as error:
         yield from validation_messages(error, value, place)
