@@ -1,1 +1,1 @@
-"""Tables with what is said of them, for pre-training: sources, shards, and what must not be learnt from."""
+"""Corpora for pre-training, of tables with texts: sources, shards, and removal of evaluation tables."""

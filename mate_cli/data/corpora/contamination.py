@@ -1,4 +1,4 @@
-"""Tables of a corpus that are those of an evaluation split, or nearly so: to pre-train on them would be a leak."""
+"""Detection of corpus tables that equal or resemble tables of evaluation splits. Training on them would be a leak."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mate_cli.tables.table import Table
 from mate_cli.tables.text import strip_accents
 
 MIN_ROW_LENGTH, MIN_CELL_LENGTH = 8, 4
-"""Letters and digits; shorter ones, such as "1 2 3", are alike by chance."""
+"""Minimum number of letters and digits. Shorter texts, such as "1 2 3", are often equal in unrelated tables."""
 MAX_HOLDERS = 200
-"""What more tables hold, such as a year, tells none of them."""
+"""Maximum number of tables with a text. More frequent texts, such as a year, do not identify a table."""
 
 _NOT_PLAIN = re.compile(r"\[[^\]]*\]|[\W_]+")
 
 
 class TableMarks:
-    """Marks of tables, and the search for tables that share enough of them.
+    """Index of table fingerprints (sets of texts), to find tables that share enough texts.
 
     Args:
-        share: of the smaller table's marks.
-        fewest: marks, whatever the share.
+        share: minimum share of common texts, relative to the smaller table.
+        fewest: minimum number of common texts.
     """
 
     def __init__(self, share: float, fewest: int) -> None:
@@ -33,13 +33,13 @@ class TableMarks:
         self._holders: dict[str, list[int]] = defaultdict(list)
 
     def add(self, marks: Collection[str]) -> None:
-        """Learn those of one more table, each once."""
+        """Add the distinct texts of a table."""
         for mark in marks:
             self._holders[mark].append(len(self._sizes))
         self._sizes.append(len(marks))
 
     def is_near(self, marks: Collection[str]) -> bool:
-        """Tell whether a table with these marks shares enough with one that is known."""
+        """Return whether a table with these texts shares enough of them with an indexed table."""
         holders = (self._holders.get(mark, ()) for mark in marks)
         counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
         return any(
@@ -49,7 +49,7 @@ class TableMarks:
 
 
 class EvaluationTables:
-    """Tables that must not be learnt from, by what is written in them."""
+    """Index of tables to exclude from training, by their content."""
 
     def __init__(self, tables: Iterable[Table] = ()) -> None:
         self._keys: set[str] = set()
@@ -58,7 +58,7 @@ class EvaluationTables:
             self.add(table)
 
     def add(self, table: Table) -> None:
-        """Learn one more; one that is known already changes nothing."""
+        """Add a table unless an equal table was added before."""
         key = table_key(table)
         if key not in self._keys:
             self._keys.add(key)
@@ -66,25 +66,29 @@ class EvaluationTables:
             self._cells.add(plain_cells(table))
 
     def holds(self, table: Table, key: str) -> str:
-        """Say why a table is one of these: "equal", "near-equal", or "" where it is not.
+        """Return "equal" or "near-equal" if the index has such a table, else "".
 
-        Near-equal tables share half of the rows or four fifths of the texts of cells of the smaller one, whatever their
-        order, case, accents, punctuation and footnotes.
+        Near-equal tables share half of the rows, or four fifths of the cell texts, of the smaller table. Order, case,
+        accents, punctuation and footnotes are ignored.
+
+        Args:
+            table: table to look up.
+            key: key of this table, see `table_key`.
         """
         if key in self._keys:
             return "equal"
-        near = self._rows.is_near(plain_rows(table)) or self._cells.is_near(plain_cells(table))
-        return "near-equal" if near else ""
+        is_near = self._rows.is_near(plain_rows(table)) or self._cells.is_near(plain_cells(table))
+        return "near-equal" if is_near else ""
 
 
 def plain_rows(table: Table) -> set[str]:
-    """Normalize the body rows to words that all editions share; short rows are left out."""
+    """Return the normalized texts of the body rows, which agree in all editions of a table, without short rows."""
     rows = (" ".join(sorted(filter(None, (_plain(cell.text) for cell in row)))) for row in table.rows)
     return {row for row in rows if len(row) >= MIN_ROW_LENGTH}
 
 
 def plain_cells(table: Table) -> set[str]:
-    """Normalize the body cells, likewise; short ones are left out."""
+    """Return the normalized texts of the body cells, without short texts."""
     cells = (_plain(cell.text) for _, _, cell in table.cells())
     return {cell for cell in cells if len(cell) >= MIN_CELL_LENGTH}
 

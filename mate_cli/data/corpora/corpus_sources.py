@@ -1,4 +1,4 @@
-"""Sources of tables for pre-training: datasets by their names, folders of table files, published interactions."""
+"""Sources of tables for pre-training: datasets by name, folders of table files, and published interactions."""
 
 from __future__ import annotations
 
@@ -20,47 +20,51 @@ from mate_cli.tables.table import Table
 
 PARQUET = (".parquet", ".pq")
 MAX_ROWS = 1000
-"""Of one's own table; networks read fewer."""
+"""Maximum number of rows to read from a table file. Networks read fewer rows."""
 
 Reader = Callable[[], Iterator[CorpusTable | str]]
-"""Yields tables, or texts that say which file cannot be read, and why."""
+"""Yields tables. For a file that cannot be read it yields a text with the file and the reason."""
 
 
 class Sources:
-    """Reads tables from datasets, each in a folder of its name, and from folders and files."""
+    """Reads tables from datasets, folders and files.
+
+    Args:
+        datasets: folder with a subfolder for each dataset.
+    """
 
     def __init__(self, datasets: Path) -> None:
         self.datasets = datasets
         self._read: dict[str, TableDataset] = {}
 
     def is_on_disk(self, name: str) -> bool:
-        """Tell whether anything of a dataset is on disk.
+        """Return whether any file of a dataset is on disk.
 
         Raises:
-            DataError: there is no such dataset.
+            DataError: the name is not a dataset.
         """
         info = find_dataset(name)
         return info.shipped or any(path.is_file() for path in (self.datasets / name).rglob("*"))
 
     def require(self, source: str) -> None:
-        """Refuse a source that is not there, without reading it.
+        """Check that a source exists, without reading it.
 
         Raises:
-            DataError: there is no such source.
+            DataError: the source does not exist.
         """
         if source in dataset_names():
             self._dataset(source)
         elif not Path(source).expanduser().exists():
-            known = ", ".join(dataset_names())
-            raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {known}")
+            dataset_list = ", ".join(dataset_names())
+            raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {dataset_list}")
 
     def readers(self, source: str) -> Iterator[Reader]:
-        """Yield what reads the tables of a dataset (of all its splits), or each table of a folder or a file.
+        """Yield one reader for a dataset with all of its splits, or one reader per table of a folder or file.
 
-        They come in an order that never changes; nothing is parsed before a reader is called.
+        The order is deterministic. Files are parsed only if the reader is called.
 
         Raises:
-            DataError: there is no such source.
+            DataError: the source does not exist.
         """
         self.require(source)
         if source in dataset_names():
@@ -74,17 +78,17 @@ class Sources:
             yield CorpusTable.of(table, name)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
-        """Yield the tables of a dataset's split; none where the split is not on disk.
+        """Yield the tables of a dataset's split, or nothing if the split is not on disk.
 
         Raises:
-            DataError: there is no such dataset.
+            DataError: the name is not a dataset.
         """
         dataset = self._dataset(name)
         if split in dataset.splits:
             yield from _distinct(dataset.examples(split))
 
     def forget(self, name: str) -> None:
-        """Free what was read of a dataset."""
+        """Release the memory of a dataset."""
         self._read.pop(name, None)
 
     def _dataset(self, name: str) -> TableDataset:
@@ -92,8 +96,8 @@ class Sources:
         root = self.datasets / name
         if not self.is_on_disk(name):
             get = f"mate data download data={name} {format_setting('data.root', root)}"
-            remedy = f"Get it with {get}, or leave it out"
-            raise DataError("the dataset is not on disk", where=str(root), remedy=remedy)
+            hint = f"Get it with {get}, or leave it out"
+            raise DataError("the dataset is not on disk", where=str(root), remedy=hint)
         if name not in self._read:
             self._read[name] = info.open(root, as_written=True, damaged="skip")
         return self._read[name]
@@ -104,30 +108,31 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
 
 
 def _files(path: Path) -> Iterator[Reader]:
-    """Yield what reads each table of a file, or of all files of a folder."""
+    """Yield a reader for each table of a file, or of all files in a folder."""
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.name.endswith(INTERACTIONS):
-            yield from (partial(_of_corpus, make, path.name) for make in read_interactions(file))
+            yield from (partial(_of_corpus, read_table, path.name) for read_table in read_interactions(file))
         elif file.suffix.lower() in PARQUET and is_corpus(file):
-            yield from (partial(_of_corpus, make, path.name) for make in read_rows(file))
+            yield from (partial(_of_corpus, read_table, path.name) for read_table in read_rows(file))
         elif file.suffix.lower() in SUFFIXES and file.is_file():
             yield partial(_of_file, file, path)
 
 
-def _of_corpus(make: Callable[[], CorpusTable], source: str) -> Iterator[CorpusTable]:
-    table = make()
+def _of_corpus(read_table: Callable[[], CorpusTable], source: str) -> Iterator[CorpusTable]:
+    table = read_table()
     yield replace(table, source=table.source or source)
 
 
 def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
-    """Yield the one table of a file; of one in a folder that cannot be read, its name and the reason."""
-    try:  # nobody would see what encoding was guessed of one among thousands
-        opened = open_table(file, ReadOptions(encoding="utf-8"))
-        table = opened.table(range(min(len(opened), MAX_ROWS)))
+    """Yield the table of a file. For an unreadable file of a folder, yield its name and the reason."""
+    # The encoding is fixed, because a wrong guess would go unnoticed among thousands of files.
+    try:
+        reader = open_table(file, ReadOptions(encoding="utf-8"))
+        table = reader.table(range(min(len(reader), MAX_ROWS)))
     except MateError as error:
         if not path.is_dir():
             raise
         yield f"{file.name} ({error.problem})"
         return
-    said = file.stem.replace("_", " ").replace("-", " ")
-    yield CorpusTable.of(table, path.name, () if table.title else (said,))
+    caption = file.stem.replace("_", " ").replace("-", " ")
+    yield CorpusTable.of(table, path.name, () if table.title else (caption,))

@@ -1,8 +1,8 @@
-"""The published format of TAPAS' pre-training data: one interaction a line, as the text form of a protocol buffer.
+"""Format of the pre-training data of TAPAS: one interaction per line, as protocol buffer in text format.
 
-Its conversions of data sets write the same interactions as records of TensorFlow.
+The dataset conversions of TAPAS write the same interactions as TFRecord files.
 
-Source: google-research/tapas, `protos/interaction.proto`; the files are named .txtpb or .txtpb.gz, .tfrecord or
+Source: google-research/tapas, `protos/interaction.proto`. The files are named .txtpb, .txtpb.gz, .tfrecord or
 .tfrecords.
 """
 
@@ -22,7 +22,7 @@ from mate_cli.tables.table import Cell, Table
 Data = TypeVar("Data", str, bytes)
 RECORDS = (".tfrecord", ".tfrecords")
 INTERACTIONS = (".txtpb", ".txtpb.gz", *RECORDS)
-"""Endings of the files that are read."""
+"""Suffixes of files with interactions."""
 
 _TOKEN = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[{}<>:]|[^\s{}<>:;,"']+)|[\s;,]+|(.)""")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
@@ -30,10 +30,12 @@ _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"
 
 
 def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield what makes each table of a file of interactions; its texts are titles and what the format calls questions.
+    """Yield a function for each interaction of a file, which returns its table.
+
+    The texts of the table are titles and the fields that the format calls questions.
 
     Raises:
-        DataError: the file cannot be read; or, when it is made, a line or record is no interaction.
+        DataError: the file cannot be read. The yielded functions raise it if a line or record is not an interaction.
     """
     try:
         if path.name.endswith(RECORDS):
@@ -50,10 +52,10 @@ def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
 
 
 def parse_message(text: str) -> Message:
-    """Read the text form of one protocol buffer.
+    """Parse a protocol buffer in text format.
 
     Raises:
-        ValueError: the text is no such form.
+        ValueError: the text is not in this format.
     """
     tokens = []
     for match in _TOKEN.finditer(text):
@@ -69,7 +71,7 @@ def parse_message(text: str) -> Message:
 
 
 def _message(tokens: list[str]) -> Message:
-    """Return fields up to a closing bracket or the end; the next token is the last of the list."""
+    """Parse fields up to a closing bracket or the end. `tokens` is in reverse order."""
     message: Message = {}
     while tokens and tokens[-1] not in "}>":
         name = tokens.pop()
@@ -84,15 +86,16 @@ def _value(tokens: list[str], name: str) -> Any:  # noqa: ANN401 - text, message
         raise ValueError(f"{name} has no value")
     token = tokens.pop()
     if token in "{<":
-        inner = _message(tokens)
+        message = _message(tokens)
         if not tokens:
             raise ValueError("unclosed bracket")
         tokens.pop()
-        return inner
+        return message
     if token[0] not in "\"'":
         return token
     texts = [token]
-    while tokens and tokens[-1][0] in "\"'":  # texts one after another are one
+    # Adjacent strings are concatenated.
+    while tokens and tokens[-1][0] in "\"'":
         texts.append(tokens.pop())
     return "".join(_unescaped(part[1:-1]) for part in texts)
 
@@ -110,12 +113,12 @@ def _escaped_byte(match: re.Match[bytes]) -> bytes:
     return bytes([int(octal, 8) & 255 if octal else int(hexadecimal, 16)])
 
 
-def _corpus_table(read: Callable[[Data], Message], data: Data, path: Path, place: str) -> CorpusTable:
+def _corpus_table(parse: Callable[[Data], Message], data: Data, path: Path, location: str) -> CorpusTable:
     try:
-        interaction = read(data)
+        interaction = parse(data)
     except ValueError as error:
-        remedy = "Give interactions of TAPAS: one a line, as text, or records of them"
-        raise DataError(f"is not a valid interaction: {error}", where=f"{path}, {place}", remedy=remedy) from error
+        hint = "Give interactions of TAPAS: one a line, as text, or records of them"
+        raise DataError(f"is not a valid interaction: {error}", where=f"{path}, {location}", remedy=hint) from error
     fields: Message = (interaction.get("table") or [{}])[0]
     header = _cells(fields.get("columns", []))
     rows = [_cells(row.get("cells", [])) for row in fields.get("rows", [])]
@@ -141,7 +144,7 @@ def _text(message: Message, field: str) -> str:
 
 
 Message = dict[str, list[Any]]
-"""The values of each field in their order: texts as `str`, messages as such."""
+"""Values of each field, in order. Text fields are `str`, message fields are `Message`."""
 
 FIELDS: dict[str, dict[int, tuple[str, str]]] = {
     "interaction": {1: ("id", "text"), 2: ("table", "table")},
@@ -155,16 +158,16 @@ FIELDS: dict[str, dict[int, tuple[str, str]]] = {
     "cells": {1: ("cells", "cell")},
     "cell": {1: ("text", "text")},
 }
-"""Names and kinds of the fields that are read of each kind of message, by their numbers."""
+"""Name and type of the supported fields of each message type, by field number."""
 CHECKSUM = 4
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a file.
+    """Yield the records of a TFRecord file.
 
     Raises:
-        DataError: it ends in the middle of one.
-        OSError: it cannot be read.
+        DataError: the file ends within a record.
+        OSError: the file cannot be read.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -180,10 +183,10 @@ def read_records(path: Path) -> Iterator[bytes]:
 
 
 def decode_interaction(record: bytes) -> Message:
-    """Read an interaction in the binary form of a protocol buffer.
+    """Parse an interaction in the binary format of a protocol buffer.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the record is not an interaction.
     """
     message = _decode_message(memoryview(record), "interaction")
     if "table" not in message:
@@ -191,43 +194,45 @@ def decode_interaction(record: bytes) -> Message:
     return message
 
 
-def _decode_message(data: memoryview, kind: str) -> Message:
+def _decode_message(data: memoryview, message_type: str) -> Message:
     message: Message = {}
-    place = 0
-    while place < len(data):
-        tag, place = _varint(data, place)
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
         number, wire = divmod(tag, 8)
         if wire == 0:
-            _, end = _varint(data, place)
+            _, end = _varint(data, position)
         elif wire == 2:
-            length, place = _varint(data, place)
-            end = place + length
+            length, position = _varint(data, position)
+            end = position + length
         elif wire in (1, 5):
-            end = place + (8 if wire == 1 else 4)
+            end = position + (8 if wire == 1 else 4)
         else:
             raise ValueError(f"unknown field type {wire}")
         if end > len(data):
             raise ValueError("it ends too early")
-        name, inner = FIELDS[kind].get(number, ("", ""))
+        name, field_type = FIELDS[message_type].get(number, ("", ""))
         if name and wire != 2:
-            raise ValueError(f"{name} is not a valid {inner}")
+            raise ValueError(f"{name} is not a valid {field_type}")
         if name:
             value = (
-                str(data[place:end], "utf-8", "replace") if inner == "text" else _decode_message(data[place:end], inner)
+                str(data[position:end], "utf-8", "replace")
+                if field_type == "text"
+                else _decode_message(data[position:end], field_type)
             )
             message.setdefault(name, []).append(value)
-        place = end
+        position = end
     return message
 
 
-def _varint(data: memoryview, place: int) -> tuple[int, int]:
-    """Return the number at a place, seven bits in a byte, the lowest first, and where it ends."""
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    """Decode the varint at a position: seven bits per byte, lowest first. Return the number and its end."""
     number = 0
     for shift in range(0, 70, 7):
-        if place >= len(data):
+        if position >= len(data):
             raise ValueError("it ends too early")
-        number |= (data[place] & 127) << shift
-        place += 1
-        if data[place - 1] < 128:
-            return number, place
+        number |= (data[position] & 127) << shift
+        position += 1
+        if data[position - 1] < 128:
+            return number, position
     raise ValueError("a number is truncated")

@@ -1,7 +1,7 @@
-"""Prepare a corpus: tables of many sources become files of parts, and these the files that are learnt from.
+"""Preparation of a corpus: writes the tables of all sources as parts, and merges the parts into shards for training.
 
-Whoever finds a part missing writes it: processes and machines that share a folder prepare together, and what was killed
-goes on. In memory are the tables of a part, and the keys of all.
+A process that finds a part missing writes it. Processes and machines that share a folder therefore prepare together,
+and an interrupted preparation is resumed. The memory contains the tables of one part and the keys of all tables.
 """
 
 from __future__ import annotations
@@ -25,29 +25,36 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.atomic import find_files_in_writing, replace_file
 
 SHARDS = 16
-"""Files of a prepared corpus: as many processes can read it side by side."""
+"""Maximum number of files of a prepared corpus, which is the number of processes that can read different files."""
 MIN_TABLES = 8
-"""Of a file; a small corpus has fewer files."""
+"""Minimum number of tables per file. A small corpus has fewer than `SHARDS` files."""
 PART = 2048
-"""Tables of a part; a dataset is one."""
+"""Number of readers per part, each of one table file or of a whole dataset."""
 BOUNDS = [f"{key:02x}" for key in range(4, 256, 4)]
-"""Where the groups of a part begin, by the keys of tables."""
+"""Key prefixes at which the groups of a part start, except the first group."""
 AT_ONCE = 8192
-"""Tables that are sorted together, or those of a group of all parts where these are more."""
+"""Approximate number of tables that are merged at once, at least one group of all parts."""
 
 
 def read_evaluation(sources: Sources, exclude: Sequence[str]) -> tuple[EvaluationTables, dict[str, int]]:
-    """Read the tables of evaluation splits, and count those of each; 0 of a split that is not on disk.
+    """Read the tables of evaluation splits.
+
+    Args:
+        sources: reader of datasets.
+        exclude: evaluation splits, as `<dataset>/<split>`.
+
+    Returns:
+        The tables, and the number of tables of each split (0 if the split is not on disk).
 
     Raises:
-        ConfigError: there is no such split.
+        ConfigError: a split does not exist.
     """
     evaluation, counts = EvaluationTables(), dict.fromkeys(exclude, 0)
-    known = [f"{info.name}/{split}" for info in all_datasets() for split in info.splits]
+    known_splits = [f"{info.name}/{split}" for info in all_datasets() for split in info.splits]
     for name in exclude:
-        if name not in known:
-            remedy = f"Splits are {', '.join(known)}"
-            raise ConfigError(f"{name!r} is not a split of a known dataset", where="data.exclude", remedy=remedy)
+        if name not in known_splits:
+            hint = f"Splits are {', '.join(known_splits)}"
+            raise ConfigError(f"{name!r} is not a split of a known dataset", where="data.exclude", remedy=hint)
         dataset, _, split = name.partition("/")
         for table in sources.split(dataset, split) if sources.is_on_disk(dataset) else ():
             evaluation.add(table)
@@ -58,9 +65,19 @@ def read_evaluation(sources: Sources, exclude: Sequence[str]) -> tuple[Evaluatio
 def write_parts(
     folder: Path, sources: Sources, names: Sequence[str], evaluation: EvaluationTables, finished: Path
 ) -> list[tuple[str, Path]]:
-    """Write the parts that are missing; return all with the names of their sources, in order.
+    """Write the parts that are missing.
 
-    What others are writing is left to them first. Once the file `finished` is there, nothing is written.
+    Parts that another process is writing are skipped in a first pass, and written in a second pass if still missing.
+
+    Args:
+        folder: folder of the parts.
+        sources: reader of the sources.
+        names: names of the sources.
+        evaluation: tables to exclude.
+        finished: file that marks a finished corpus. Nothing is written once it exists.
+
+    Returns:
+        The source and the path of each part, in order.
 
     Raises:
         DataError: a source is missing or damaged.
@@ -69,12 +86,12 @@ def write_parts(
     folder.mkdir(parents=True, exist_ok=True)
     for are_others_trusted in (True, False):
         busy: set[str] = set()
-        for place, source in enumerate(names):
+        for index, source in enumerate(names):
             readers = sources.readers(source)
             for number in count():
                 if not (part := list(islice(readers, PART))):
                     break
-                path = folder / f"{place:03}-{number:06}.parquet"
+                path = folder / f"{index:03}-{number:06}.parquet"
                 parts[path] = source
                 if _is_whole(path) or finished.is_file() or path.name in busy:
                     continue
@@ -89,7 +106,7 @@ def write_parts(
 
 
 def _is_whole(path: Path) -> bool:
-    """Tell whether a part is there and has its end, which a machine that lost its power may not have written."""
+    """Return whether a part exists and is complete. It may be incomplete after a power failure."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -100,46 +117,53 @@ def _is_whole(path: Path) -> bool:
 
 
 def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables) -> None:
-    """Write the tables that are neither empty nor of evaluation, in groups by their keys; and what was left out."""
+    """Write the tables of a part in groups by key, without empty tables and evaluation tables.
+
+    The metadata of the file count the excluded tables by reason, and list unreadable files.
+    """
     groups: list[list[CorpusTable]] = [[] for _ in range(len(BOUNDS) + 1)]
-    left_out, unread = Counter[str](), []
-    for one in chain.from_iterable(read() for read in part):
-        if isinstance(one, str):
-            unread.append(one)
-        elif not one.table.header or not one.table.rows:
-            left_out["empty"] += 1
-        elif reason := evaluation.holds(one.table, one.key):
-            left_out[f"{reason} to one of evaluation"] += 1
+    excluded, unreadable = Counter[str](), []
+    for table in chain.from_iterable(reader() for reader in part):
+        if isinstance(table, str):
+            unreadable.append(table)
+        elif not table.table.header or not table.table.rows:
+            excluded["empty"] += 1
+        elif reason := evaluation.holds(table.table, table.key):
+            excluded[f"{reason} to one of evaluation"] += 1
         else:
-            groups[bisect(BOUNDS, one.key)].append(one)
-    write_shard(path, *groups, facts={"left out": left_out, "unread": unread})
+            groups[bisect(BOUNDS, table.key)].append(table)
+    write_shard(path, *groups, facts={"left out": excluded, "unread": unreadable})
 
 
 def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Mapping[str, int]]:
-    """Write the files of a corpus from its parts; of equal tables the first one is kept.
+    """Write the files of a corpus from its parts. Of equal tables only the first table is written.
 
-    Tables are sorted by their keys: as good as any random order, and the same for everyone.
+    Tables are sorted by key, which is a hash: a pseudorandom order that is the same on every machine.
+
+    Args:
+        parts: source and path of each part.
+        folder: folder of the corpus.
 
     Returns:
-        Counts of the tables that are kept, and of those left out with the reason, by source.
+        The number of written tables by source ("tables"), and of excluded tables by source and reason ("left out").
 
     Raises:
-        DataError: nothing is left.
+        DataError: no table is left.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    left_out, unread = Counter[str](), defaultdict[str, list[str]](list)
+    excluded, unreadable = Counter[str](), defaultdict[str, list[str]](list)
     keys: list[pa.Array] = []
     for source, path in parts:
-        read = pq.read_table(path, columns=["key"])
-        keys += read["key"].chunks
-        facts = json.loads(read.schema.metadata[FACTS])
-        left_out.update({f"{source}: {reason}": count for reason, count in facts["left out"].items()})
-        left_out[f"{source}: repeated"] += len(read)
-        unread[source] += facts["unread"]
-    for source, names in unread.items():
+        part_keys = pq.read_table(path, columns=["key"])
+        keys += part_keys["key"].chunks
+        metadata = json.loads(part_keys.schema.metadata[FACTS])
+        excluded.update({f"{source}: {reason}": count for reason, count in metadata["left out"].items()})
+        excluded[f"{source}: repeated"] += len(part_keys)
+        unreadable[source] += metadata["unread"]
+    for source, names in unreadable.items():
         if names:
             warnings.warn(f"{source}: {len(names)} files left out: {', '.join(names[:5])}", stacklevel=2)
     total = sum(map(len, keys))
@@ -147,24 +171,24 @@ def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Ma
         raise DataError("no tables are left in this corpus", remedy="Add data.sources, or remove some of data.exclude")
     size = pc.count_distinct(pa.chunked_array(keys)).as_py()
     shards = max(1, min(SHARDS, size // MIN_TABLES))
-    taken, done = Counter[str](), 0
+    kept, written = Counter[str](), 0
     groups = len(BOUNDS) + 1
     step = max(1, groups * AT_ONCE // total)
     with ExitStack() as stack:
         writers: list[pq.ParquetWriter] = []
-        for begin in range(0, groups, step):
-            some = range(begin, min(begin + step, groups))
-            tables = [pq.ParquetFile(path).read_row_groups(some) for _, path in parts]
+        for start in range(0, groups, step):
+            group_range = range(start, min(start + step, groups))
+            tables = [pq.ParquetFile(path).read_row_groups(group_range) for _, path in parts]
             table = pa.concat_tables(tables).replace_schema_metadata().combine_chunks()
             _, first = np.unique(table["key"].to_numpy(), return_index=True)
-            ends = np.cumsum([len(part) for part in tables])
-            taken.update(parts[place][0] for place in np.searchsorted(ends, first, side="right").tolist())
+            part_ends = np.cumsum([len(part) for part in tables])
+            kept.update(parts[part_index][0] for part_index in np.searchsorted(part_ends, first, side="right").tolist())
             if not writers:
                 files = [folder / f"{number:03}.parquet" for number in range(shards)]
                 writers = [stack.enter_context(pq.ParquetWriter(x, table.schema, compression="zstd")) for x in files]
             for number, writer in enumerate(writers):
-                rows = first[(number - done) % shards :: shards]
+                rows = first[(number - written) % shards :: shards]
                 writer.write_table(table.take(rows), row_group_size=ROWS_AT_ONCE)
-            done += len(first)
-    left_out.subtract({f"{source}: repeated": count for source, count in taken.items()})
-    return {"tables": {source: taken[source] for source, _ in parts if taken[source]}, "left out": dict(+left_out)}
+            written += len(first)
+    excluded.subtract({f"{source}: repeated": count for source, count in kept.items()})
+    return {"tables": {source: kept[source] for source, _ in parts if kept[source]}, "left out": dict(+excluded)}

@@ -1,7 +1,7 @@
-"""Corpora on disk: Parquet files with a table in each row, for anyone to write.
+"""Shards of a corpus: Parquet files with one table per row, which users can also write themselves.
 
-Needed are the columns `header` (texts) and `rows` (lists of texts); all others may be missing: `title`,
-`section_title`, `section_text` and `intro` (text), `texts` (what else is said of the table), `table_id`, `source`,
+The columns `header` (texts) and `rows` (lists of texts) are required. All other columns are optional: `title`,
+`section_title`, `section_text` and `intro` (text), `texts` (further texts about the table), `table_id`, `source`,
 `key`, and for linked passages `links` ({row, column, link}) and `passages` ({link, text}).
 """
 
@@ -35,9 +35,10 @@ class CorpusTable:
     """A table of a corpus.
 
     Args:
-        texts: what is said of the table: titles, captions, the text of its section, but no questions.
-        source: the corpus that it came from.
-        key: equal for equal tables: a digest of the normalised header and cells.
+        table: the table.
+        texts: texts about the table: titles, captions and the text of its section, but no questions.
+        source: name of the source of the table.
+        key: digest of the normalized header and cells, equal for equal tables.
     """
 
     table: Table
@@ -47,28 +48,32 @@ class CorpusTable:
 
     @property
     def content(self) -> tuple[Table, tuple[str, ...]]:
-        """The table and what is said of it."""
+        """The table and its texts."""
         return self.table, self.texts
 
     @classmethod
     def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
-        """Return a table with its own titles, section and passages, and further texts; each once and none empty.
+        """Build a corpus table, whose texts are distinct and not empty.
 
-        The key is worked out where it is not known already.
+        Args:
+            table: table, whose titles, section and passages are among the texts.
+            source: name of the source.
+            texts: further texts.
+            key: digest of the table. "" computes it.
         """
-        found = dict.fromkeys((*table_texts(table), *(" ".join(text.split()) for text in texts)))
-        found.pop("", None)
-        return cls(table, tuple(found), source, key or table_key(table))
+        distinct_texts = dict.fromkeys((*table_texts(table), *(" ".join(text.split()) for text in texts)))
+        distinct_texts.pop("", None)
+        return cls(table, tuple(distinct_texts), source, key or table_key(table))
 
 
 def table_texts(table: Table) -> tuple[str, ...]:
-    """List the texts of a table: titles, the text of its section and page, and linked passages; one line each."""
-    own = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
-    return tuple(" ".join(text.split()) for text in own)
+    """List the texts of a table, each in one line: titles, texts of its section and page, and linked passages."""
+    texts = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
+    return tuple(" ".join(text.split()) for text in texts)
 
 
 def table_key(table: Table) -> str:
-    """Return a digest of the words of the header and the body cells; neither case nor punctuation counts."""
+    """Return a digest of the words of the header and the body cells, ignoring case and punctuation."""
     digest = hashlib.sha256()
     for row in (table.header, *table.rows):
         for cell in row:
@@ -78,23 +83,24 @@ def table_key(table: Table) -> str:
 
 
 TEXTS = ("table_id", "title", "section_title", "section_text", "intro")
-"""Columns that are fields of the table."""
+"""Text columns that are fields of `Table`."""
 NEEDED = frozenset(("header", "rows"))
 FACTS = b"facts"
 """Key of the metadata that `write_shard` adds."""
 ROWS_AT_ONCE = 256
-"""Tables of a row group: what is read to reach one of them."""
+"""Number of tables per row group, the unit of reading."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of a corpus, or a part of it.
+    """A file of a corpus, or a part of the file.
 
     Args:
-        tables: how many are learnt from.
-        held_out: how many more stand before them, for evaluation.
-        before: tables of parts that come before this one.
-        after: tables of parts that come after it.
+        path: path of the Parquet file.
+        tables: number of training tables.
+        held_out: number of held-out tables at the start of the file, in addition to `tables`.
+        before: number of training tables of the file before this part.
+        after: number of training tables of the file after this part.
     """
 
     path: Path
@@ -104,23 +110,29 @@ class Shard:
     after: int = 0
 
     def cut(self, begin: Fraction, end: Fraction) -> Shard:
-        """Return the part between two shares of the tables, from 0 to 1."""
-        first, last = (int(self.tables * min(max(share, Fraction(0)), Fraction(1))) for share in (begin, end))
-        return replace(self, tables=last - first, before=first, after=self.tables - last)
+        """Return a part of the shard.
+
+        Args:
+            begin: share of the tables before the part, clipped to 0...1.
+            end: share of the tables before the end of the part, clipped to 0...1.
+        """
+        first, stop = (int(self.tables * min(max(share, Fraction(0)), Fraction(1))) for share in (begin, end))
+        return replace(self, tables=stop - first, before=first, after=self.tables - stop)
 
 
 def is_corpus(path: Path) -> bool:
-    """Tell whether a Parquet file holds a table in each row; else it is a table itself."""
+    """Return whether a Parquet file has the columns of a corpus. Other files are tables themselves."""
     import pyarrow.parquet as pq
 
     try:
         return set(pq.read_schema(path).names) >= NEEDED
-    except Exception:  # a damaged file can make the library fail in any way
+    # A damaged file can raise any exception in pyarrow.
+    except Exception:
         return False
 
 
 def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield what makes each table of a file of a corpus."""
+    """Yield a function for each table of a corpus file, which returns the table."""
     import pyarrow.parquet as pq
 
     for group in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE):
@@ -128,15 +140,17 @@ def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:
 
 
 def read_shard(path: Path) -> Iterator[CorpusTable]:
-    """Return all tables of a file of a corpus."""
-    return (make() for make in read_rows(path))
+    """Return an iterator over all tables of a corpus file."""
+    return (read_table() for read_table in read_rows(path))
 
 
 def open_shards(paths: Sequence[Path]) -> list[Shard]:
-    """Look into Parquet files: of each, one table in a thousand is held out, but 16 where that is less.
+    """Read the metadata of Parquet files, and determine the number of held-out tables.
+
+    One table in a thousand is held out, but at least 16 tables or a tenth of the file, whichever is less.
 
     Raises:
-        DataError: there are none, or one is no Parquet file or lacks a column.
+        DataError: a path is missing, is not a Parquet file, or lacks a required column.
     """
     import pyarrow.parquet as pq
 
@@ -146,8 +160,8 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
             metadata = pq.read_metadata(path)
             names = set(metadata.schema.to_arrow_schema().names)
         if not names >= NEEDED:
-            remedy = "A corpus has the columns header (texts) and rows (lists of texts)"
-            raise DataError(f"has only the columns {', '.join(sorted(names))}", where=str(path), remedy=remedy)
+            hint = "A corpus has the columns header (texts) and rows (lists of texts)"
+            raise DataError(f"has only the columns {', '.join(sorted(names))}", where=str(path), remedy=hint)
         count = metadata.num_rows
         held_out = max(count // 1000, min(-(-count // 10), 16))
         shards.append(Shard(path, count - held_out, held_out))
@@ -155,7 +169,13 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
 
 
 def write_shard(path: Path, *groups: Iterable[CorpusTable], facts: object = None) -> None:
-    """Write one file of a corpus, of groups that can be read each by itself; its metadata hold facts as JSON."""
+    """Write a corpus file.
+
+    Args:
+        path: path of the Parquet file.
+        groups: tables of each group. Groups can be read separately.
+        facts: JSON-serializable metadata of the file.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -166,7 +186,7 @@ def write_shard(path: Path, *groups: Iterable[CorpusTable], facts: object = None
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """Return a table from a row of a file; body rows of another length than the header are left out."""
+    """Build a table from a row of a corpus file. Body rows whose length differs from the header are omitted."""
     links: dict[tuple[int, int], list[str]] = defaultdict(list)
     for link in row.get("links") or ():
         links[link["row"], link["column"]].append(link["link"])
@@ -184,19 +204,19 @@ def from_row(row: Mapping[str, Any]) -> CorpusTable:
     return CorpusTable.of(table, row.get("source") or "", tuple(row.get("texts") or ()), row.get("key") or "")
 
 
-def _to_row(one: CorpusTable) -> dict[str, Any]:
-    table = one.table
+def _to_row(corpus_table: CorpusTable) -> dict[str, Any]:
+    table = corpus_table.table
     links = ((row, column, link) for row, column, cell in table.cells() for link in cell.links)
-    own = {*table_texts(table)}
+    own_texts = {*table_texts(table)}
     return {
         **{name: getattr(table, name) for name in TEXTS},
         "header": [cell.text for cell in table.header],
         "rows": [[cell.text for cell in row] for row in table.rows],
         "links": [{"row": row, "column": column, "link": link} for row, column, link in links],
         "passages": [{"link": link, "text": text} for link, text in table.passages.items()],
-        "texts": [text for text in one.texts if text not in own],
-        "source": one.source,
-        "key": one.key,
+        "texts": [text for text in corpus_table.texts if text not in own_texts],
+        "source": corpus_table.source,
+        "key": corpus_table.key,
     }
 
 
@@ -216,12 +236,19 @@ def _schema() -> pa.Schema:
 
 
 BLOCK = 256
-"""Tables that stand together in a file and are mixed: what is held in memory of each lane."""
+"""Number of adjacent tables of a file that are shuffled together. Each lane has one block in memory."""
 
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """One table of a stream: how often it was seen before, the number of its file, its row there, and what reads it."""
+    """A table of a stream.
+
+    Args:
+        epoch: number of earlier passes over the table.
+        shard: index of its file.
+        row: row of the table among the training tables of the file.
+        read: function that reads the table.
+    """
 
     epoch: int
     shard: int
@@ -230,28 +257,38 @@ class StreamedTable:
 
 
 def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tuple[int, Shard]]]:
-    """Divide numbered files, as many for each lane; where they do not come out even, in parts."""
+    """Divide files evenly among lanes. If they do not divide evenly, some files are divided into parts.
+
+    Args:
+        shards: index and shard of each file.
+        lanes: number of lanes.
+    """
     share = Fraction(len(shards), lanes)
     order = [numbered for lane in range(lanes) for numbered in shards[lane::lanes]]
 
     def deal(begin: Fraction, end: Fraction) -> list[tuple[int, Shard]]:
-        dealt = ((order[place], begin - place, end - place) for place in range(int(begin), ceil(end)))
+        dealt = ((order[index], begin - index, end - index) for index in range(int(begin), ceil(end)))
         return [(number, part) for (number, shard), *ends in dealt if (part := shard.cut(*ends)).tables]
 
     return [deal(lane * share, (lane + 1) * share) for lane in range(lanes)]
 
 
-@lru_cache(maxsize=256)  # as sequences take turns, a block of each
+# Sequences take turns, and each sequence has one current block.
+@lru_cache(maxsize=256)
 def _permute(seed: tuple[int, ...], count: int) -> np.ndarray:
     return np.random.default_rng(seed).permutation(count)
 
 
 class ShardSequence:
-    """Some files of a corpus as an endless sequence: in each epoch all tables once, in another order.
+    """Endless sequence of the tables of some files. Each epoch contains all tables once, in another order.
 
-    Files come in random order, and within each file blocks of tables one after another, each mixed. So a place in the
-    sequence says which block holds it, and nothing before it has to be read. The end of a file that another sequence
-    begins comes first, and the beginning of one that another ends comes last: so all begin in different files.
+    Files are in random order. Within a file, blocks of tables are in file order, and each block is shuffled. The block
+    of an index is therefore known without reading earlier blocks. If a sequence has the last part of a file, this part
+    comes first. If it has the first part of a file, this part comes last. Sequences therefore start in different files.
+
+    Args:
+        shards: index and shard of each file.
+        seed: seed of the order.
     """
 
     def __init__(self, shards: Sequence[tuple[int, Shard]], seed: Sequence[int]) -> None:
@@ -262,55 +299,56 @@ class ShardSequence:
         self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, which opens files by itself."""
+        """Return the state for another process, which opens the files again."""
         return {**self.__dict__, "_block": None, "_ahead": None}
 
     def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:
-        """Yield the tables at places begin..end of the sequence; nothing is read before someone asks for it."""
-        for place in range(begin, end):
-            epoch, left = divmod(place, self.size)
-            for which in self._order(epoch):
-                number, shard = self.shards[which]
-                if left < shard.tables:
+        """Yield the tables at the indices from `begin` to `end` (exclusive). A table is read only when it is used."""
+        for index in range(begin, end):
+            epoch, offset = divmod(index, self.size)
+            for file in self._order(epoch):
+                number, shard = self.shards[file]
+                if offset < shard.tables:
                     break
-                left -= shard.tables
-            block, within = divmod(left, BLOCK)
-            row = int(self._mix(epoch, which, block)[within])
-            read = partial(self._table, which, block, row)
-            yield StreamedTable(epoch, number, shard.before + block * BLOCK + row, read)
+                offset -= shard.tables
+            block, block_index = divmod(offset, BLOCK)
+            row = int(self._mix(epoch, file, block)[block_index])
+            read_table = partial(self._table, file, block, row)
+            yield StreamedTable(epoch, number, shard.before + block * BLOCK + row, read_table)
 
     def _order(self, epoch: int) -> list[int]:
-        """Return the files as they come in an epoch."""
+        """Return the order of the files in an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
             shards = [shard for _, shard in self.shards]
-            order.sort(key=lambda which: bool(shards[which].after) - bool(shards[which].before))
+            order.sort(key=lambda file: bool(shards[file].after) - bool(shards[file].before))
             self._epoch = epoch, order
         return self._epoch[1]
 
-    def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
-        """Return the tables of a block of a file as they come in an epoch."""
-        count = min(BLOCK, self.shards[which][1].tables - block * BLOCK)
-        return _permute((*self.seed, epoch, which, block), count)
+    def _mix(self, epoch: int, file: int, block: int) -> np.ndarray:
+        """Return the order of the tables of a block in an epoch."""
+        count = min(BLOCK, self.shards[file][1].tables - block * BLOCK)
+        return _permute((*self.seed, epoch, file, block), count)
 
-    def _table(self, which: int, block: int, row: int) -> CorpusTable:
-        if self._block is None or self._block[0] != (which, block):
-            self._block = (which, block), self._read(which, block)
+    def _table(self, file: int, block: int, row: int) -> CorpusTable:
+        if self._block is None or self._block[0] != (file, block):
+            self._block = (file, block), self._read(file, block)
         return from_row(self._block[1].slice(row, 1).to_pylist()[0])
 
-    def _read(self, which: int, block: int) -> pa.Table:
-        if self._ahead is None or self._ahead[0] != (which, block):
-            blocks = _blocks(self.shards[which][1], block * BLOCK)
-            finalize(self, blocks.close)  # else the open file is noticed when Python is half gone
+    def _read(self, file: int, block: int) -> pa.Table:
+        if self._ahead is None or self._ahead[0] != (file, block):
+            blocks = _blocks(self.shards[file][1], block * BLOCK)
+            # Otherwise the file would be closed late in the shutdown of the interpreter.
+            finalize(self, blocks.close)
         else:
             blocks = self._ahead[1]
-        self._ahead = (which, block + 1), blocks
+        self._ahead = (file, block + 1), blocks
         return next(blocks)
 
 
-def _blocks(shard: Shard, begin: int) -> Generator[pa.Table]:
-    """Yield the blocks of a file from a place on; those held out before them are passed over."""
+def _blocks(shard: Shard, start: int) -> Generator[pa.Table]:
+    """Yield the blocks of a shard from a training table on, without its held-out tables."""
     from datasets import Dataset
 
     streamed = Dataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")
-    yield from streamed.skip(shard.held_out + shard.before + begin).iter(BLOCK)
+    yield from streamed.skip(shard.held_out + shard.before + start).iter(BLOCK)

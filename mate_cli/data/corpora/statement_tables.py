@@ -1,4 +1,4 @@
-"""One statement about each table, every time it comes by: does the table entail it or refute it?"""
+"""Corpus for entailment pre-training: one statement per table, which the table entails or refutes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,17 @@ KINDS = (SYNTHETIC, COUNTERFACTUAL)
 def draw_statement(
     table: CorpusTable, generator: np.random.Generator, counterfactual: float, max_cells: int
 ) -> TableExample | None:
-    """Return a statement about a random part of a table, at even odds a true one; None where there is none.
+    """Sample a statement about a random part of a table, true with probability 0.5.
 
-    `counterfactual` is how often one is wanted that rewrites a sentence; else one of the grammar. Where a table is good
-    for no statement of a kind, the other one is taken.
+    Args:
+        table: table with its texts.
+        generator: source of randomness.
+        counterfactual: probability of a rewritten sentence instead of a statement of the grammar. If a table yields no
+            statement of one type, the other type is used.
+        max_cells: maximum number of body cells of a part.
+
+    Returns:
+        The statement with its part of the table, or None if no statement can be made.
     """
     label = int(generator.random() < 0.5)
     kinds = KINDS[::-1] if generator.random() < counterfactual else KINDS
@@ -47,13 +54,24 @@ def draw_statement(
 def draw_of_kind(
     table: CorpusTable, kind: str, label: int, generator: np.random.Generator, max_cells: int
 ) -> TableExample | None:
-    """Return a statement of a kind and a label about a random part of a table; None where there is none."""
+    """Sample a statement of a given type and label about a random part of a table.
+
+    Args:
+        table: table with its texts.
+        kind: type of the statement, one of `KINDS`.
+        label: 1 for an entailed and 0 for a refuted statement.
+        generator: source of randomness.
+        max_cells: maximum number of body cells of a part.
+
+    Returns:
+        The statement with its part of the table, or None if no such statement can be made.
+    """
     grammar = Grammar() if kind == SYNTHETIC else None
     rewriting = Rewriting() if kind == COUNTERFACTUAL else None
     parts = list(table_parts(table.table, max_cells))
-    for place in generator.permutation(len(parts)):
-        begin, part = parts[place]
-        examples = part_statements(table, begin, part, generator, grammar, rewriting)
+    for index in generator.permutation(len(parts)):
+        first_row, part = parts[index]
+        examples = part_statements(table, first_row, part, generator, grammar, rewriting)
         fitting = [example for example in examples if example.answer and example.answer.label == label]
         if fitting:
             return fitting[generator.integers(len(fitting))]
@@ -62,18 +80,18 @@ def draw_of_kind(
 
 @dataclass(eq=False)
 class StatementTables(TableCorpus):
-    """A corpus whose tables are entailed or refuted by statements made of them ("CS": counterfactual and synthetic).
+    """A corpus of tables with generated statements to verify ("CS": counterfactual and synthetic statements).
 
-    The split "dev" has of each table that is held out up to two statements of each kind, one true and one false.
+    The split "dev" has up to two statements of each type for each held-out table, one true and one false.
 
     Args:
-        masks: "dynamic" makes another statement of a table in every epoch, "static" always the same.
-        counterfactual: how often a statement is a sentence about the table, as it is or with an entity exchanged, where
-            there is one; else it is of the grammar.
-        max_cells: tables with more body cells are cut into parts.
+        masks: "dynamic" generates another statement for a table in every epoch, "static" always the same.
+        counterfactual: probability that a statement is a sentence about the table, unchanged or with an entity
+            replaced, if the table has such a sentence. Otherwise it is a statement of the grammar.
+        max_cells: maximum number of body cells of a table. Larger tables are divided into parts.
 
     Source: Eisenschlos et al. 2020, "Understanding tables with intermediate pre-training", section 3; google-research/
-    tapas, INTERMEDIATE_PRETRAIN_DATA.md, tells of 4.1 million counterfactual and 3.7 million synthetic statements.
+    tapas, INTERMEDIATE_PRETRAIN_DATA.md, reports 4.1 million counterfactual and 3.7 million synthetic statements.
     """
 
     counterfactual: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -81,19 +99,19 @@ class StatementTables(TableCorpus):
     name: str = "statements"
 
     def maker(self, serializer: Serializer) -> Maker:
-        """Build the maker of the examples that are learnt from."""
+        """Return the function that generates training examples."""
         return partial(self._make, serializer)
 
     def _make(
         self, serializer: Serializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """Make one example, or none where no statement can be made of the table or it does not fit."""
+        """Generate one example, or none if the table yields no statement or cannot be encoded."""
         example = draw_statement(table(), generator, self.counterfactual, self.max_cells)
         encodings = serializer.encode([replace(example, example_id=name)]) if example else []
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return statements about held-out tables; none of other splits, as training examples are streamed."""
+        """Return statements about the held-out tables for "dev". Other splits are empty, as training is streamed."""
         return self._held_out if split == "dev" else []
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The tables that networks are pre-trained on: many sources, each table once, none of an evaluation split."""
+"""Corpus of tables for pre-training, from many sources, without duplicates and tables of evaluation splits."""
 
 from __future__ import annotations
 
@@ -28,37 +28,44 @@ from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSer
 from mate_cli.tokenization.serializers.serializer import Serializer
 
 MAX_TEXT_LENGTH = 2000
-"""Characters of what is said of a table that is held out; the rest is not looked at."""
+"""Maximum number of characters of the texts of a held-out table. Further text is ignored."""
 LAYOUT = 2
-"""Changes when prepared corpora have to be made again."""
+"""Version of prepared corpora. Another version prepares every corpus again."""
 
 
 def mask_table(
     serializer: MaskingSerializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
 ) -> Sequence[TableEncoding]:
-    """Make one example of masked language modelling; a table is split into word pieces the first time only."""
-    known = serializer.split_table(name, lambda: table().content)
-    return [serializer.mask(known, GeneratorDraws(generator), name)]
+    """Generate an example of masked language modelling. The tokens of the table are cached under `name`.
+
+    Args:
+        serializer: serializer that masks tokens.
+        name: key of the table, and id of the example.
+        table: function that reads the table if it is not cached.
+        generator: source of randomness.
+    """
+    tokenized = serializer.split_table(name, lambda: table().content)
+    return [serializer.mask(tokenized, GeneratorDraws(generator), name)]
 
 
 @dataclass(eq=False)
 class TableCorpus(StreamedDataset):
-    """A corpus, prepared once: read from its sources, rid of repeated tables and of those of evaluation splits.
+    """A corpus of tables without duplicates and without tables of evaluation splits, prepared once and cached.
 
-    The record of a run says how many tables were left out and why. One table in a thousand, but 16 of each file
-    where that is less, is not learnt from: these are the split "dev".
+    The record of a run counts the excluded tables by reason. One table in a thousand, but at least 16 per file (a
+    tenth of small files), is held out as split "dev".
 
     Args:
-        datasets: the folder in which each dataset has a folder of its name.
-        cache: where the prepared corpus is kept.
-        sources: datasets by name, folders or files of tables (csv, tsv, json, jsonl, parquet, xlsx), or published
+        datasets: folder with a subfolder for each dataset.
+        cache: folder of the cache, which contains prepared corpora.
+        sources: names of datasets, folders or files of tables (csv, tsv, json, jsonl, parquet, xlsx), or published
             interactions (.txtpb, .txtpb.gz).
-        exclude: the splits whose tables are left out, as `<dataset>/<split>`; those that are not on disk are not. None:
-            the evaluation splits of every dataset that there is.
-        shards: in place of sources, Parquet files that are read as they are, see `shards`: paths or patterns. What is
-            in them is left out by nobody.
-        masks: "dynamic" makes other examples of a table in every epoch, "static" always the same.
-        name: the dataset's name in commands and records.
+        exclude: evaluation splits whose tables are excluded, as `<dataset>/<split>`. Tables of splits that are not on
+            disk cannot be excluded. None means the evaluation splits of all datasets.
+        shards: paths or patterns of Parquet files, which replace `sources`. They are read unchanged, without excluding
+            any table. See the module `shards`.
+        masks: "dynamic" generates other examples of a table in every epoch, "static" always the same.
+        name: name of the dataset in commands and records.
     """
 
     datasets: Path
@@ -74,10 +81,10 @@ class TableCorpus(StreamedDataset):
         self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
     def maker(self, serializer: Serializer) -> Maker:
-        """Build the maker of the examples that are learnt from.
+        """Return the function that generates training examples.
 
         Raises:
-            ConfigError: the serializer masks nothing.
+            ConfigError: the serializer is not a `MaskingSerializer`.
         """
         if not isinstance(serializer, MaskingSerializer):
             raise ConfigError("this encoding does not mask tokens", where="encoding", remedy="Use encoding=masked")
@@ -85,7 +92,7 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def files(self) -> list[Shard]:
-        """The files of the corpus; prepared where they are not there yet.
+        """Files of the corpus, which is prepared on first access.
 
         Raises:
             DataError: a source is missing or damaged, or no tables are left.
@@ -103,9 +110,9 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for corpora of the same tables: the same files, by size and time, and the same options."""
-        named = {*self.sources, *(name.partition("/")[0] for name in self.excluded)}
-        paths = [self.datasets / name for name in named]
+        """Digest of the options and of the source files, by size and modification time."""
+        dataset_names = {*self.sources, *(name.partition("/")[0] for name in self.excluded)}
+        paths = [self.datasets / name for name in dataset_names]
         paths += [Path(source).expanduser() for source in self.sources]
         files = [file for path in paths for file in _files_below(path)]
         versions = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
@@ -114,36 +121,36 @@ class TableCorpus(StreamedDataset):
 
     @property
     def facts(self) -> dict[str, str]:
-        """Facts of the corpus for the record of a run."""
+        """Notes on the corpus for the record of a run."""
         if self.shards:
             return {"corpus": f"{len(self.files)} files as they are; not checked for tables of evaluation splits"}
         counts, unchecked = self._counts()
-        missing = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
-        return {f"corpus, {name}": counts_in_words(part) for name, part in counts.items() if part} | missing
+        unchecked_note = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
+        return {f"corpus, {name}": counts_in_words(part) for name, part in counts.items() if part} | unchecked_note
 
     def check_sources(self) -> None:
-        """Refuse sources that are not there, where they are to be read.
+        """Check that all sources exist, unless the corpus is prepared.
 
         Raises:
-            DataError: naming the first of them.
+            DataError: a source does not exist.
         """
         for source in () if self.is_prepared else self.sources:
             Sources(self.datasets).require(source)
 
     @property
     def is_prepared(self) -> bool:
-        """The tables can be read without writing anything."""
+        """True if the tables can be read without preparing the corpus."""
         return bool(self.shards) or self._manifest.is_file()
 
     def tables(self) -> Iterator[CorpusTable]:
-        """Return all tables, also those held out, in an order that never changes."""
+        """Yield all tables, including held-out tables, in a deterministic order."""
         for shard in self.files:
             yield from read_shard(shard.path)
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return the tables that are held out, with what is said of them as the question, a text in each line.
+        """Return the held-out tables for "dev". The question has one text of the table per line.
 
-        There are none of other splits: what is learnt from is streamed.
+        Other splits are empty, because training examples are streamed.
         """
         if split != "dev":
             return []
@@ -151,7 +158,7 @@ class TableCorpus(StreamedDataset):
         return [_held_out_example(table) for table in tables]
 
     def check(self) -> CheckReport:
-        """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
+        """Prepare the corpus, and report its counts, the excluded tables by reason, and the sizes of the tables."""
         sizes = Sizes()
         count = 0
         for table in self.tables():
@@ -162,13 +169,13 @@ class TableCorpus(StreamedDataset):
         counts = {"corpus": {"tables": count, "held out": held_out}}
         if self.shards:
             return CheckReport((), counts, sizes.percentiles())
-        prepared, unchecked = self._counts()
-        what = f"not checked for tables of {', '.join(unchecked)}: not on disk in {self.datasets}"
-        notes = [Problem("corpus", "", what)] if unchecked else []
-        return CheckReport((), counts | prepared, sizes.percentiles(), notes)
+        preparation_counts, unchecked = self._counts()
+        note = f"not checked for tables of {', '.join(unchecked)}: not on disk in {self.datasets}"
+        notes = [Problem("corpus", "", note)] if unchecked else []
+        return CheckReport((), counts | preparation_counts, sizes.percentiles(), notes)
 
     def _counts(self) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """Return the counts of the preparation, and the evaluation splits that were not on disk then."""
+        """Return the counts of the preparation, and the evaluation splits that were not on disk at that time."""
         self.files  # noqa: B018 - prepares it
         counts: dict[str, dict[str, int]] = json.loads(self._manifest.read_text())
         unchecked = [split for split, count in counts["excluded"].items() if not count]
@@ -184,13 +191,13 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def _written(self) -> tuple[list[tuple[str, Path]], dict[str, int]]:
-        """The parts, written where nobody else has, with their sources; and how many tables of evaluation there are."""
+        """Source and path of each part, after missing parts are written, and the table counts of evaluation splits."""
         sources = Sources(self.datasets)
         evaluation, excluded = read_evaluation(sources, self.excluded)
         return write_parts(self._parts, sources, self.sources, evaluation, self._manifest), excluded
 
     def prepare_share(self) -> None:
-        """Write the parts of the corpus beside other processes: the first that asks for `files` only merges them.
+        """Write parts of the corpus together with other processes. The first access to `files` then merges them.
 
         Raises:
             DataError: a source is missing or damaged, or the parts cannot be written.
@@ -200,12 +207,12 @@ class TableCorpus(StreamedDataset):
                 self._written  # noqa: B018 - writes them
 
     def _prepare(self) -> None:
-        """Write the corpus, whole or not at all; what was killed goes on, and processes share the work."""
+        """Write the corpus atomically. Processes share the work, and an interrupted preparation is resumed."""
         with self._writing():
-            written, excluded = self._written
+            parts, excluded = self._written
             with replace_file(self.folder) as draft:
                 draft.mkdir()
-                counts = merge_parts(written, draft)
+                counts = merge_parts(parts, draft)
                 (draft / "counts.json").write_text(json.dumps(counts | {"excluded": excluded}, indent=2))
         rmtree(self._parts, ignore_errors=True)
 
@@ -214,10 +221,11 @@ class TableCorpus(StreamedDataset):
         try:
             yield
         except OSError as error:
-            if not self._manifest.is_file():  # else another process was faster
-                remedy = "Free space or choose another folder with paths.cache=..."
+            # If the manifest exists, another process has finished the corpus.
+            if not self._manifest.is_file():
+                hint = "Free space or choose another folder with paths.cache=..."
                 problem = f"cannot be written: {error.strerror}"
-                raise DataError(problem, where=str(self.folder), remedy=remedy) from error
+                raise DataError(problem, where=str(self.folder), remedy=hint) from error
 
 
 def _held_out_example(table: CorpusTable) -> TableExample:
