@@ -1,1 +1,1 @@
-"""Training examples that are made from tables, without anybody's labels."""
+"""Training examples generated from tables, without human labels."""

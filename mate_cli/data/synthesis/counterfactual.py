@@ -1,9 +1,9 @@
-"""Counterfactual statements: sentences about a table, true as they stand and false with one mention replaced.
+"""Counterfactual statements: sentences about a table, true in the original and false with one mention replaced.
 
-A mention is a thing that table and text both refer to: an entity, a number or a date. The reference knows entities by
-the annotations of Wikipedia's hyperlinks. Here a cell without number or date is an entity: the one that it links to, or
-its own text. A text mentions it where the cell's text, or the title of the page that it links to, stands in it as whole
-tokens, letter for letter.
+A mention is an entity, a number or a date that both the table and the text refer to. The reference implementation
+identifies entities by the hyperlinks of Wikipedia. Here a cell without number or date is an entity: the page that it
+links to, or the cell text. A text mentions an entity if it contains the cell text, or the title of the linked page, as
+whole tokens with the same letters.
 
 Source: Eisenschlos et al. 2020, "Understanding tables with intermediate pre-training", section 3.1;
 google-research/tapas, `utils/contrastive_statements.py` and `utils/number_utils.py`.
@@ -35,14 +35,16 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Settings of rewriting sentences.
+    """Settings for rewriting sentences.
 
     Args:
-        min_context: so many different words and marks of a sentence must stay.
-        unsupported_share: how many of the sentences are kept that mention nothing else of the focus's row.
-        clear: leave out replacements that stand in some row with what supports the focus: with them the sentence
-            may be true as well. The reference keeps them.
-        most: so many pairs of a table, taken by chance; None makes all, as the reference does.
+        min_context: minimum number of distinct words and punctuation marks that a rewritten sentence shares with the
+            original.
+        unsupported_share: share of sentences to use among those that mention no other cell in the row of the focus.
+        clear: whether to exclude replacements that occur in a row with a cell that supports the focus, because the
+            sentence may then be true too. The reference implementation includes them.
+        most: maximum number of pairs of a table, randomly selected. None makes all pairs, as in the reference
+            implementation.
     """
 
     min_context: int = 4
@@ -56,11 +58,11 @@ class ReplaceableMention:
     """A mention that may be replaced.
 
     Args:
-        focus: how the text and the table say it.
-        positives: how the table says it.
-        negatives: how the table says other things of its kind and column that the text does not mention.
-        support: how the text says other things of its row.
-        is_name: of an entity, not of a number or date.
+        focus: spellings of the mention in the text and in the table.
+        positives: spellings of the mention in the table.
+        negatives: spellings in the table of replacements: items of the same type and column that are not in the text.
+        support: spellings in the text of other items of the row.
+        is_name: whether the mention is an entity, not a number or date.
     """
 
     focus: Texts
@@ -72,7 +74,14 @@ class ReplaceableMention:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sentence with its focus as the table says it, and with another one in every place where it stood."""
+    """A true and a false version of a sentence.
+
+    Args:
+        positive: sentence with the focus as spelled in the table.
+        negative: sentence with every occurrence of the focus replaced.
+        focus: spelling of the focus in `positive`.
+        replacement: text that replaces the focus in `negative`.
+    """
 
     positive: str
     negative: str
@@ -83,9 +92,13 @@ class Pair:
 def counterfactual_pairs(
     references: TableReferences, texts: Iterable[str], rng: np.random.Generator, rewriting: Rewriting = Rewriting()
 ) -> Iterator[Pair]:
-    """Rewrite the sentences of texts about a table, once for each mention and row; no negative comes twice.
+    """Rewrite sentences about a table, once for each mention and row, without duplicate negatives.
 
-    Line breaks part the paragraphs of texts.
+    Args:
+        references: items that the table refers to.
+        texts: texts about the table. Line breaks separate paragraphs.
+        rng: source of randomness.
+        rewriting: settings.
     """
     negatives: set[str] = set()
     for pair in _pairs(references, texts, rng, rewriting):
@@ -112,31 +125,34 @@ def _pairs(
 
 
 def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
-    """Return items in their order where all are used, else in a random one."""
-    ordered = list(items)
+    """Return the items in a random order, or in their order if all pairs are made (`most` is None)."""
+    item_list = list(items)
     if rewriting.most is not None:
-        rng.shuffle(ordered)
-    return ordered
+        rng.shuffle(item_list)
+    return item_list
 
 
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
     """Yield the mentions of a text that may be replaced, once for each row of the table that has them.
 
-    The text has no superfluous white space. See `Rewriting` of what is clear.
+    Args:
+        references: items that the table refers to.
+        text: text with normalized white space.
+        clear: see `Rewriting`.
     """
     mentions = references.find_mentions(text)
     for key in mentions:
         for row, column in references.by_key[key].cells:
             support = (references.by_row[row] & mentions.keys()) - {key}
-            others = {other for other in references.by_column[column] - mentions.keys() if other.kind == key.kind}
+            alternatives = {item for item in references.by_column[column] - mentions.keys() if item.kind == key.kind}
             if clear:
-                others = {other for other in others if not _shares_row(references, other, support)}
+                alternatives = {item for item in alternatives if not _shares_row(references, item, support)}
             positives = frozenset(references.by_key[key].texts)
             candidate = ReplaceableMention(
                 positives | mentions[key],
                 positives,
-                frozenset(text for other in others for text in references.by_key[other].texts),
-                frozenset(text for other in support for text in mentions[other]),
+                frozenset(text for item in alternatives for text in references.by_key[item].texts),
+                frozenset(text for item in support for text in mentions[item]),
                 key.kind == ENTITY,
             )
             if candidate.negatives and not _is_ambiguous(candidate):
@@ -155,7 +171,7 @@ def _is_ambiguous(candidate: ReplaceableMention) -> bool:
 def _rewritten(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
-    """Return the pair of a sentence; None where it has no focus or too little besides."""
+    """Return the pair of a sentence, or None if the sentence lacks the focus or enough context."""
     focus = find_places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:
         return None
@@ -169,9 +185,9 @@ def _rewritten(
 
 
 def _spliced(sentence: str, spans: Sequence[tuple[int, int]], replacement: str) -> str:
-    ends = [0, *(end for _, end in spans)]
-    begins = [*(begin for begin, _ in spans), len(sentence)]
-    return replacement.join(sentence[end:begin] for end, begin in zip(ends, begins, strict=True))
+    span_ends = [0, *(end for _, end in spans)]
+    span_starts = [*(start for start, _ in spans), len(sentence)]
+    return replacement.join(sentence[end:start] for end, start in zip(span_ends, span_starts, strict=True))
 
 
 def _drawn(texts: Texts, rng: np.random.Generator) -> str:
@@ -184,7 +200,7 @@ def _tokens(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 10)
 def _sentences(text: str) -> tuple[str, ...]:
-    """Return the sentences of a text without superfluous white space; an abbreviation or initial does not end one."""
+    """Split a text into sentences with normalized white space. An abbreviation or initial does not end a sentence."""
     sentences: list[str] = []
     for line in text.split("\n"):
         open_ended = False
@@ -198,7 +214,7 @@ def _sentences(text: str) -> tuple[str, ...]:
 
 ENTITY, CARDINAL, ORDINAL, DATE = "entity", "cardinal", "ordinal", "date"
 MIN_LENGTH = 3
-"""Shorter texts refer to nothing, but for plain numbers."""
+"""Minimum length of a text that refers to an item, except for numbers."""
 
 _ORDINAL_ENDS = ("st", "nd", "rd", "th")
 _WORD_BEFORE, _NAME_AFTER = re.compile(r"(?:^|(.)\s)(\S+)\s$"), re.compile(r"\s[^\W_a-z]")
@@ -206,7 +222,7 @@ _OPENING, _CLOSING = frozenset("\"'([$£€“\u2018"), frozenset("\"'\u2019”)
 
 
 class Key(NamedTuple):
-    """Thing that is referred to: its kind, and its name within that kind."""
+    """Item that a table or text refers to: its type, and its identifier within this type."""
 
     kind: str
     identifier: str | Value
@@ -214,7 +230,13 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class TableReference:
-    """The ways in which a table's cells write one thing, other names of it, and where the cells are."""
+    """Occurrences of an item in a table.
+
+    Args:
+        texts: texts of its cells.
+        names: other names of the item.
+        cells: (row, column) of its cells, as keys of a dictionary that preserves their order.
+    """
 
     texts: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
@@ -222,7 +244,7 @@ class TableReference:
 
 
 class TableReferences:
-    """The things that a table refers to in one column only, and the rows and columns in which it does."""
+    """Items that occur in a single column of a table, with their rows and columns."""
 
     def __init__(self, table: Table) -> None:
         references: dict[Key, TableReference] = defaultdict(TableReference)
@@ -240,7 +262,7 @@ class TableReferences:
                 self.by_column[column].add(key)
 
     def find_mentions(self, text: str) -> dict[Key, set[str]]:
-        """Find the mentions of the table in a text; numbers and dates first, in the order of the text."""
+        """Return the spellings of the table's items in a text, in text order, with numbers and dates first."""
         mentions: dict[Key, set[str]] = defaultdict(set)
         for key, mention in _numbers(text):
             if key in self.by_key:
@@ -250,7 +272,7 @@ class TableReferences:
         return mentions
 
     def _entities(self, text: str) -> Iterator[tuple[Key, str]]:
-        """Return mentions of entities that are not part of a longer mention."""
+        """Yield mentions of entities that are not part of a longer mention."""
         spans: dict[tuple[int, int], list[Key]] = defaultdict(list)
         for key, reference in self.by_key.items():
             if key.kind == ENTITY:
@@ -265,49 +287,60 @@ class TableReferences:
 
 
 def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
-    """Find some texts in a text as whole tokens, the longest one winning: (begin, end) of characters.
+    """Return (start, end) of all occurrences of phrases in a text as whole tokens, preferring longer phrases.
 
-    With `names`, what begins with a capital and is part of a longer name is left out, as "Perth" is in "Perth Glory".
+    Args:
+        texts: phrases to find.
+        text: text to search.
+        names: whether to exclude capitalized occurrences within a longer name, such as "Perth" in "Perth Glory".
     """
-    places = sorted((begin, -end) for phrase in texts for begin, end in _occurrences(phrase, text))
+    occurrences = sorted((start, -end) for phrase in texts for start, end in _occurrences(phrase, text))
     spans: list[tuple[int, int]] = []
-    for begin, end in places:
-        if not spans or begin >= spans[-1][1]:
-            spans.append((begin, -end))
+    for start, end in occurrences:
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, -end))
     return [span for span in spans if not (names and text[span[0]].isupper() and _is_part_of_name(text, *span))]
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Find where a needle stands and neither a letter nor a digit, hyphen or decimal goes on."""
-    begin = text.find(needle) if needle else -1
-    while begin >= 0:
-        end = begin + len(needle)
-        if (not begin or text[begin - 1].isspace() or text[begin - 1] in _OPENING) and _ends_token(text, end):
-            yield begin, end
-        begin = text.find(needle, begin + 1)
+    """Yield (start, end) of the occurrences of a phrase as whole tokens, which no letter, digit or decimal continues."""
+    start = text.find(needle) if needle else -1
+    while start >= 0:
+        end = start + len(needle)
+        if (not start or text[start - 1].isspace() or text[start - 1] in _OPENING) and _ends_token(text, end):
+            yield start, end
+        start = text.find(needle, start + 1)
 
 
 def _ends_token(text: str, end: int) -> bool:
-    after = text[end : end + 2]
-    if after[:1] in (".", ","):
-        after = after[1:]
-    return not after or after[0].isspace() or after[0] in _CLOSING
+    next_characters = text[end : end + 2]
+    if next_characters[:1] in (".", ","):
+        next_characters = next_characters[1:]
+    return not next_characters or next_characters[0].isspace() or next_characters[0] in _CLOSING
 
 
-def _is_part_of_name(text: str, begin: int, end: int) -> bool:
-    """Tell if a capital or a digit follows, or a word with a capital goes before that does not begin a sentence."""
-    if (after := _NAME_AFTER.match(text, end)) and not after.group()[-1].islower():
+def _is_part_of_name(text: str, start: int, end: int) -> bool:
+    """Return whether a capital or digit follows, or a capitalized word precedes that does not start a sentence."""
+    if (following_match := _NAME_AFTER.match(text, end)) and not following_match.group()[-1].islower():
         return True
-    before = _WORD_BEFORE.search(text, max(0, begin - 40), begin)
-    return before is not None and before[2][0].isupper() and before[1] is not None and before[1] not in ".!?"
+    preceding_match = _WORD_BEFORE.search(text, max(0, start - 40), start)
+    return (
+        preceding_match is not None
+        and preceding_match[2][0].isupper()
+        and preceding_match[1] is not None
+        and preceding_match[1] not in ".!?"
+    )
 
 
 def _cell_keys(cell: Cell) -> Iterable[Key]:
-    """Return a cell refers to its number or date when it is nothing else, even to both ("2012"), else to an entity."""
+    """Return the items of a cell: its number or date, or both ("2012").
+
+    A cell that contains other text is an entity, or nothing if it is too short.
+    """
     text = normalize_for_match(cell.text)
-    whole = [value for span in parse_text(text) if (span.begin, span.end) == (0, len(text)) for value in span.values]
-    if whole:
-        return [_numeric_key(text, value) for value in whole if _refers(cell.text, value)]
+    numbers = [value for span in parse_text(text) if (span.begin, span.end) == (0, len(text)) for value in span.values]
+    if numbers:
+        return [_numeric_key(text, value) for value in numbers if _refers(cell.text, value)]
     if len(cell.text) < MIN_LENGTH or not any(map(str.isalpha, cell.text)):
         return []
     return [Key(ENTITY, cell.links[0] if len(cell.links) == 1 else cell.text)]
@@ -315,9 +348,10 @@ def _cell_keys(cell: Cell) -> Iterable[Key]:
 
 @lru_cache(maxsize=1 << 12)
 def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
-    """Return numbers and dates of a text without superfluous white space, and how they are said."""
+    """Return the numbers and dates of a text with normalized white space, and their spellings."""
     lowered = text.lower()
-    if len(lowered) != len(text):  # some capitals have two characters in lower case; places must not move
+    # Some capitals have two characters in lower case. They stay unchanged, which preserves the offsets.
+    if len(lowered) != len(text):
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     return tuple(
         (_numeric_key(mention.lower(), value), mention)
@@ -329,7 +363,7 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
 
 
 def _refers(text: str, value: Value) -> bool:
-    """Tell whether a text refers to anything: not "one", a pronoun, nor what is short and no plain number."""
+    """Return whether a text refers to an item. "one" (a pronoun) does not, nor do short texts except numbers."""
     if isinstance(value, float):
         return not math.isclose(value, 1, abs_tol=1e-5) and (len(text) >= MIN_LENGTH or _is_float(text))
     return len(text) >= MIN_LENGTH
@@ -350,5 +384,5 @@ def _is_float(text: str) -> bool:
 
 
 def _page_title(link: str) -> str:
-    """Return the title of a page without what tells it from pages of the same title: "/wiki/Red_(band)" is "Red"."""
+    """Return the title of a page without its disambiguation: "/wiki/Red_(band)" is "Red"."""
     return link.rsplit("/", 1)[-1].replace("_", " ").split(" (")[0]

@@ -1,6 +1,6 @@
 """Values of the expressions of a synthetic statement, in one small table.
 
-Sets of rows are integers, bit r being row r, so that a table is filtered without a loop over its rows.
+Sets of rows are integers in which bit r is row r. Sets are therefore intersected without a loop over rows.
 
 Source: google-research/tapas, `utils/synthesize_entablement.py`.
 """
@@ -29,13 +29,14 @@ PLAIN, LOWEST, GREATEST, FIRST, LAST, TOTAL, RANGE, AVERAGE = SELECTS = (
     "the range of {}",
     "the average {}",
 )
-"""How the values of a column may be summed up, in the reference's order, as they are said."""
+"""Aggregations of a column as text, in the order of the reference implementation."""
 IS, GREATER, LESS = COMPARATORS = ("is", "is greater than", "is less than")
-"""In the reference's order."""
+"""Comparators as text, in the order of the reference implementation."""
 _NOISE = 9
-"""Decimals behind which the sum of numbers is rounding noise."""
+"""Number of decimals after which a sum of numbers is rounding noise."""
 _EXACT = 2.0**53
-"""From here on whole numbers are no longer exact; "nan" and "inf", which the reference counts with, are words here."""
+"""Bound from which integers are not exact. It also rejects "nan" and "inf", which the reference implementation reads as
+numbers."""
 
 
 class Filter(NamedTuple):
@@ -47,7 +48,13 @@ class Filter(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """A column summed up over the rows where some conditions hold; `COUNT` has no column (-1)."""
+    """Aggregation of a column over the rows that satisfy all conditions.
+
+    Args:
+        select: aggregation, one of `SELECTS` or `COUNT`.
+        column: index of the column, -1 for `COUNT`.
+        wheres: conditions on the rows.
+    """
 
     select: str
     column: int
@@ -55,27 +62,36 @@ class Expression(NamedTuple):
 
 
 def statement_number(number: float) -> str:
-    """Write a number as statements do: without decimals when it is whole, else with two."""
+    """Format a number for a statement: without decimals if it is an integer, else with two decimals."""
     number = round(number, _NOISE)
     return str(int(number)) if number.is_integer() else f"{number:.2f}"
 
 
 def compare_values(left: Values, right: Values, comparator: str) -> bool | None:
-    """Tell if a comparison holds: of the texts for "is", else of all numbers with all; None when some text is none."""
+    """Return whether a comparison holds.
+
+    Args:
+        left: values of the left side.
+        right: values of the right side.
+        comparator: `IS` compares the sets of texts. `GREATER` and `LESS` compare every number with every number.
+
+    Returns:
+        None if the comparator needs numbers and a text is not a number.
+    """
     if comparator == IS:
         return left == right
-    numbers, others = _numbers(left), _numbers(right)
-    if not numbers or not others:
+    left_numbers, right_numbers = _numbers(left), _numbers(right)
+    if not left_numbers or not right_numbers:
         return None
-    return max(numbers) < min(others) if comparator == LESS else min(numbers) > max(others)
+    return max(left_numbers) < min(right_numbers) if comparator == LESS else min(left_numbers) > max(right_numbers)
 
 
 class PartValues:
-    """Works out expressions over one small table; what was worked out once is remembered.
+    """Computes and caches the values of expressions over one small table.
 
     Args:
-        table: R rows.
-        blanks: also make use of columns without a name, and of cells without a word, as the reference does.
+        table: table of R rows.
+        blanks: whether to use unnamed columns and empty cells, as the reference implementation does.
     """
 
     def __init__(self, table: Table, blanks: bool = False) -> None:
@@ -84,20 +100,19 @@ class PartValues:
         self.rows = (1 << len(table.rows)) - 1
         self.blanks = blanks
         counts = Counter(self.names)
-        self.usable = [  # columns with a name of their own
-            counts[name] == 1 and (blanks or not is_empty(name)) for name in self.names
-        ]
+        # A usable column has a unique name.
+        self.usable = [counts[name] == 1 and (blanks or not is_empty(name)) for name in self.names]
         self._numbers = [[_number(text) for text in texts] for texts in self.columns]
         self._wordy = [_rows_where(numbers, None) for numbers in self._numbers]
         self._values: dict[tuple[str, int, int], Values | None] = {}
         self._filters: dict[Filter, int | None] = {}
 
     def is_sayable(self, values: Values) -> bool:
-        """Tell whether values can stand in a sentence without leaving a hole."""
+        """Return whether all values have text, so a sentence with them has no gap. Always true with `blanks`."""
         return self.blanks or not any(map(is_empty, values))
 
     def filter_rows(self, rows: int, where: Filter) -> int | None:
-        """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
+        """Return the subset of `rows` that satisfies a condition, or None if it is undecidable for one of the rows."""
         if where not in self._filters:
             self._filters[where] = self._filter(where)
         matches = self._filters[where]
@@ -106,7 +121,16 @@ class PartValues:
         return None if matches is None else rows & matches
 
     def compute_values(self, select: str, column: int, rows: int) -> Values | None:
-        """Sum up the values of a column over a set of rows; None when there are none or it makes no sense."""
+        """Aggregate a column over a set of rows.
+
+        Args:
+            select: aggregation, one of `SELECTS` or `COUNT`.
+            column: index of the column, -1 for `COUNT`.
+            rows: set of rows.
+
+        Returns:
+            The values, or None if there are no rows or the aggregation is undefined.
+        """
         key = select, column, rows
         if key not in self._values:
             self._values[key] = self._select(select, column, rows) if rows else None
@@ -117,18 +141,18 @@ class PartValues:
             return None
         if where.comparator == IS:
             return _rows_where(self.columns[where.column], where.text)
-        asked = _number(where.text)
-        if asked is None:
+        threshold = _number(where.text)
+        if threshold is None:
             return None
-        less = where.comparator == LESS
-        holds = (n is not None and (n < asked if less else n > asked) for n in self._numbers[where.column])
-        return sum(1 << row for row, held in enumerate(holds) if held)
+        is_less = where.comparator == LESS
+        holds = (n is not None and (n < threshold if is_less else n > threshold) for n in self._numbers[where.column])
+        return sum(1 << row for row, matches in enumerate(holds) if matches)
 
     def _select(self, select: str, column: int, rows: int) -> Values | None:
-        places = [row for row in range(rows.bit_length()) if rows >> row & 1]
+        row_indices = [row for row in range(rows.bit_length()) if rows >> row & 1]
         if select == COUNT:
-            return frozenset((str(len(places)),))
-        texts = [self.columns[column][row] for row in places]
+            return frozenset((str(len(row_indices)),))
+        texts = [self.columns[column][row] for row in row_indices]
         if not self.usable[column]:
             return None
         if select == PLAIN:
@@ -137,13 +161,13 @@ class PartValues:
             return None
         if select in (FIRST, LAST):
             return frozenset((texts[0 if select == FIRST else -1],))
-        return None if self._wordy[column] else frozenset((self._summed(select, column, places),))
+        return None if self._wordy[column] else frozenset((self._summed(select, column, row_indices),))
 
-    def _summed(self, select: str, column: int, places: Sequence[int]) -> str:
-        numbers = {row: number for row in places if (number := self._numbers[column][row]) is not None}
+    def _summed(self, select: str, column: int, row_indices: Sequence[int]) -> str:
+        numbers = {row: number for row in row_indices if (number := self._numbers[column][row]) is not None}
         if select in (LOWEST, GREATEST):
-            best = min if select == LOWEST else max
-            return self.columns[column][best(numbers, key=numbers.__getitem__)]
+            select_best = min if select == LOWEST else max
+            return self.columns[column][select_best(numbers, key=numbers.__getitem__)]
         if select == RANGE:
             return statement_number(max(numbers.values()) - min(numbers.values()))
         total = fsum(numbers.values())
@@ -157,11 +181,11 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(texts: Values) -> list[float]:
-    """Return the numbers of some texts; none when one of them is no number."""
+    """Return the numbers of texts, or [] if one of the texts is not a number."""
     numbers = [_number(text) for text in texts]
-    known = [number for number in numbers if number is not None]
-    return known if len(known) == len(numbers) else []
+    valid_numbers = [number for number in numbers if number is not None]
+    return valid_numbers if len(valid_numbers) == len(numbers) else []
 
 
-def _rows_where(values: Sequence[object], wanted: object) -> int:
-    return sum(1 << row for row, value in enumerate(values) if value == wanted)
+def _rows_where(values: Sequence[object], target: object) -> int:
+    return sum(1 << row for row, value in enumerate(values) if value == target)

@@ -1,7 +1,8 @@
 """Synthetic statements: sentences of a small grammar that a table entails or refutes.
 
 A statement compares two expressions over the same column, such as "the total Points when Team is Red is greater
-than 32". With the same settings and a `numpy.random.RandomState` the reference's statements come out, word for word.
+than 32". With the same settings and a `numpy.random.RandomState`, the statements equal those of the reference
+implementation (google-research/tapas).
 
 Source: Eisenschlos et al. 2020, "Understanding tables with intermediate pre-training", section 3.2;
 google-research/tapas, `utils/synthesize_entablement.py`.
@@ -32,21 +33,23 @@ from mate_cli.tables.table import Table
 
 Random = np.random.Generator | np.random.RandomState
 Side = Expression | Values
-"""One side of a comparison: an expression, or the constant values in its place."""
+"""One side of a comparison: an expression, or its values as constants."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Settings of drawing statements.
+    """Settings for sampling statements.
 
     Args:
-        count_share: how often the rows are counted; 0.02 in the reference's program, 0.2 in its class of settings.
-        constant_share: how often the left side is put as its values; else the right side as often.
-        stop_share: how often no further condition is put on the rows, after each one that was.
-        attempts: so often a comparison, and a right side for a left one, is tried.
-        patience: so many comparisons are tried for a statement at most; the reference does not care for time.
-        blanks: also use unnamed columns and cells without a word, which leaves holes in the sentence; the reference
-            does.
+        count_share: probability that a statement counts rows. The reference implementation has 0.02 in its program
+            and 0.2 in its class of settings.
+        constant_share: probability that the left side is replaced by its values. If not, the right side is replaced
+            with the same probability.
+        stop_share: probability that no further condition is added after a condition.
+        attempts: number of attempts to find a comparison, and a right side for a left side.
+        patience: maximum number of comparisons tried per statement. The reference implementation has no limit.
+        blanks: whether to use unnamed columns and empty cells, which leave gaps in the sentence, as the reference
+            implementation does.
     """
 
     count_share: float = 0.02
@@ -58,39 +61,42 @@ class Grammar:
 
 
 class Statement(NamedTuple):
-    """A sentence about a table; the label is 1 when the table entails it and 0 when it refutes it."""
+    """A sentence about a table. The label is 1 if the table entails the sentence and 0 if it refutes it."""
 
     text: str
     label: int
 
 
 def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[Statement]:
-    """Make one entailed and one refuted statement about a small table, in this order, as far as they can be found.
+    """Sample one entailed and one refuted statement about a small table, in this order, if they can be found.
 
-    There are at least two rows; the time depends on their number.
+    Args:
+        table: table with at least two rows. The time depends on the number of rows.
+        rng: source of randomness.
+        grammar: settings.
     """
     writer = _Writer(table, rng, grammar)
-    texts = ((writer.statement(wanted), wanted) for wanted in (True, False))
-    return [Statement(text, int(wanted)) for text, wanted in texts if text is not None]
+    texts = ((writer.statement(label), label) for label in (True, False))
+    return [Statement(text, int(label)) for text, label in texts if text is not None]
 
 
 class _Writer:
-    """Draws statements about one table. The order of draws is the reference's."""
+    """Samples statements about one table, in the sampling order of the reference implementation."""
 
     def __init__(self, table: Table, rng: Random, grammar: Grammar) -> None:
         self._rng, self._grammar = rng, grammar
         self._values = PartValues(table, grammar.blanks)
         self._patience = 0
 
-    def statement(self, wanted: bool) -> str | None:
-        """Return a statement with the wanted label, or None."""
+    def statement(self, label: bool) -> str | None:
+        """Return a statement with the given label, or None."""
         self._patience = self._grammar.patience
-        tries = (self._comparison(wanted) for _ in range(self._grammar.attempts) if self._patience)
+        tries = (self._comparison(label) for _ in range(self._grammar.attempts) if self._patience)
         return next((text for text in tries if text is not None), None)
 
-    def _comparison(self, wanted: bool) -> str | None:
+    def _comparison(self, label: bool) -> str | None:
         if self._rng.random() < self._grammar.count_share:
-            return self._counts(wanted)
+            return self._counts(label)
         for column in self._shuffled(range(len(self._values.names))):
             left = self._expression(column)
             if left is None:
@@ -100,59 +106,59 @@ class _Writer:
                 right = self._expression(column)
                 if right is None:
                     return None
-                text = self._compared(left, right, wanted)
+                text = self._compared(left, right, label)
                 if text is not None:
                     return text
         return None
 
-    def _counts(self, wanted: bool) -> str | None:
+    def _counts(self, label: bool) -> str | None:
         left, right = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
         if left is None or right is None:
             return None
-        tries = (self._compared(left, right, wanted) for _ in self._shuffled(range(len(self._values.names))))
+        tries = (self._compared(left, right, label) for _ in self._shuffled(range(len(self._values.names))))
         return next((text for text in tries if text is not None), None)
 
     def _expression(self, column: int) -> tuple[Expression, Values] | None:
-        """Sum up a column in a random way that makes sense."""
+        """Return a random aggregation of a column that is defined, with its values, or None."""
         tries = (self._restricted(select, column) for select in self._shuffled(SELECTS))
         return next((pair for pair in tries if pair is not None), None)
 
     def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
-        """Restrict an expression to some rows, at least by one condition where one leaves it a meaning."""
+        """Return an expression with random conditions on the rows, at least one if its value stays defined."""
         rows = self._values.rows
         values = self._values.compute_values(select, column, rows)
         if values is None:
             return None
         expression = Expression(select, column)
-        for other in self._shuffled(range(len(self._values.names))):
-            condition = self._condition(expression, other, rows) if self._values.usable[other] else None
+        for filter_column in self._shuffled(range(len(self._values.names))):
+            condition = self._condition(expression, filter_column, rows) if self._values.usable[filter_column] else None
             if condition is not None:
-                where, rows, values = condition
-                expression = expression._replace(wheres=(*expression.wheres, where))
+                row_filter, rows, values = condition
+                expression = expression._replace(wheres=(*expression.wheres, row_filter))
                 if self._rng.random() > self._grammar.stop_share:
                     break
         return (expression, values) if self._values.is_sayable(values) else None
 
-    def _condition(self, expression: Expression, other: int, rows: int) -> tuple[Filter, int, Values] | None:
-        """Return the first of the shuffled conditions on a column that leaves the expression a meaning."""
-        texts, ways = self._values.columns[other], len(COMPARATORS)
-        for pair in self._shuffled(range(len(texts) * ways)):
-            where = Filter(other, COMPARATORS[pair % ways], texts[pair // ways])
-            matches = self._values.filter_rows(rows, where)
+    def _condition(self, expression: Expression, filter_column: int, rows: int) -> tuple[Filter, int, Values] | None:
+        """Return a random condition on a column for which the expression is defined, with its rows and values."""
+        texts, comparator_count = self._values.columns[filter_column], len(COMPARATORS)
+        for pair in self._shuffled(range(len(texts) * comparator_count)):
+            row_filter = Filter(filter_column, COMPARATORS[pair % comparator_count], texts[pair // comparator_count])
+            matches = self._values.filter_rows(rows, row_filter)
             values = self._values.compute_values(expression.select, expression.column, matches) if matches else None
             if matches and values is not None and self._values.is_sayable(values):
-                return where, matches, values
+                return row_filter, matches, values
         return None
 
-    def _compared(self, left: tuple[Expression, Values], right: tuple[Expression, Values], wanted: bool) -> str | None:
+    def _compared(self, left: tuple[Expression, Values], right: tuple[Expression, Values], label: bool) -> str | None:
         for comparator in self._shuffled(COMPARATORS):
-            if compare_values(left[1], right[1], comparator) is wanted:
+            if compare_values(left[1], right[1], comparator) is label:
                 first, second = (_format_side(side, self._values.names) for side in self._with_constants(left, right))
                 return f"{first} {comparator} {second}"
         return None
 
     def _with_constants(self, left: tuple[Expression, Values], right: tuple[Expression, Values]) -> tuple[Side, Side]:
-        """Put one side as its values, by chance, and where both sides are the same words."""
+        """Replace a random side by its values; always if both sides are the same expression."""
         share = self._grammar.constant_share
         if share > self._rng.random():
             return left[1], right[0]
@@ -179,35 +185,35 @@ MIN_COLUMNS, MIN_ROWS = 2, 2
 
 
 def table_parts(table: Table, max_cells: int = MAX_CELLS) -> Iterator[tuple[int, Table]]:
-    """Halve the rows of a table until no part has more than so many body cells.
+    """Halve the rows of a table until no part has more than `max_cells` body cells.
 
-    Nothing comes of a table with one row or one column, with more columns than `max_cells`, and parts of one row
-    are left out.
+    A table with one row or one column, or with more than `max_cells` columns, yields no parts. Parts of one row are
+    omitted.
 
     Yields:
-        The place of the part's first row in the table, and the part, with its own passages only.
+        The index of the part's first row in the table, and the part with only its linked passages.
 
     Source: google-research/tapas, `utils/beam_utils.py`.
     """
     columns, rows = len(table.header), len(table.rows)
     if columns < MIN_COLUMNS or rows < MIN_ROWS or columns > max_cells:
         return
-    for begin, end in _halves(0, rows, max_cells // columns):
-        if end - begin >= MIN_ROWS:
-            yield begin, _part(table, begin, end)
+    for start, end in _halves(0, rows, max_cells // columns):
+        if end - start >= MIN_ROWS:
+            yield start, _part(table, start, end)
 
 
-def _halves(begin: int, end: int, longest: int) -> Iterator[tuple[int, int]]:
-    if end - begin <= longest:
-        yield begin, end
+def _halves(start: int, end: int, longest: int) -> Iterator[tuple[int, int]]:
+    if end - start <= longest:
+        yield start, end
         return
-    middle = (begin + end) // 2
-    yield from _halves(begin, middle, longest)
+    middle = (start + end) // 2
+    yield from _halves(start, middle, longest)
     yield from _halves(middle, end, longest)
 
 
-def _part(table: Table, begin: int, end: int) -> Table:
-    rows = table.rows[begin:end]
+def _part(table: Table, start: int, end: int) -> Table:
+    rows = table.rows[start:end]
     links = dict.fromkeys(link for row in rows for cell in row for link in cell.links)
     passages = {link: table.passages[link] for link in links if link in table.passages}
     return replace(table, rows=rows, passages=passages)
@@ -226,19 +232,20 @@ def part_statements(
     rewriting: Rewriting | None,
     max_words: int = MAX_WORDS,
 ) -> list[TableExample]:
-    """Make statements about one of a table's parts: two of the grammar, and pairs of the texts' sentences.
+    """Generate statements about a part of a table: two of the grammar, and pairs of original and rewritten sentences.
 
-    The texts are those of the corpus and the passages that the part links to, without those that other parts link to.
-    An example's table is the bare part: a title or passage beside it would tell which of two sentences was rewritten.
+    Sentences come from the texts of the table and from passages that the part links to, without passages that only
+    other parts link to. The table of an example has no title and no passages, because they would reveal which of two
+    sentences was rewritten.
 
     Args:
-        table: the whole, with its texts.
-        begin: the part's first row in it.
-        part: one of `table_parts`.
-        rng: what is made depends on its state only.
-        grammar: of the synthetic statements; None makes none.
-        rewriting: of the counterfactual statements; None makes none.
-        max_words: longer statements are left out; cut to fit a network, they would lose their meaning.
+        table: whole table with its texts.
+        begin: index of the part's first row in the table.
+        part: part from `table_parts`.
+        rng: only source of randomness.
+        grammar: settings of synthetic statements. None makes no synthetic statements.
+        rewriting: settings of counterfactual statements. None makes no counterfactual statements.
+        max_words: maximum number of words. Longer statements are omitted, because truncation changes their meaning.
     """
     bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
     entries: list[tuple[str, str, int]] = []
@@ -246,16 +253,19 @@ def part_statements(
         statements = synthesize(bare, rng, grammar)
         entries += [(SYNTHETIC, *statement) for statement in statements if _words(statement.text) <= max_words]
     if rewriting is not None:
-        elsewhere = set(table.table.passages.values()).difference(part.passages.values())
-        texts = dict.fromkeys(text for text in (*table.texts, *part.passages.values()) if text not in elsewhere)
+        passages_of_other_parts = set(table.table.passages.values()).difference(part.passages.values())
+        texts = dict.fromkeys(
+            text for text in (*table.texts, *part.passages.values()) if text not in passages_of_other_parts
+        )
         for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
             if _words(pair.positive) <= max_words >= _words(pair.negative):
                 entries += [(COUNTERFACTUAL, pair.positive, 1), (COUNTERFACTUAL, pair.negative, 0)]
-    return [_example(f"{table.key}/{begin}/{place}", *entry, bare) for place, entry in enumerate(entries)]
+    return [_example(f"{table.key}/{begin}/{index}", *entry, bare) for index, entry in enumerate(entries)]
 
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:
-    text = " ".join(text.split())  # names of columns may have several lines
+    # Names of columns may have several lines.
+    text = " ".join(text.split())
     return TableExample(example_id, text, table, Answer((VERDICTS[label],), label=label), subsets=(kind,))
 
 
