@@ -59,7 +59,7 @@ class EvidenceSerializer(Serializer):
         relations: types of relations between nodes, in order of precedence.
         label: content of `label_ids`: "evidence" labels nodes with the answer; "answer" labels the answer's text and
             its supporting sentences.
-        sentences: maximum number of sentences of linked pages added to cells and rows; 0 for none.
+        sentences: maximum number of sentences of linked pages per question, added to cells and rows; 0 for none.
         max_nodes: maximum number of nodes.
         node_tokens: maximum number of tokens per node; longer nodes are truncated.
         edge_texts: if true, prepend the sentences that mention the node, from nodes related to it by a mention or a
