@@ -1,1 +1,1 @@
-"""Tasks, one per file, as modules of torch; `lit_task` has the LightningModule that trains any of them."""
+"""Tasks, one per file, as torch modules. `lit_task` contains the LightningModule that trains any task."""

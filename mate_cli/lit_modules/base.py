@@ -1,4 +1,4 @@
-"""The base of all tasks: a head on a network, its loss, its predictions and their scores; torch alone."""
+"""Base class of all tasks: a head on a network, its loss, predictions and metrics. Independent of Lightning."""
 
 import math
 from abc import abstractmethod
@@ -22,35 +22,35 @@ from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
 NO_ANSWER = "no answer"
 COMPUTED = "computed numbers"
-"""Kind of answers in `TableTask.loss_counts` that no cell contains."""
+"""Key in `TableTask.loss_counts` of answers that no cell contains."""
 
 
 class HasExampleId(Protocol):
-    """Anything about one example."""
+    """An object that belongs to one example."""
 
     @property
     def example_id(self) -> str:
-        """The example."""
+        """The id of the example."""
 
 
 ExampleT = TypeVar("ExampleT", bound=TableExample)
 Prediction = TypeVar("Prediction", bound=HasExampleId)
 Share = TypeVar("Share")
 Training = Callable[[], Sequence[ExampleT]]
-"""Reads the examples that may be learnt from."""
+"""Function that reads the examples of the training split."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The cells or nodes that a prediction points at, for people to see.
+    """The cells or nodes that a prediction selects, for display.
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
-        probabilities: of each of them.
-        aggregation: what is done with them, one of `AGGREGATIONS`.
-        confidence: in the answer as a whole, from 0 to 1; to be calibrated, as what nothing was learnt about, such as
-            the column of a computed number, makes it small.
-        is_null: the prediction says that nothing in the table answers the question.
+        probabilities: probability of each selected cell.
+        confidence: confidence in the whole answer, from 0 to 1. It needs calibration, because components without a
+            training signal, such as the column of a computed number, lower it.
+        aggregation: aggregation of the cells, one of `AGGREGATIONS`.
+        is_null: whether the prediction is that the table does not contain the answer.
     """
 
     cells: Coordinates
@@ -60,7 +60,7 @@ class Selection:
     is_null: bool = False
 
     def share_right(self, calibration: Callable[[float], float] | None) -> float:
-        """Return the calibrated confidence; without a calibration the network's own probability of the cells."""
+        """Return the calibrated confidence. Without a calibration, return the mean probability of the cells."""
         if calibration is not None:
             return calibration(self.confidence)
         return fmean(self.probabilities) if self.probabilities else self.confidence
@@ -68,11 +68,11 @@ class Selection:
 
 @dataclass(frozen=True)
 class TableAnswerSpec:
-    """The way in which a task answers about any table.
+    """The kind of answers that a task predicts for questions about a user's table.
 
     Args:
-        question: an example of what can be asked of it.
-        verdict: the answer is a verdict on the table, and not of its cells.
+        question: an example of a question or statement.
+        verdict: whether the answer is a verdict on a statement instead of cells.
     """
 
     question: str = "which region sold most?"
@@ -84,15 +84,14 @@ class TaskSpec:
     """The declaration of a task, known before any network is built.
 
     Args:
-        monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
-            better.
-        label: what an encoding must mark for it (`Serializer.marks`); None where it learns from no mark.
-        encoding: what to type behind `encoding=` for one that does; others may do so too.
-        table_answers: how it answers about any table; None where its predictions say nothing that people could look up
-            in one.
-        transformers_class: the class of transformers that does the same with a TAPAS.
-        auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
-        uses_pooler: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
+        monitor: validation metric that selects the best checkpoint. Its `MetricSpec` declares the direction.
+        label: label kind that an encoding must annotate (`Serializer.marks`). None: no token labels are needed.
+        encoding: an option of the config group `encoding` that annotates this label kind. Other options may do so too.
+        table_answers: kind of answers for a user's table. None if predictions do not refer to the contents of a table.
+        transformers_class: class of transformers for the same task with TAPAS. None if there is none.
+        auto_class: name of the task in the auto classes of transformers, as in `AutoModelForMaskedLM`. None if
+            transformers has no such task.
+        uses_pooler: whether the loss depends on `EncoderOutput.pooled`. False: the pooler is not trained.
     """
 
     monitor: str
@@ -105,28 +104,30 @@ class TaskSpec:
 
 
 class TableTask(nn.Module, Generic[ExampleT, Prediction]):
-    """A head on a network, a loss and metrics; which network it is makes no difference.
+    """Base class of tasks: a head on any network, a loss and metrics.
 
     Args:
-        context: the network, and what else a task may need.
-        metrics: scores beside those of the task.
+        context: network, serializer and cache folder.
+        metrics: metrics in addition to those of the task.
 
     Raises:
-        ConfigError: one of the metrics is none.
+        ConfigError: an entry of `metrics` is not a `Metric`.
 
     Attributes:
-        pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
-            that keeps all tokens.
-        loss_counts: how many training examples had an answer of a kind, and how many of these a loss: [2] by kind, of
-            kinds whose loss may be left out.
+        pruned: pruning statistics of the last prediction of each example, by example id. Empty if the network keeps all
+            tokens.
+        loss_counts: number of training examples, and number of these with a loss above 0, [2] by answer type. Contains
+            answer types whose loss may be omitted.
     """
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] | None = ()) -> None:
         super().__init__()
         self.encoder, self.metrics = context.encoder, tuple(metrics or ())
-        if wrong := [type(metric).__name__ for metric in self.metrics if not isinstance(metric, Metric)]:
+        if invalid_types := [type(metric).__name__ for metric in self.metrics if not isinstance(metric, Metric)]:
             raise ConfigError(
-                f"{wrong[0]} is not a Metric", where="task.metrics", remedy="See docs/how-to/add_your_own_network.md"
+                f"{invalid_types[0]} is not a Metric",
+                where="task.metrics",
+                remedy="See docs/how-to/add_your_own_network.md",
             )
         self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
@@ -135,34 +136,39 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self.loss_counts: dict[str, torch.Tensor] = {}
 
     spec: ClassVar[TaskSpec]
-    """Its declaration."""
+    """The declaration of the task."""
     right_name: ClassVar[str] = "right"
-    """What people read above `is_correct`."""
+    """Column title of `is_correct` in tables of predictions."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """Compute the loss of an encoder's output, a scalar, with the head of the task or a similar one.
+        """Compute the loss of an encoder's output, a scalar.
 
         Average with `average_terms`, so that the loss of an optimizer step does not depend on its micro-batches.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
         """
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
-        """Return one prediction per example, from what the network makes of the batch that it was given."""
+        """Return one prediction per example, given the output of the network for a batch."""
 
     def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
-        """Predict as `predictions`, of a validation during training, where a task may take a quicker way."""
+        """Return predictions for a validation during training. A task may override this with a faster method."""
         return self.predictions(output, batch)
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Return metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
+        """Compute the metrics of a split, fractions by name. Examples without a prediction are included."""
 
     def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Return metrics of a split: those of the task, and those that its configuration adds.
+        """Compute the metrics of the task and the metrics that its configuration adds.
 
         Raises:
-            ConfigError: an added one has the name of one of the task.
+            ConfigError: an added metric has the name of a metric of the task.
         """
         scores = self.score(predictions, examples)
         for metric in self.metrics:
@@ -174,23 +180,23 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return scores
 
     def fit_threshold(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> None:
-        """Fit what decides between an answer and none to the predictions of the dev split; nothing by default."""
+        """Fit the threshold between answer and no answer on the dev split. Tasks without threshold do nothing."""
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
-        """Return the answer text of each prediction, by example."""
+        """Return the text of each predicted answer, by example id."""
 
     @abstractmethod
     def is_correct(self, prediction: Prediction, example: ExampleT) -> bool:
-        """Tell whether a prediction counts as correct, for tables that people read."""
+        """Return whether a prediction is correct, for tables of predictions."""
 
     def train_poolers(self, needed: bool) -> None:
-        """Learn the poolers, or not: processes wait for the gradient of every trained weight."""
+        """Train or freeze the poolers. DDP waits for a gradient of every trained weight, so unused ones are frozen."""
         for encoder in self.encoder.encoders.values():
             encoder.pooler.requires_grad_(needed)
 
     def add_heads(self, build: Callable[[TableEncoder], nn.Module]) -> None:
-        """Make the head, and one of the same kind for an encoder inside the network that learns the task itself."""
+        """Build the head, and a second head for the auxiliary encoder if the network has one."""
         self.head, self.early_head = build(self.encoder), None
         learner = self.encoder.auxiliary_encoder
         if learner is not None:
@@ -198,11 +204,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
             self.encoder.share_token_scorer(self.early_head)
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
-        """Return the mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
+        """Compute the mean loss of a batch, a scalar, including the loss of the auxiliary encoder."""
         return self.loss_of(self.encoder(batch))
 
     def loss_of(self, output: EncoderOutput) -> torch.Tensor:
-        """Return the mean loss of what the network makes of a batch, as `loss`."""
+        """Compute the mean loss, as `loss` does, from the output of the network."""
         loss = self.output_loss(output, self.head, self.encoder)
         learner = self.encoder.auxiliary_encoder
         if learner is None or output.early is None:
@@ -210,7 +216,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return loss + self.output_loss(output.early, self.early_head, learner)
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count by name the terms that the loss of a batch averages over: examples, and others that a task adds."""
+        """Count the terms that the loss of a batch averages over, by name: examples, and terms that tasks add."""
         return {"examples": len(batch.input_ids)}
 
     def average_terms(self, total: Tensor, batch: TableBatch, name: str = "examples") -> Tensor:
@@ -218,8 +224,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
         Args:
             total: sum of the terms of this batch, a scalar.
-            batch: a micro-batch with `step_counts`, or a batch that is a step by itself.
-            name: of the terms in `count_terms`.
+            batch: micro-batch with `step_counts`, or a batch that is a whole optimizer step.
+            name: name of the terms in `count_terms`.
         """
         if batch.is_filler:
             return total * 0
@@ -227,7 +233,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return total / (counts[name] if batch.step_counts else torch.as_tensor(counts[name]).clamp(min=1))
 
     def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
-        """Count the losses [B] of examples by the kind of their answer, each kind being a mask [B]."""
+        """Add losses [B] of examples to `loss_counts`, by answer type. `kinds` are masks [B] by answer type."""
         for kind, mask in kinds.items():
             counts = torch.stack([mask.sum(), (mask & (losses > 0)).sum()])
             self.loss_counts[kind] = counts + self.loss_counts[kind].to(counts.device)
@@ -237,7 +243,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Return the scores of the head as the models of transformers return them, those of tokens [B, length]."""
+        """Return the logits of the head in the format of transformers. Logits of tokens are [B, length]."""
         raise NotImplementedError(f"{type(self).__name__} has no transformers class")
 
     @property
@@ -247,13 +253,13 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
-        """Body rows and columns that it tells apart; None for as many as there are."""
+        """Maximum numbers of body rows and columns that the task distinguishes. None: no limit."""
         return None, None
 
     def details(self, prediction: Prediction) -> dict[str, Any]:
-        """Return what a file of predictions says of one besides its answer.
+        """Return the fields of a prediction, in addition to the answer text, for a file of predictions.
 
-        Cells as [row, column, probability], and more.
+        By default: cells as [row, column, probability], the aggregation and the confidence.
         """
         selection = self.selection(prediction)
         if selection is None:
@@ -262,19 +268,19 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
 
     def selection(self, prediction: Prediction) -> Selection | None:
-        """Return what a prediction points at; None where that is no cell of the question's table, nor a class."""
+        """Return the selected cells, or None if the prediction is neither a cell of the table nor a class."""
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
-        """Score what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
+        """Compute metrics of baselines without a network, by `<baseline>/<metric>`. Baselines may fit `training`."""
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """Return the examples to learn from; those without a usable label are left out."""
+        """Filter the training examples: examples without a usable label are omitted."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
     def skip_reason(self, example: ExampleT) -> str:
-        """Return what is not known of an example, so that it teaches nothing; empty where it teaches something."""
+        """Return why an example gives no training signal, empty if it gives one."""
         return missing_answer(example)
 
     def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
@@ -282,77 +288,87 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return list(examples)
 
     def keep_predictions(self, batch: TableBatch, *, validating: bool = False) -> None:
-        """Predict a batch and keep the predictions until they are collected; with `validating` as training does."""
+        """Predict a batch and store the predictions for `collect_predictions`.
+
+        With `validating`, `validation_predictions` is used.
+        """
         output: EncoderOutput = self.encoder(batch)
         predict = self.validation_predictions if validating else self.predictions
         self._predictions.append(predict(output, batch))
         self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
     def collect_predictions(self) -> list[Prediction]:
-        """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
+        """Return the predictions stored since the last call, gathered from all ranks. Also updates `pruned`."""
         predictions, self._predictions = self._predictions, []
-        left, self._prunings = self._prunings, []
-        self.pruned |= {pruning.example_id: pruning for pruning in gather_predictions(left)}
+        local_prunings, self._prunings = self._prunings, []
+        self.pruned |= {pruning.example_id: pruning for pruning in gather_predictions(local_prunings)}
         return gather_predictions(predictions)
 
     def find_prunings(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
-        """Return what was left of the inputs of examples that have predictions, by name."""
+        """Return the pruning statistics of the examples that have predictions, by example id."""
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
 
 def missing_answer(example: TableExample) -> str:
-    """Say why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
+    """Return why the answer of an example gives no training signal, as its dataset states, or ""."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
     return (example.answer.source or NO_ANSWER) if example.outcome.startswith(UNUSABLE) else ""
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
-    """Return cells as [row, column, probability]."""
+    """Format cells as [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 
 def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
-    """Return what is left of each example, and of its answer where labels mark it.
+    """Compute pruning statistics of each example. Empty if the network keeps all tokens.
 
-    An empty list where every token is kept.
+    Args:
+        batch: input of the network.
+        output: output of the network, whose batch contains the kept tokens.
+        of_answers: whether the token labels annotate the answer, so that statistics of the answer are computed.
     """
-    left = output.batch
-    if left.places is None:
+    kept_batch = output.batch
+    if kept_batch.places is None:
         return []
-    tokens = (left.attention_mask == 1).sum(1).tolist()
+    tokens = (kept_batch.attention_mask == 1).sum(1).tolist()
     answer_kept: list[bool | None] = [None] * len(tokens)
     margins: list[float | None] = [None] * len(tokens)
-    if of_answers and batch.label_ids is not None and left.label_ids is not None:
-        known, survive = ((labels > 0).any(1).tolist() for labels in (batch.label_ids, left.label_ids))
-        answer_kept = [some if there else None for there, some in zip(known, survive, strict=True)]
+    if of_answers and batch.label_ids is not None and kept_batch.label_ids is not None:
+        has_answer, answer_survives = (
+            (labels > 0).any(1).tolist() for labels in (batch.label_ids, kept_batch.label_ids)
+        )
+        answer_kept = [
+            is_kept if has_labels else None for has_labels, is_kept in zip(has_answer, answer_survives, strict=True)
+        ]
         if output.scores is not None:
-            differences = _margins(output.scores, batch.label_ids > 0, left)
+            differences = _margins(output.scores, batch.label_ids > 0, kept_batch)
             margins = [value if math.isfinite(value) else None for value in differences.tolist()]
     columns = zip(batch.example_ids, tokens, answer_kept, margins, strict=True)
     return [Pruning(*values) for values in columns]
 
 
-def _margins(scores: torch.Tensor, in_answer: torch.Tensor, left: TableBatch) -> torch.Tensor:
-    """Return the mean score of the answer's tokens less that of the table's that are left [B].
+def _margins(scores: torch.Tensor, in_answer: torch.Tensor, kept_batch: TableBatch) -> torch.Tensor:
+    """Compute the mean score of the answer tokens minus that of the kept table tokens, [B].
 
-    NaN where there are none.
+    NaN if an example has no such tokens.
     """
-    assert left.places is not None
-    in_table = (left.column_ids > 0) & (left.attention_mask == 1)
-    return _mean(scores, in_answer) - _mean(gather_tokens(scores, left.places), in_table)
+    assert kept_batch.places is not None
+    in_table = (kept_batch.column_ids > 0) & (kept_batch.attention_mask == 1)
+    return _mean(scores, in_answer) - _mean(gather_tokens(scores, kept_batch.places), in_table)
 
 
-def _mean(scores: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """Return the mean over the chosen tokens of each example, [B, T] to [B]; NaN where none is."""
-    return scores.float().masked_fill(~chosen, 0.0).sum(1) / chosen.sum(1)
+def _mean(scores: torch.Tensor, is_selected: torch.Tensor) -> torch.Tensor:
+    """Average scores over the selected tokens of each example, [B, T] to [B]. NaN if none is selected."""
+    return scores.float().masked_fill(~is_selected, 0.0).sum(1) / is_selected.sum(1)
 
 
 def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
-    """Return the predictions of all processes, in the order in which one process would make them; all must call this.
+    """Gather the predictions of all ranks, in the order of a single process. All ranks must call this function.
 
-    Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
+    Each rank predicted every n-th batch. Duplicates, which fill up the last batches, are removed.
     """
     in_turn = chain.from_iterable(zip_longest(*_gather(batches), fillvalue=[]))
     predictions: dict[str, Prediction] = {}
@@ -362,7 +378,7 @@ def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
 
 
 def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
-    """Sum counts [N] by name over all ranks; all must call this, with the same names."""
+    """Sum counts [N] over all ranks, by name. All ranks must call this function with the same names."""
     if not counts:
         return {}
     total = torch.stack([count.cpu() for count in counts.values()])

@@ -1,4 +1,4 @@
-"""One candidate is chosen of those that stand side by side."""
+"""Base class of tasks that select one of several candidates."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,8 +17,8 @@ class Choice:
     """The best candidate of one example.
 
     Args:
-        place: its place among the candidates, from 0.
-        probability: of the softmax over the candidates.
+        place: index of the candidate, from 0.
+        probability: probability of the candidate, from the softmax over all candidates.
     """
 
     example_id: str
@@ -27,32 +27,40 @@ class Choice:
 
 
 class CandidateTask(TableTask[ExampleT, Choice]):
-    """Softmax over the candidates of a question, cross entropy towards all right ones alike."""
+    """Softmax over candidates, trained by cross entropy towards the uniform distribution of correct candidates."""
 
     def output_loss(self, output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> torch.Tensor:
         """Average the losses of all examples, a scalar.
 
-        A head maps an output and a pooler to the scores of K candidates, the most that an example has; number k has
-        row id k.
+        The head maps an encoder output and a pooler to the logits of K candidates, the maximum number per example. The
+        tokens of candidate k, counted from 1, have row id k.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
         """
         scores: CandidateLogits = head(output, encoder.pooler)
         losses = soft_cross_entropy(scores.logits, scores.mask, scores.right)
         return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Choice]:
-        """Choose a candidate of each example."""
+        """Return the most probable candidate of each example."""
         scores = self.head(output, self.encoder.pooler)
-        best, places = scores.logits.masked_fill(~scores.mask, -torch.inf).softmax(-1).max(-1)
-        return [Choice(*parts) for parts in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]
+        probabilities, indices = scores.logits.masked_fill(~scores.mask, -torch.inf).softmax(-1).max(-1)
+        return [
+            Choice(*parts)
+            for parts in zip(output.batch.example_ids, indices.tolist(), probabilities.tolist(), strict=True)
+        ]
 
 
 class CandidateLogits(NamedTuple):
-    """Scores of the candidates of every example, in their order; all are [B, K].
+    """Logits of the candidates of every example, in their order. All tensors are [B, K], padded.
 
     Args:
-        logits: the score of each candidate, 0 where there is none.
-        mask: Bool, True where there is a candidate.
-        right: Bool, True for right candidates; all False when labels are not known.
+        logits: logit of each candidate, 0 on padding.
+        mask: False on padding, Bool.
+        right: True for correct candidates, Bool. All False if the labels are unknown.
     """
 
     logits: Tensor
@@ -61,7 +69,7 @@ class CandidateLogits(NamedTuple):
 
 
 def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
-    """Return the scores [candidates, 1] in reading order, by example."""
+    """Group logits [candidates, 1], in reading order, by example."""
     example, token = first_tokens(batch)
     candidate = batch.row_ids[example, token] - 1
 
@@ -75,7 +83,7 @@ def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
 
 
 def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:
-    """Return example and token of the first token of every candidate, in reading order; Int64 [candidates]."""
-    before = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
-    example, token = ((batch.row_ids != before) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
+    """Find the first token of every candidate, in reading order: example and token indices, Int64 [candidates]."""
+    previous_row_ids = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
+    example, token = ((batch.row_ids != previous_row_ids) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
     return example, token

@@ -1,4 +1,4 @@
-"""Only the table: the answer is the text of a cell, whatever the passages say."""
+"""Table-only baseline: the answer is the text of a cell, independent of linked passages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,20 +10,20 @@ from mate_cli.tables.text import table_matches
 
 
 class CellAnswering(CellSelection):
-    """A cell selector that learns from cells whose own text holds the answer, and answers with the best cell's text.
+    """A cell selector trained on cells whose text contains the answer. It answers with the text of the best cell.
 
-    Source: stands in for the table-only baseline of Chen et al. 2020, "HybridQA", section 5, a semantic parser that
+    Source: a substitute for the table-only baseline of Chen et al. 2020, "HybridQA", section 5, a semantic parser that
         is not released.
     """
 
     spec = replace(CellSelection.spec, monitor="dev/f1")
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with such a cell, which alone count as candidates."""
+        """Return the examples with cells whose text contains the answer. Only these cells are candidates."""
         return super().training_examples([_in_table(example) for example in examples])
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return exact match and F1 of the best cell's text, and Hits@k as for any other selector."""
+        """Compute exact match and F1 of the text of the best cell, and Hits@k as in `CellSelection`."""
         answers = self.answers(predictions, examples)
         return {**super().score(predictions, examples), **score_answers(answers, examples)}
 

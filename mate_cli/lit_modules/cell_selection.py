@@ -1,4 +1,4 @@
-"""Stage 1 of PointR: select the cell that answers the question, or that links to the passage that does."""
+"""Stage 1 of PointR: select the cell that contains the answer, or that links to a passage that contains it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,11 +31,12 @@ LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binar
 
 @dataclass(frozen=True)
 class CellRanking:
-    """The best cells of one example, best first.
+    """The most probable cells of one example, in descending order.
 
     Args:
+        example_id: id of the example.
         cells: (row, column) of body cells, both from 0.
-        probabilities: the softmax over all cells of the table, in the same order.
+        probabilities: probabilities of these cells, from the softmax over all cells of the table.
     """
 
     example_id: str
@@ -47,10 +48,10 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
 
     Args:
-        loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary`, of each cell by itself.
-        drop_ambiguous: learn only from examples with exactly one candidate cell.
-        dropout: on the states before the head.
-        keep: cells kept of each ranking.
+        loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary` (a separate loss per cell).
+        drop_ambiguous: train only on examples with exactly one candidate cell.
+        dropout: dropout probability of the hidden states before the head.
+        keep: number of cells stored of each ranking.
 
     Source: MATE paper, section 4.1.
     """
@@ -62,7 +63,8 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         table_answers=TableAnswerSpec(),
         auto_class="TableQuestionAnswering",
     )
-    right_name = "right cell"  # the answer may be in a passage behind it
+    # The answer may be in a passage that the cell links to.
+    right_name = "right cell"
 
     def __init__(
         self,
@@ -80,23 +82,35 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with a candidate cell, or with exactly one when ambiguous ones are dropped."""
-        known = super().training_examples(examples)
+        """Return the examples with a candidate cell. With `drop_ambiguous`, exactly one candidate is required."""
+        usable = super().training_examples(examples)
         if not self.drop_ambiguous:
-            return known
-        return [example for example in known if example.answer and len(example.answer.coordinates) == 1]
+            return usable
+        return [example for example in usable if example.answer and len(example.answer.coordinates) == 1]
 
     def build_head(self, encoder: TableEncoder) -> torch.nn.Module:
-        """Return what scores the cells of an encoder's output."""
+        """Build the head that computes the logits of cells."""
         return CellSelectionHead(encoder.size.hidden_size)
 
     def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
-        """Return the scores of cells, with dropout in training."""
+        """Compute the logits of cells, with dropout in training.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
+        """
         cells: CellLogits = head(output.with_states(self.dropout(output.states)))
         return cells
 
     def output_loss(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, a scalar."""
+        """Average the losses of all examples, a scalar.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
+        """
         cells = self.cell_logits(output, head, encoder)
         losses = self.criterion(cells.logits.float(), cells.mask, cells.candidates)
         return self.average_terms(losses.sum(), output.batch)
@@ -110,50 +124,53 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         rankings = []
         for index, name in enumerate(output.batch.example_ids):
             count = int(cells.mask[index].sum())
-            ranked = zip(*(part[index, :count].tolist() for part in (rows, columns, values)), strict=True)
-            best: dict[tuple[int, int], float] = {}  # of a cell that is read in segments the best one
-            for row, column, share in ranked:
-                best.setdefault((row - 1, column - 1), share)
-            rankings.append(CellRanking(name, tuple(best)[: self.keep], tuple(best.values())[: self.keep]))
+            ranked_cells = zip(*(part[index, :count].tolist() for part in (rows, columns, values)), strict=True)
+            # A cell that is split into segments keeps its best probability.
+            best_shares: dict[tuple[int, int], float] = {}
+            for row, column, share in ranked_cells:
+                best_shares.setdefault((row - 1, column - 1), share)
+            rankings.append(
+                CellRanking(name, tuple(best_shares)[: self.keep], tuple(best_shares.values())[: self.keep])
+            )
         return rankings
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Score the tokens of each cell [B, length], so shifted that those of the best cell alone are above zero.
+        """Compute token logits [B, length] that are above zero only in the best cell.
 
-        A softmax over cells is not changed by that.
+        The logits are shifted by a constant, which does not change a softmax over cells.
         """
         logits = chosen_above_zero(self.cell_logits(output, self.head, self.encoder), output.batch)
         return {"logits": output.spread_out(logits, length, NO_LOGIT)}
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The statement that there are no aggregations."""
+        """The setting of transformers for a task without aggregations."""
         return {"aggregation_labels": None}
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""
+        """Compute hits@1, 3 and 5 of all questions with an answer, and by place of the answer (table or passage)."""
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
     def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each best cell, by example."""
-        best = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
-        return {name: examples[name].table.rows[row][column].text for name, (row, column) in best.items()}
+        """Return the text of each best cell, by example id."""
+        best_cells = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
+        return {name: examples[name].table.rows[row][column].text for name, (row, column) in best_cells.items()}
 
     def is_correct(self, prediction: CellRanking, example: TableExample) -> bool:
-        """Tell whether the best cell is a candidate."""
+        """Return whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 
     def details(self, prediction: CellRanking) -> dict[str, Any]:
-        """Return all cells of the ranking."""
+        """Return the cells of the ranking with their probabilities."""
         return {"cells": with_probabilities(prediction.cells, prediction.probabilities)}
 
     def selection(self, prediction: CellRanking) -> Selection | None:
-        """Return the best cell."""
+        """Return the best cell, or None if the table has no cells."""
         if not prediction.cells:
             return None
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Return hits of ranking the cells by TF-IDF, nothing learned."""
+        """Compute hits@k of ranking cells by TF-IDF similarity to the question."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}

@@ -1,4 +1,4 @@
-"""Tell whether a table entails a statement or refutes it: TabFact."""
+"""Classification of statements as entailed or refuted by a table: TabFact."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -24,8 +24,9 @@ class Verdict:
     """The verdict on a statement.
 
     Args:
-        label: 1 when the table entails it, 0 when it refutes it.
-        probability: of this label.
+        example_id: id of the example.
+        label: 1 if the table entails the statement, 0 if it refutes the statement.
+        probability: probability of this label.
     """
 
     example_id: str
@@ -34,7 +35,7 @@ class Verdict:
 
 
 class Entailment(TableTask[TableExample, Verdict]):
-    """Cross entropy of classes, from the pooled state, without dropout except the network's (`model.hidden_dropout`).
+    """Cross entropy of classes from the pooled state. The only dropout is that of the network (`model.hidden_dropout`).
 
     Args:
         labels: names of the classes.
@@ -60,7 +61,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         self.add_heads(self._build_head)
 
     def _build_head(self, encoder: TableEncoder) -> ClassHead:
-        """Build a head for an encoder, with a copy of its embedding of lexical features if it has one."""
+        """Build a head, with a copy of the lexical feature embedding of the encoder if the encoder has one."""
         lexical = getattr(encoder.embeddings, "lexical", None)
         return ClassHead(encoder.size.hidden_size, len(self.labels), deepcopy(lexical))
 
@@ -69,25 +70,31 @@ class Entailment(TableTask[TableExample, Verdict]):
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of the statements whose class is known, a scalar."""
+        """Average the losses of the statements whose class is known, a scalar.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
+        """
         classes = output.batch.class_ids
         assert classes is not None
         total = cross_entropy(class_logits(output, head), classes, ignore_index=-1, reduction="sum")
         return self.average_terms(total, output.batch, "classes")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count examples, and those whose class is known."""
+        """Count examples, and examples whose class is known."""
         assert batch.class_ids is not None
         return {**super().count_terms(batch), "classes": (batch.class_ids != -1).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
-        """Return the likelier label of each example."""
+        """Return the most probable label of each example."""
         shares, labels = class_logits(output, self.head).softmax(-1).max(-1)
         verdicts = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in verdicts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Score the classes, [B, C]."""
+        """Compute the logits of the classes, [B, C]."""
         return {"logits": class_logits(output, self.head)}
 
     @property
@@ -96,34 +103,34 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {"id2label": dict(enumerate(self.labels)), "label2id": {name: i for i, name in enumerate(self.labels)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
-        right = {p.example_id: self.is_correct(p, examples[p.example_id]) for p in predictions}
-        return average_by_part(right, examples, "accuracy")
+        """Compute the accuracy of all labeled statements and of subsets. A missing prediction is wrong."""
+        is_correct = {p.example_id: self.is_correct(p, examples[p.example_id]) for p in predictions}
+        return average_by_part(is_correct, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the label in words, by example."""
+        """Return the name of the predicted label, by example id."""
         return {prediction.example_id: self.labels[prediction.label] for prediction in predictions}
 
     def is_correct(self, prediction: Verdict, example: TableExample) -> bool:
-        """Tell whether the verdict is the label."""
+        """Return whether the predicted label is correct."""
         return prediction.label == _label(example)
 
     def selection(self, prediction: Verdict) -> Selection | None:
-        """Return no cell, but how sure the verdict is."""
+        """Return a selection without cells, with the probability of the label as confidence."""
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Return the accuracy of the commonest label; none where what is learnt from is streamed."""
-        known = training()
-        if not known:
+        """Compute the accuracy of the most frequent training label. Empty if the training split is streamed."""
+        training_examples = training()
+        if not training_examples:
             return {}
-        label = majority_label(known)
+        label = majority_label(training_examples)
         scores = self.score([Verdict(name, label, 1.0) for name in examples], examples)
         return {f"majority/{name}": value for name, value in scores.items()}
 
 
 def class_logits(output: EncoderOutput, head: nn.Module) -> Tensor:
-    """Return the logits of the classes in float32, [B, C]."""
+    """Compute the logits of the classes in float32, [B, C]."""
     logits: Tensor = head(pool_features(output, head))
     return logits.float()
 

@@ -1,8 +1,8 @@
-"""The Lightning modules: one trains any task, that is a network with its head, and one serves any data.
+"""The LightningModule that trains any task, and the LightningDataModule that loads any data.
 
-Tasks and data are torch alone, so that nothing but training imports Lightning. Optimizers and schedules are recipes
-before there are any weights: ours, which have a method `build`, or those of torch, which a configuration alone names
-(`_target_: torch.optim.X`, `_partial_: true`).
+Tasks and data depend on torch only, so Lightning is imported only for training. Optimizers and schedules are recipes
+until the weights exist: classes of mate with a method `build`, or partial functions of torch classes from a
+configuration (`_target_: torch.optim.X`, `_partial_: true`).
 """
 
 import inspect
@@ -29,22 +29,22 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 COUNTS, LOSSES = "attention", "losses"
-"""Keys of a checkpoint for the counts of attention backends, and of examples with a loss."""
+"""Keys of a checkpoint: usage counts of attention backends, and counts of examples with a loss."""
 STEPS = ("T_max", "total_iters", "total_steps")
-"""Names of the number of steps in torch's schedules."""
+"""Parameters of torch schedules for the total number of steps."""
 Made = TypeVar("Made")
 
 
 class LitTask(TaskModel, pl.LightningModule):
-    """A task as Lightning trains and validates it.
+    """The LightningModule of a task.
 
     Args:
-        task: a network with its head.
-        optimizer: how its weights are moved, see `read_recipe`.
-        scheduler: how the learning rate moves.
-        total_steps: optimizer steps of the run.
-        development: the examples that validations score, by name.
-        pretrained: the names of weights that were loaded.
+        task: network with its head.
+        optimizer: recipe of the optimizer, see `read_recipe`.
+        scheduler: recipe of the learning rate schedule.
+        total_steps: number of optimizer steps of the run.
+        development: examples of the dev split, by id.
+        pretrained: names of the weights that were loaded from a checkpoint.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LitTask(TaskModel, pl.LightningModule):
         self._losses: list[torch.Tensor] = []
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
-        """Build the optimizer and the schedule of this run."""
+        """Build the optimizer and the learning rate schedule of the run."""
         # Under 16-mixed Lightning unscales the gradients before they are clipped, which a fused optimizer prevents.
         is_fused = self.trainer.precision != "16-mixed"
         optimizer = build_optimizer(self.optimizer, self.task, self.pretrained, fused=is_fused)
@@ -76,50 +76,61 @@ class LitTask(TaskModel, pl.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the norm of the whole gradient; Lightning itself refuses to for a fused optimizer under bf16-mixed."""
+        """Clip the norm of the gradient of all parameters.
+
+        Lightning's implementation raises an error for a fused optimizer under bf16-mixed.
+
+        Args:
+            optimizer: optimizer of the step.
+            gradient_clip_val: maximum norm. None or 0: no clipping.
+            gradient_clip_algorithm: ignored, always the norm.
+        """
         if gradient_clip_val:
             torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Refuse a step whose losses are no numbers; asked once a step, as a GPU is waited for.
+        """Check that the losses of all micro-batches of the step are finite.
+
+        The check runs once per step, because it synchronizes with the GPU.
 
         Raises:
-            RunError: the loss of one of its micro-batches is not a number.
+            RunError: the loss of a micro-batch is NaN or infinite.
         """
         losses, self._losses = torch.stack(self._losses), []
         if not bool(losses.isfinite().all()):
-            wrong = losses[~losses.isfinite()][0].item()
+            bad_loss = losses[~losses.isfinite()][0].item()
             raise RunError(
-                f"the loss is {wrong} at step {self.global_step}",
+                f"the loss is {bad_loss} at step {self.global_step}",
                 remedy="Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true",
             )
 
     def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
-        """Return the loss of one micro-batch."""
+        """Compute the loss of one micro-batch."""
         loss = self.task.loss(batch)
         self._losses.append(loss.detach())
         return loss
 
     def validation_step(self, batch: TableBatch, batch_index: int) -> None:
-        """Keep the predictions of one batch."""
+        """Store the predictions of one batch."""
         self.task.keep_predictions(batch, validating=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the metrics of the whole split under `dev/`."""
+        """Compute and log the metrics of the dev split, under `dev/`."""
         predictions = self.task.collect_predictions()
         self.task.fit_threshold(predictions, self.development)
         metrics = self.task.all_scores(predictions, self.development)
         metrics |= pruning_scores(self.task.find_prunings(predictions).values())
-        named = {f"dev/{name}": value for name, value in metrics.items()}
-        self.log_dict(named, logger=False)  # a row of them has the epoch of the data, which Lightning cannot know
+        dev_metrics = {f"dev/{name}": value for name, value in metrics.items()}
+        # A callback logs them with the epoch of the data, which Lightning does not know.
+        self.log_dict(dev_metrics, logger=False)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the counts of the attention backends, and of examples with a loss."""
+        """Save the usage counts of the attention backends, and the counts of examples with a loss."""
         checkpoint[COUNTS] = [backend.counts() for backend in self.task.encoder.backends]
         checkpoint[LOSSES] = add_up(self.task.loss_counts)
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
-        """Count on."""
+        """Restore the counts that `on_save_checkpoint` saved."""
         for backend, counts in zip(self.task.encoder.backends, checkpoint[COUNTS], strict=True):
             backend.count_on(counts)
         self.task.loss_counts = {kind: torch.tensor(counts) for kind, counts in checkpoint[LOSSES].items()}
@@ -132,9 +143,9 @@ class CountedSteps:
     mean count per micro-batch of the step.
 
     Args:
-        loader: yields the micro-batches of this rank.
-        task: counts the terms of its loss.
-        accumulate: micro-batches of a step.
+        loader: loader of the micro-batches of this rank.
+        task: task that counts the terms of its loss.
+        accumulate: number of micro-batches of an optimizer step.
     """
 
     def __init__(self, loader: DataLoader[TableBatch], task: TableTask[Any, Any], accumulate: int) -> None:
@@ -144,18 +155,18 @@ class CountedSteps:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[TableBatch]:
-        """Yield the micro-batches of a step once all of them are loaded."""
+        """Yield the micro-batches of a step after all micro-batches of the step are loaded."""
         batches = iter(self.loader)
         while step := list(islice(batches, self.accumulate)):
-            counted = [self.task.count_terms(batch) for batch in step if not batch.is_filler]
+            term_counts = [self.task.count_terms(batch) for batch in step if not batch.is_filler]
             names = self.task.count_terms(step[0])
-            sums = {name: torch.tensor([sum(int(counts[name]) for counts in counted), len(step)]) for name in names}
+            sums = {name: torch.tensor([sum(int(counts[name]) for counts in term_counts), len(step)]) for name in names}
             means = {name: (total or 1) / parts for name, (total, parts) in add_up(sums).items()}
             yield from (replace(batch, step_counts=means) for batch in step)
 
 
 class LitData(pl.LightningDataModule):
-    """The splits of a run as Lightning asks for them."""
+    """The LightningDataModule of a run."""
 
     def __init__(self, data: TableDataModule, task: TableTask[Any, Any]) -> None:
         super().__init__()
@@ -163,24 +174,27 @@ class LitData(pl.LightningDataModule):
 
     @property
     def schedule(self) -> Schedule:
-        """Sizes of batches and of the run."""
+        """The batch sizes and the number of steps of the run."""
         return self.data.schedule
 
     def epoch(self, step: int) -> float:
-        """Return passes over the training split after `step` optimizer steps."""
+        """Return the fractional epoch after `step` optimizer steps."""
         return self.data.epoch(step)
 
     def train_dataloader(self) -> CountedSteps:
-        """Return the whole run as one pass, or the rest of it."""
+        """Return the loader of all remaining steps of the run, as a single Lightning epoch."""
         return CountedSteps(self.data.train_dataloader(), self.task, self.schedule.accumulate)
 
     def val_dataloader(self) -> DataLoader[TableBatch]:
-        """Return the development split."""
+        """Return the loader of the dev split."""
         return self.data.loader("dev")
 
 
-def read_recipe(node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of ours, or a partial of torch's
-    """Return what a configuration names: a recipe of ours, or what of torch still lacks parameters or an optimizer."""
+def read_recipe(node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a recipe of mate, or a partial of torch
+    """Instantiate the recipe of an optimizer or a schedule.
+
+    The result is a class of mate with a method `build`, or a partial of a torch class that lacks its first argument.
+    """
     factory = instantiate(node, _partial_=True)
     return factory() if hasattr(factory.func, "build") else factory
 
@@ -192,38 +206,44 @@ def build_optimizer(
     *,
     fused: bool = True,
 ) -> torch.optim.Optimizer:
-    """Build the optimizer of a module's trainable parameters.
+    """Build the optimizer of the trainable parameters of a module.
 
-    Where `factors` of the recipe say so, its groups are cut in two, new weights first, with rates of their own; a
-    schedule multiplies the rates of both alike.
+    If `factors` of the recipe are not 1, each parameter group is split into new and loaded weights, in this order, with
+    separate learning rates. A schedule multiplies both rates by the same factor.
 
     Args:
-        recipe: what is configured of torch's holds for all parameters alike.
-        module: what is trained.
-        pretrained: the names of weights that were loaded.
-        fused: False leaves the scaling of gradients to others; torch decides, if it may be fused.
+        recipe: recipe from `read_recipe`. The options of a torch class apply to all parameters.
+        module: module to train.
+        pretrained: names of the weights that were loaded from a checkpoint.
+        fused: whether the optimizer may be fused. False is required if the caller unscales gradients.
 
     Raises:
-        ConfigError: torch refuses an option.
+        ConfigError: torch rejects an option.
     """
     if hasattr(recipe, "build"):
         optimizer: torch.optim.Optimizer = recipe.build(module, fused=fused)
     else:
-        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        held = {"fused": False} if not fused and "fused" in recipe.keywords else {}
-        optimizer = _build(recipe, trained, held, "optimizer")
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        fused_option = {"fused": False} if not fused and "fused" in recipe.keywords else {}
+        optimizer = _build(recipe, parameters, fused_option, "optimizer")
     factors = getattr(recipe, "factors", None) or {}
     if any(factor != 1 for factor in factors.values()):
-        loaded = {parameter for name, parameter in module.named_parameters() if name in pretrained}
+        loaded_parameters = {parameter for name, parameter in module.named_parameters() if name in pretrained}
         parts = ((False, factors.get("new", 1.0)), (True, factors.get("pretrained", 1.0)))
-        groups = [_part(group, loaded, old, factor) for old, factor in parts for group in optimizer.param_groups]
+        groups = [
+            _part(group, loaded_parameters, is_loaded, factor)
+            for is_loaded, factor in parts
+            for group in optimizer.param_groups
+        ]
         optimizer.param_groups[:] = [group for group in groups if group["params"]]
     return optimizer
 
 
-def _part(group: Mapping[str, Any], loaded: Collection[nn.Parameter], old: bool, factor: float) -> dict[str, Any]:
-    """Return what of a group was loaded, or is new, with its own rate."""
-    params = [parameter for parameter in group["params"] if (parameter in loaded) == old]
+def _part(
+    group: Mapping[str, Any], loaded_parameters: Collection[nn.Parameter], is_loaded: bool, factor: float
+) -> dict[str, Any]:
+    """Return the loaded (`old`) or new parameters of a group, with the learning rate multiplied by `factor`."""
+    params = [parameter for parameter in group["params"] if (parameter in loaded_parameters) == is_loaded]
     return {**group, "params": params, "lr": group["lr"] * factor}
 
 
@@ -232,10 +252,15 @@ def build_schedule(
     optimizer: torch.optim.Optimizer,
     total_steps: int,
 ) -> LRScheduler:
-    """Build a schedule, to be advanced once per optimizer step; steps that torch's is not told are those of the run.
+    """Build a learning rate schedule that is advanced once per optimizer step.
+
+    Args:
+        recipe: recipe from `read_recipe`.
+        optimizer: optimizer of the run.
+        total_steps: number of optimizer steps of the run, also passed to torch schedules that need a number of steps.
 
     Raises:
-        ConfigError: torch refuses an option, or the schedule waits for a metric.
+        ConfigError: torch rejects an option, or the schedule needs a metric.
     """
     if hasattr(recipe, "build"):
         schedule: LRScheduler = recipe.build(optimizer, total_steps)
@@ -251,9 +276,11 @@ def build_schedule(
     return schedule
 
 
-def _build(make: partial[Made], subject: object, options: Mapping[str, Any], where: str) -> Made:
+def _build(factory: partial[Made], subject: object, options: Mapping[str, Any], section: str) -> Made:
     try:
-        return make(subject, **options)
+        return factory(subject, **options)
     except (TypeError, ValueError) as error:
-        name = getattr(make.func, "__name__", "torch")
-        raise ConfigError(f"{name} rejects its settings: {error}", where=where, remedy=f"Change {where}.*") from error
+        name = getattr(factory.func, "__name__", "torch")
+        raise ConfigError(
+            f"{name} rejects its settings: {error}", where=section, remedy=f"Change {section}.*"
+        ) from error

@@ -1,13 +1,13 @@
-"""Losses of selecting cells or other candidates, of which any may be the right one, and of selecting spans.
+"""Losses of selecting cells or other candidates, several of which may be correct, and of selecting spans.
 
-Those of candidates take scores [B, K], a mask [B, K] that is True where an entry is real, and [B, K] True where one is
-right or holds the answer. They return the loss of each example [B]; 0 where nothing is right, of `binary`
-where nothing is real.
+Losses of candidates take logits [B, K], a mask of entries that are not padding [B, K], and a mask of correct candidates
+[B, K]. They return the loss of each example [B]. The loss is 0 if an example has no correct candidate (`binary`: no
+candidate at all).
 
-That of cells and what is done with them (`TableAnswerLoss`), aggregation 0 being none: google-research/tapas,
+Source of the loss of cells and aggregations (`TableAnswerLoss`), where aggregation 0 is none: google-research/tapas,
 `tapas_classifier_model`: `_get_classification_outputs`, `_single_column_cell_selection_loss`,
 `_calculate_aggregate_mask`, `_calculate_aggregation_loss`, `_calculate_expected_result` and
-`_calculate_regression_loss`; TAPAS paper, section 4 and appendix D.
+`_calculate_regression_loss`. See also the TAPAS paper, section 4 and appendix D.
 """
 
 from dataclasses import dataclass
@@ -23,30 +23,46 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return the cross entropy towards the model's own belief among the candidates, through which no gradient flows.
+    """Compute the cross entropy towards the predicted distribution over the candidates, without gradient of the labels.
 
     The soft label is q(z) = p(z) / sum of p over the candidates, so the gradient equals that of
     -log sum_{z in candidates} p(z).
 
+    Args:
+        logits: logits of entries, [B, K].
+        mask: True for entries that are not padding, Bool [B, K].
+        candidates: True for correct entries, Bool [B, K].
+
     Source: MATE paper, section 4.1.
     """
     log_probabilities = logits.masked_fill(~mask, -torch.inf).log_softmax(-1)
-    among = logits.detach().masked_fill(~(candidates & mask), -torch.inf)
-    known = (candidates & mask).any(-1)
-    soft_labels = torch.where(known[:, None], among, torch.zeros_like(among)).softmax(-1)
+    candidate_logits = logits.detach().masked_fill(~(candidates & mask), -torch.inf)
+    has_candidate = (candidates & mask).any(-1)
+    soft_labels = torch.where(has_candidate[:, None], candidate_logits, torch.zeros_like(candidate_logits)).softmax(-1)
     return _expected(log_probabilities, soft_labels * (candidates & mask))
 
 
 def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return the cross entropy towards the candidate that the model likes best (hard expectation-maximisation)."""
+    """Compute the cross entropy towards the most probable candidate (hard expectation maximization).
+
+    Args:
+        logits: logits of entries, [B, K].
+        mask: True for entries that are not padding, Bool [B, K].
+        candidates: True for correct entries, Bool [B, K].
+    """
     log_probabilities = logits.masked_fill(~mask, -torch.inf).log_softmax(-1)
-    best = logits.detach().masked_fill(~(candidates & mask), -torch.inf).argmax(-1)
-    labels = torch.nn.functional.one_hot(best, logits.shape[-1]).to(logits.dtype)
+    best_candidate = logits.detach().masked_fill(~(candidates & mask), -torch.inf).argmax(-1)
+    labels = torch.nn.functional.one_hot(best_candidate, logits.shape[-1]).to(logits.dtype)
     return _expected(log_probabilities, labels * (candidates & mask))
 
 
 def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return the binary cross entropy, the mean over the real entries of each example.
+    """Compute the binary cross entropy, averaged over the entries of each example that are not padding.
+
+    Args:
+        logits: logits of entries, [B, K].
+        mask: True for entries that are not padding, Bool [B, K].
+        candidates: True for correct entries, Bool [B, K].
 
     Source: microsoft/Transformer-XH, `utils.py`, over the nodes of a graph.
     """
@@ -55,48 +71,54 @@ def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -
 
 
 def soft_cross_entropy(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return the cross entropy towards the uniform distribution of right candidates, with the reference's small terms.
+    """Compute the cross entropy towards the uniform distribution over the correct candidates.
 
-    Source: wenhuchen/HybridQA, `train_stage12.py` (1e-6 in the labels, 1e-8 in the logarithm).
+    Args:
+        logits: logits of entries, [B, K].
+        mask: True for entries that are not padding, Bool [B, K].
+        candidates: True for correct entries, Bool [B, K].
+
+    Source: wenhuchen/HybridQA, `train_stage12.py` (with its constants 1e-6 in the labels and 1e-8 in the logarithm).
     """
     probabilities = logits.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
-    right = (candidates & mask).to(logits.dtype)
-    labels = right / (right.sum(-1, keepdim=True) + 1e-6)
+    is_correct = (candidates & mask).to(logits.dtype)
+    labels = is_correct / (is_correct.sum(-1, keepdim=True) + 1e-6)
     return -(labels * (probabilities + 1e-8).log()).sum(-1)
 
 
 def _expected(log_probabilities: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    # A masked entry has log probability -inf and label 0: their product would be NaN, in the backward pass too.
+    # A masked entry has log probability -inf and label 0. Their product would be NaN, also in the backward pass.
     finite = log_probabilities.masked_fill(labels == 0, 0.0)
     return -(labels * finite).sum(-1)
 
 
 def correct_spans(label_ids: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Mark the spans that start where a run of labelled tokens starts and end where one ends.
+    """Find the spans that start at the start, and end at the end, of a run of labeled tokens.
 
     Args:
         label_ids: 1 on the tokens of the answer [B, T].
-        max_length: L, the most tokens of a span.
+        max_length: maximum number L of tokens of a span.
 
     Returns:
-        Bool [B, T, L], axis L being the length minus one; a run of more than L tokens has no correct span.
+        The mask of correct spans, Bool [B, T, L]. The last axis is the length minus one. A run of more than L tokens
+        has no correct span.
     """
     labels = torch.nn.functional.pad(label_ids.bool(), (1, 1))
-    starts = labels[:, 1:-1] & ~labels[:, :-2]
-    ends = labels[:, 1:-1] & ~labels[:, 2:]
-    ends_after = torch.nn.functional.pad(ends, (0, max_length - 1)).unfold(1, max_length, 1)
-    return starts[..., None] & ends_after
+    is_start = labels[:, 1:-1] & ~labels[:, :-2]
+    is_end = labels[:, 1:-1] & ~labels[:, 2:]
+    is_end_after = torch.nn.functional.pad(is_end, (0, max_length - 1)).unfold(1, max_length, 1)
+    return is_start[..., None] & is_end_after
 
 
 def span_loss(logits: torch.Tensor, label_ids: torch.Tensor) -> torch.Tensor:
-    """Return the negative log likelihood of the correct spans among all spans.
+    """Compute the negative log likelihood of the correct spans among all spans.
 
     Args:
-        logits: scores of every span [B, T, L]; forbidden spans are very negative.
-        label_ids: 1 on the tokens of the answer [B, T].
+        logits: logits of every span, [B, T, L], large negative for forbidden spans.
+        label_ids: 1 on the tokens of the answer, [B, T].
 
     Returns:
-        The loss of each example [B]; 0 where it has no correct span.
+        The loss of each example [B], 0 if it has no correct span.
 
     Source: google-research/tapas, `utils/span_prediction_utils.py`, mode "span".
     """
@@ -110,12 +132,12 @@ AverageApproximation = Literal["ratio", "first_order", "second_order"]
 LabelWeighting = Literal["released", "intended"]
 
 SMALL = 1e-10
-"""Added to what is divided by."""
+"""Constant added to denominators."""
 
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """The loss of an example, depending on what is known of its answer; the options are those of `TableQA`."""
+    """The loss of table question answering, which depends on the supervision. The options are those of `TableQA`."""
 
     aggregation: Supervision
     cell_selection_preference: float
@@ -130,20 +152,20 @@ class TableAnswerLoss:
     label_weighting: LabelWeighting
 
     def __call__(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Return the loss of each example [B]."""
+        """Compute the loss of each example, [B]."""
         selection = self.selection(logits, batch)
         if logits.aggregation is None:
             return selection
         if self.aggregation == "supervised":
             ids = _require(batch.aggregation_ids)
-            known = cross_entropy(logits.aggregation, ids, ignore_index=-1, reduction="none")
-            return selection + self.aggregation_importance * known
-        computed = self.must_compute(logits, batch)
-        chosen = self.aggregation_importance * weak_aggregation_loss(logits.aggregation, computed)
-        return selection * ~computed + self.within_cutoff(chosen, self.answer(logits, batch, computed))
+            aggregation_loss = cross_entropy(logits.aggregation, ids, ignore_index=-1, reduction="none")
+            return selection + self.aggregation_importance * aggregation_loss
+        is_computed = self.must_compute(logits, batch)
+        weighted_loss = self.aggregation_importance * weak_aggregation_loss(logits.aggregation, is_computed)
+        return selection * ~is_computed + self.within_cutoff(weighted_loss, self.answer(logits, batch, is_computed))
 
     def selection(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Return the loss of selecting cells, whether or not the answer is selected: [B]."""
+        """Compute the loss of selecting cells, [B], including examples whose answer is computed."""
         labels = _require(batch.label_ids)
         if logits.columns is not None:
             return one_column_loss(logits.tokens, logits.columns, labels, logits.grid)
@@ -156,20 +178,26 @@ class TableAnswerLoss:
         )
 
     def must_compute(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Return which examples learn to compute their answer, Bool [B]."""
+        """Return the mask of examples that are trained to compute their answer, Bool [B]."""
         has_cells = _require(batch.label_ids).sum(-1) > 0
         answers = _require(batch.answer_numbers)
         return must_aggregate(_require(logits.aggregation), answers, has_cells, self.cell_selection_preference)
 
     def result(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Return the number that is expected of each example [B]."""
-        chosen = logits.probabilities() * batch.in_body
-        shares = share_among_tokens(chosen, batch.row_ids, batch.column_ids)
+        """Compute the expected numerical result of each example, [B]."""
+        body_probabilities = logits.probabilities() * batch.in_body
+        shares = share_among_tokens(body_probabilities, batch.row_ids, batch.column_ids)
         aggregations = (_require(logits.aggregation)[:, 1:] / self.aggregation_temperature).softmax(-1)
         return expected_result(shares, _require(batch.numeric_values), aggregations, self.average_approximation)
 
     def answer(self, logits: AnswerLogits, batch: TableBatch, computed: Tensor) -> Tensor:
-        """Return the loss of computed numbers, unweighted: [B]."""
+        """Compute the unweighted loss of computed numbers, [B].
+
+        Args:
+            logits: logits of the head.
+            batch: batch of the logits.
+            computed: mask of examples that are trained to compute their answer, Bool [B].
+        """
         return answer_loss(
             self.result(logits, batch),
             _require(batch.answer_numbers),
@@ -179,9 +207,9 @@ class TableAnswerLoss:
         )
 
     def within_cutoff(self, chosen: Tensor, answer: Tensor) -> Tensor:
-        """Return the losses of aggregations and of computed numbers together [B].
+        """Sum the losses of aggregations and of computed numbers, [B].
 
-        0 where the latter exceeds the cutoff.
+        The sum is 0 if the loss of the computed number exceeds the cutoff.
         """
         total = chosen + self.answer_importance * answer
         if self.answer_loss_cutoff is None:
@@ -190,26 +218,26 @@ class TableAnswerLoss:
 
 
 def one_column_loss(tokens: Tensor, columns: Tensor, label_ids: Tensor, grid: CellGrid) -> Tensor:
-    """Return the negative log likelihood of the right column, plus the mean of that of its cells, header included.
+    """Compute the negative log likelihood of the correct column, plus the mean of that of its cells, header included.
 
-    The right column has most labelled tokens, the first of them on ties; without labels it is column 0, which has no
-    cells to get right.
+    The correct column has the most labeled tokens (on ties, the first such column). Without labels it is column 0,
+    which has no cells and no loss of cells.
 
     Args:
-        tokens: scores [B, T].
-        columns: scores [B, C].
-        label_ids: 1 on tokens of the answer [B, T].
-        grid: which cell each token is in.
+        tokens: logits of tokens, [B, T].
+        columns: logits of columns, [B, C].
+        label_ids: 1 on tokens of the answer, [B, T].
+        grid: cell of each token.
 
     Returns:
         The loss of each example [B].
     """
     labelled = grid.sums(label_ids.float())
     column = labelled.sum(1).argmax(-1)
-    here = grid.in_column(column) & grid.exists
-    of_cells = binary_cross_entropy_with_logits(grid.means(tokens), (labelled > 0).float(), reduction="none")
-    of_cells = (of_cells * here).sum((1, 2)) / here.sum((1, 2)).clamp(min=1)
-    return cross_entropy(columns, column, reduction="none") + of_cells * (column > 0)
+    in_column = grid.in_column(column) & grid.exists
+    cell_loss = binary_cross_entropy_with_logits(grid.means(tokens), (labelled > 0).float(), reduction="none")
+    cell_loss = (cell_loss * in_column).sum((1, 2)) / in_column.sum((1, 2)).clamp(min=1)
+    return cross_entropy(columns, column, reduction="none") + cell_loss * (column > 0)
 
 
 def free_selection_loss(
@@ -220,15 +248,15 @@ def free_selection_loss(
     positive_weight: float = 10.0,
     weighting: LabelWeighting = "released",
 ) -> Tensor:
-    """Return the mean negative log likelihood of all tokens, those of the question and the header among them.
+    """Compute the mean negative log likelihood of all tokens, including the question and the header.
 
     Args:
-        tokens: scores [B, T].
-        label_ids: 1 on tokens of the answer [B, T].
-        real: False on padding [B, T].
-        positive_weight: of tokens with label 1, others weigh 1.
-        weighting: "intended" weighs so; "released" gives every token the weight of label 1, as the released code
-            does: its `label_ids == 0` compares a TensorFlow 1 tensor by identity, and is False.
+        tokens: logits of tokens, [B, T].
+        label_ids: 1 on tokens of the answer, [B, T].
+        real: False on padding, [B, T].
+        positive_weight: weight of tokens with label 1. Other tokens have weight 1.
+        weighting: "intended" applies `positive_weight` to label 1 only. "released" applies it to every token, as
+            google-research/tapas does: its `label_ids == 0` compares a TensorFlow 1 tensor by identity, and is False.
 
     Returns:
         The loss of each example [B].
@@ -241,23 +269,23 @@ def free_selection_loss(
 
 @torch.no_grad()
 def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
-    """Return which examples learn to compute their answer, Bool [B]; the others learn to select it.
+    """Return the mask of examples trained to compute their answer, Bool [B]. Other examples select cells.
 
-    A number that is in no cell must be computed. One that also is in a cell is computed only where the network itself
-    gives more than `preference` to all aggregations together.
+    A number that no cell contains must be computed. A number that a cell contains is computed only if the network
+    predicts a total probability of more than `preference` for all aggregations.
 
     Args:
-        logits: scores of aggregations [B, A].
-        answers: the answers as numbers [B], NaN where they are none.
-        has_cells: whether cells that hold the answer are known [B].
-        preference: see above.
+        logits: logits of aggregations, [B, A].
+        answers: answers as numbers, [B], NaN if an answer is not a number.
+        has_cells: whether cells that contain the answer are known, Bool [B].
+        preference: minimum total probability of aggregations.
     """
     computes = logits.softmax(-1)[:, 1:].sum(-1) > preference
     return ~answers.isnan() & (computes | ~has_cells)
 
 
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
-    """Return the negative log likelihood of any aggregation where the answer is computed, else of none: [B]."""
+    """Compute the negative log likelihood [B] of any aggregation if the answer is computed, else of no aggregation."""
     log_probabilities = logits.log_softmax(-1)
     return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
 
@@ -265,16 +293,18 @@ def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
 def expected_result(
     probabilities: Tensor, values: Tensor, aggregations: Tensor, approximation: AverageApproximation = "ratio"
 ) -> Tensor:
-    """Return the sum, average and count of cells that are selected by chance, weighed by what is done with them.
+    """Compute the expected result: sum, average and count of randomly selected cells, weighted by aggregation.
 
     Args:
-        probabilities: that each token's cell is selected, shared among the cell's tokens; 0 outside the body [B, T].
-        values: the number of each token's cell [B, T]; anything that is not finite counts as 0.
-        aggregations: probabilities of sum, average and count [B, 3].
-        approximation: of the expected average: the ratio of expectations, or a Taylor series about the expected count.
+        probabilities: probability that the cell of each token is selected, divided among the tokens of the cell, 0
+            outside the body, [B, T].
+        values: number in the cell of each token, [B, T]. Values that are not finite are treated as 0.
+        aggregations: probabilities of sum, average and count, [B, 3].
+        approximation: approximation of the expected average: the ratio of expectations, or a Taylor series around the
+            expected count.
 
     Returns:
-        One number per example [B].
+        The expected result of each example, [B].
     """
     values = torch.where(values.isfinite(), values, 0.0)
     count, total = probabilities.sum(-1), (probabilities * values).sum(-1)
@@ -286,26 +316,26 @@ def expected_result(
 
 
 def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -> Tensor:
-    """Return the expected inverse of how many are selected, given that this one is: [B, T]."""
-    others = probabilities.sum(-1, keepdim=True) - probabilities + 1
+    """Compute the expected inverse of the number of selected cells, given that the cell of a token is, [B, T]."""
+    expected_count = probabilities.sum(-1, keepdim=True) - probabilities + 1
     if approximation == "first_order":
-        return 1 / others
+        return 1 / expected_count
     variances = probabilities * (1 - probabilities)
     variance = variances.sum(-1, keepdim=True) - variances
-    return (variance / others.square() + 1) / others
+    return (variance / expected_count.square() + 1) / expected_count
 
 
 def answer_loss(
     expected: Tensor, answers: Tensor, computed: Tensor, *, delta: float = 1.0, normalise: bool = False
 ) -> Tensor:
-    """Return Huber's loss of the expected result.
+    """Compute the Huber loss of the expected result.
 
     Args:
-        expected: results [B].
-        answers: right results [B]; NaN where there is none.
-        computed: Bool [B]; the loss is 0 where it is False.
-        delta: errors beyond it count linearly.
-        normalise: divide both by the larger of them first.
+        expected: expected results, [B].
+        answers: correct results, [B], NaN if an example has none.
+        computed: mask of examples with a loss, Bool [B]. The loss of other examples is 0.
+        delta: error above which the loss is linear.
+        normalise: divide results and answers by the larger of their absolute values first.
 
     Returns:
         The loss of each example [B].
@@ -318,15 +348,24 @@ def answer_loss(
 
 
 def share_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tensor) -> Tensor:
-    """Divide what each token of a cell has by their number, all [B, T]; the tokens of a cell follow each other."""
-    begins = torch.ones_like(row_ids)
-    begins[:, 1:] = (row_ids[:, 1:] != row_ids[:, :-1]) | (column_ids[:, 1:] != column_ids[:, :-1])
-    cells = begins.cumsum(1) - 1
+    """Divide the value of each token by the number of tokens of its cell.
+
+    Args:
+        probabilities: values of tokens, [B, T].
+        row_ids: row ids of tokens, [B, T]. The tokens of a cell must be adjacent.
+        column_ids: column ids of tokens, [B, T].
+
+    Returns:
+        The divided values, [B, T].
+    """
+    is_cell_start = torch.ones_like(row_ids)
+    is_cell_start[:, 1:] = (row_ids[:, 1:] != row_ids[:, :-1]) | (column_ids[:, 1:] != column_ids[:, :-1])
+    cells = is_cell_start.cumsum(1) - 1
     sizes = torch.zeros_like(cells).scatter_add(1, cells, torch.ones_like(cells))
     return probabilities / sizes.gather(1, cells)
 
 
 def _require(values: Tensor | None) -> Tensor:
-    """Return what a batch or a head has where aggregations are learnt."""
+    """Return values that a batch or a head always has if aggregations are trained."""
     assert values is not None
     return values

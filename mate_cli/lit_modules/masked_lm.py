@@ -1,4 +1,4 @@
-"""Pre-training: tell the word pieces that are masked in a table and in what is said of it."""
+"""Pre-training by masked language modeling: predict masked tokens of a table and of its text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class MaskedLMHead(nn.Module):
-    """Scores every word piece of the vocabulary by the embeddings that the network reads; parameters as in BERT.
+    """Computes logits of the vocabulary, tied to the word embeddings of the network. Parameters are named as in BERT.
 
     Source: Devlin et al. 2019; google-research/tapas, `tapas_pretraining_model.get_masked_lm_output`.
     """
@@ -32,7 +32,7 @@ class MaskedLMHead(nn.Module):
         "LayerNorm.bias": "cls.predictions.transform.LayerNorm.bias",
         "bias": "cls.predictions.bias",
     }
-    """Our parameters, and what they are called there."""
+    """Names of the parameters in checkpoints of transformers."""
 
     def __init__(self, hidden_size: int, vocab_size: int, activation: str = "gelu") -> None:
         super().__init__()
@@ -43,18 +43,19 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Score masked pieces: their states [M, D] by the embeddings of all pieces [V, D], to [M, V]."""
+        """Compute vocabulary logits [M, V] of masked tokens from their states [M, D] and word embeddings [V, D]."""
         return linear(self.LayerNorm(self.activation(self.dense(states))), words, self.bias)
 
 
 @dataclass(frozen=True)
 class MaskedPieces:
-    """The scores of the masked pieces of one example.
+    """The result of predicting the masked tokens of one example.
 
     Args:
-        masked: how many there are.
-        right: of how many the likeliest piece is the one that was there.
-        nats: the sum of the negative logarithms of the right pieces' probabilities.
+        example_id: id of the example.
+        masked: number of masked tokens.
+        right: number of masked tokens whose most probable prediction is correct.
+        nats: sum of the negative log probabilities of the correct tokens.
     """
 
     example_id: str
@@ -64,10 +65,10 @@ class MaskedPieces:
 
 
 class MaskedLM(TableTask[TableExample, MaskedPieces]):
-    """Cross entropy of the masked pieces, those whose label is not 0; only they meet the vocabulary.
+    """Cross entropy of masked tokens, whose label is not 0. Logits are computed for masked tokens only.
 
-    Source: google-research/tapas, `models/tapas_pretraining_model.py`, without its loss of the next sentence, which
-    has nothing to tell where no table is swapped.
+    Source: google-research/tapas, `models/tapas_pretraining_model.py`, without its next sentence loss, because tables
+    are not swapped.
     """
 
     spec = TaskSpec("dev/masked_accuracy", label="pieces", encoding="masked", auto_class="MaskedLM")
@@ -78,26 +79,32 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         self.add_heads(lambda model: MaskedLMHead(model.size.hidden_size, words, model.activation))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return all: what is learnt needs no answer."""
+        """Return all examples, because masked language modeling needs no answers."""
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of the masked pieces, a scalar. Those that the network omits count as 0."""
+        """Average the losses of the masked tokens, a scalar. Masked tokens that the network removes have loss 0.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
+        """
         logits, labels, _ = masked_logits(output, head, encoder)
         return self.average_terms(cross_entropy(logits, labels, reduction="sum"), output.batch, "pieces")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count examples and their masked pieces."""
+        """Count examples and masked tokens."""
         assert batch.label_ids is not None
         return {**super().count_terms(batch), "pieces": (batch.label_ids > 0).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[MaskedPieces]:
-        """Return what became of the masked pieces of each example.
+        """Return the result of predicting the masked tokens of each example.
 
-        Of those that the network leaves out all are as likely.
+        Masked tokens that the network removes are scored by the uniform distribution over the vocabulary.
         """
-        logits, labels, owner = masked_logits(output, self.head, self.encoder)
-        each = torch.stack(
+        logits, labels, example_index = masked_logits(output, self.head, self.encoder)
+        token_results = torch.stack(
             [
                 torch.ones_like(labels, dtype=torch.float32),
                 (logits.argmax(-1) == labels).float(),
@@ -105,20 +112,22 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
             ],
             dim=1,
         )
-        read, right, nats = each.new_zeros(len(batch.example_ids), 3).index_add_(0, owner, each).T
+        num_read, num_correct, nats = (
+            token_results.new_zeros(len(batch.example_ids), 3).index_add_(0, example_index, token_results).T
+        )
         assert batch.label_ids is not None
         masked = (batch.label_ids > 0).sum(1)
-        nats = nats + (masked - read) * math.log(logits.shape[1])
-        counts = zip(batch.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
-        return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
+        nats = nats + (masked - num_read) * math.log(logits.shape[1])
+        counts = zip(batch.example_ids, masked.tolist(), num_correct.tolist(), nats.tolist(), strict=True)
+        return [MaskedPieces(name, masked, int(num_correct), nats) for name, masked, num_correct, nats in counts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Score all pieces for each token, [B, length, V]; 0 for all where a token is not kept."""
+        """Compute vocabulary logits of each token, [B, length, V], 0 for tokens that the network removed."""
         logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
         return {"logits": output.spread_out(logits, length, 0.0)}
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the share of masked pieces that were told, and the perplexity of all masked pieces."""
+        """Compute the accuracy and the perplexity of the masked tokens."""
         return masked_scores(
             masked=sum(prediction.masked for prediction in predictions),
             right=sum(prediction.right for prediction in predictions),
@@ -126,16 +135,28 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         )
 
     def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return answers in words, by example."""
-        return {pieces.example_id: f"{pieces.right} of {pieces.masked} masked pieces" for pieces in predictions}
+        """Return the number of correct tokens as text, by example id."""
+        return {
+            prediction.example_id: f"{prediction.right} of {prediction.masked} masked pieces"
+            for prediction in predictions
+        }
 
     def is_correct(self, prediction: MaskedPieces, example: TableExample) -> bool:
-        """Tell whether all masked pieces were told."""
+        """Return whether all masked tokens were predicted correctly."""
         return prediction.right == prediction.masked
 
 
 def masked_logits(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
+    """Compute the vocabulary logits of all masked tokens of a batch.
+
+    Args:
+        output: output of the encoder.
+        head: masked language modeling head.
+        encoder: encoder, whose word embeddings the head uses.
+
+    Returns:
+        Logits [M, V], labels [M], and indices of the examples [M] of the M masked tokens.
+    """
     label_ids = output.batch.label_ids
     assert label_ids is not None
     masked = label_ids > 0

@@ -1,4 +1,4 @@
-"""Read the answer to a question in one passage: SQuAD and its kin, before a reader sees any table."""
+"""Reading comprehension on single passages (SQuAD and similar data), to pre-train a reader of tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +16,15 @@ from mate_cli.tables.example import TableExample
 
 
 class PassageReading(SpanReading):
-    """The reader of PointR on passages that are tables of one cell, scored as SQuAD's authors do.
+    """The reader of PointR on passages, represented as tables with one cell. Scored by the official SQuAD metrics.
 
     Args:
-        no_answer: learn to say that nothing answers a question; such questions are left out of training without it,
-            and are wrong in evaluation.
+        max_span_length: maximum number of tokens of an answer.
+        no_answer: learn to predict that a question is unanswerable. False: unanswerable questions are excluded from
+            training and are wrong in evaluation.
+        dropout: dropout probability of the hidden states before the head.
 
-    Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3; the span's score is that of `SpanReading`.
+    Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3, with the span scores of `SpanReading`.
     """
 
     spec = replace(SpanReading.spec, monitor="dev/f1")
@@ -39,7 +41,7 @@ class PassageReading(SpanReading):
         super().__init__(context, max_span_length, None, dropout, no_answer, metrics=metrics)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the questions with an answer, and with `no_answer` those that are known to have none."""
+        """Return the questions with an answer and, with `no_answer`, the unanswerable questions."""
         return [example for example in examples if example.answer and (example.answer.texts or self.no_answer)]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
@@ -47,19 +49,21 @@ class PassageReading(SpanReading):
         return list(examples)
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each span; empty where no answer is likelier than any."""
+        """Return the text of each span, by example id, empty if no answer is more probable than the best span."""
         spans = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(spans, examples)
 
     def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
-        """Tell whether the span is one of the references, by the official exact match."""
+        """Return whether the span equals a reference answer by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the official exact match and F1: of all questions, of each subset, with an answer and without."""
-        known = {name: example for name, example in examples.items() if example.answer}
-        references = {name: example.answer.texts for name, example in known.items() if example.answer}
-        groups = group_by_subset(known)
-        answers = self.answers([prediction for prediction in predictions if prediction.example_id in known], known)
+        """Compute the official exact match and F1 of all questions, of each subset, and by answerability."""
+        answerable = {name: example for name, example in examples.items() if example.answer}
+        references = {name: example.answer.texts for name, example in answerable.items() if example.answer}
+        groups = group_by_subset(answerable)
+        answers = self.answers(
+            [prediction for prediction in predictions if prediction.example_id in answerable], answerable
+        )
         return score_reading(answers, references, groups if len(groups) > 1 else {})

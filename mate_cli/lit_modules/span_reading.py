@@ -24,16 +24,17 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class SpanHead(nn.Module):
-    """Scores the spans that lie within one body cell.
+    """Computes the logits of spans within one body cell.
 
     Source: MATE paper, section 4.2 (an MLP on the first and last state); google-research/tapas,
         `span_prediction_utils` (a linear layer, spans of up to ten tokens within one cell).
 
     Args:
-        max_length: tokens of the longest span, L.
-        layers: 2 for an MLP with one hidden layer of D (the paper), 1 for a linear layer (the reference's code).
-        no_answer: also score the first token, [CLS], alone: the span of questions that nothing answers (Devlin et al.
-            2019, section 4.3).
+        hidden_size: width D of the hidden states.
+        max_length: maximum number L of tokens of a span.
+        layers: 2 for an MLP with one hidden layer of width D (paper), 1 for a linear layer (google-research/tapas).
+        no_answer: also compute the logit of the first token, [CLS], which is the span of unanswerable questions (Devlin
+            et al. 2019, section 4.3).
     """
 
     def __init__(self, hidden_size: int, max_length: int = 10, layers: int = 2, no_answer: bool = False) -> None:
@@ -45,40 +46,42 @@ class SpanHead(nn.Module):
         self.score = nn.Sequential(nn.GELU(), nn.Linear(width, 1)) if layers == 2 else nn.Identity()
 
     def forward(self, output: EncoderOutput) -> Tensor:
-        """Map states [B, T, D] to [B, T, L]: the score of a span from token t of l + 1 tokens, or `NO_LOGIT`.
+        """Map hidden states [B, T, D] to logits [B, T, L] of spans that start at token t and have l + 1 tokens.
 
-        The two halves of the first layer are applied to tokens, not to spans, and added.
+        Forbidden spans get `NO_LOGIT`. The two halves of the first layer are applied to tokens instead of spans, and
+        their outputs are added.
         """
-        ends = _ahead(self.end(output.states), self.max_length)
-        logits = self.score(self.start(output.states).unsqueeze(2) + ends).squeeze(-1).float()
-        allowed = allowed_spans(output.batch, self.max_length)
+        end_states = _following_values(self.end(output.states), self.max_length)
+        logits = self.score(self.start(output.states).unsqueeze(2) + end_states).squeeze(-1).float()
+        is_allowed = allowed_spans(output.batch, self.max_length)
         if self.no_answer:
-            allowed[:, 0, 0] = True
-        return logits.masked_fill(~allowed, NO_LOGIT)
+            is_allowed[:, 0, 0] = True
+        return logits.masked_fill(~is_allowed, NO_LOGIT)
 
 
 def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
-    """Return spans whose first and last token are in the same body cell, Bool [B, T, L]."""
-    real = batch.attention_mask
-    rows, columns = batch.row_ids * real, batch.column_ids * real
-    ends = [_ahead(ids.unsqueeze(-1), max_length).squeeze(-1) for ids in (rows, columns)]
-    return batch.in_body.unsqueeze(-1) & (ends[0] == rows.unsqueeze(-1)) & (ends[1] == columns.unsqueeze(-1))
+    """Return the mask of spans whose first and last token are in the same body cell, Bool [B, T, L]."""
+    is_real = batch.attention_mask
+    rows, columns = batch.row_ids * is_real, batch.column_ids * is_real
+    end_ids = [_following_values(ids.unsqueeze(-1), max_length).squeeze(-1) for ids in (rows, columns)]
+    return batch.in_body.unsqueeze(-1) & (end_ids[0] == rows.unsqueeze(-1)) & (end_ids[1] == columns.unsqueeze(-1))
 
 
-def _ahead(values: Tensor, count: int) -> Tensor:
-    """Map [B, T, D] to [B, T, L, D]: the values at t, t + 1, ... (zero beyond the end)."""
+def _following_values(values: Tensor, count: int) -> Tensor:
+    """Map [B, T, D] to [B, T, L, D]: the values at tokens t, t + 1, ..., zero beyond the end."""
     return pad(values, (0, 0, 0, count - 1)).unfold(1, count, 1).transpose(2, 3)
 
 
 @dataclass(frozen=True)
 class SpanPrediction:
-    """The best span of one example.
+    """The most probable span of one example.
 
     Args:
-        start: first token of the span in the example's encoding, from 0.
-        end: last token of the span.
-        probability: the softmax over all spans.
-        no_answer: the same of [CLS], which says that nothing answers the question; 0 of a reader that cannot say so.
+        example_id: id of the example.
+        start: index of the first token of the span in the encoding of the example, from 0.
+        end: index of the last token of the span.
+        probability: probability of the span, from the softmax over all spans.
+        no_answer: probability that the question is unanswerable (the span [CLS]). 0 for a reader without `no_answer`.
     """
 
     example_id: str
@@ -89,7 +92,17 @@ class SpanPrediction:
 
 
 class SpanReading(TableTask[TableExample, SpanPrediction]):
-    """Span = MLP over [start; end], softmax over all spans inside one cell.
+    """An MLP over the first and last token of a span, with a softmax over all spans within one cell.
+
+    Args:
+        max_span_length: maximum number of tokens of an answer.
+        cells_per_question: maximum number of candidate cells of a question in training. None: no limit.
+        dropout: dropout probability of the hidden states before the head.
+        no_answer: learn to predict that a cell does not contain the answer.
+        negatives: number of training cells without the answer per question. Requires `no_answer`.
+
+    Raises:
+        ConfigError: `negatives` is set without `no_answer`.
 
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
@@ -117,10 +130,14 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         self.serializer = context.serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return every candidate cell of every question, up to `cells_per_question` each, and `negatives` others."""
-        known = super().training_examples(examples)
-        extra = negatives(known, self.negatives)
-        return [cell for example in known for cell in (*self._with_answer(example), *extra.get(example.example_id, ()))]
+        """Return one example per candidate cell, at most `cells_per_question` per question, and the negatives."""
+        usable = super().training_examples(examples)
+        negative_cells = negatives(usable, self.negatives)
+        return [
+            cell
+            for example in usable
+            for cell in (*self._with_answer(example), *negative_cells.get(example.example_id, ()))
+        ]
 
     def _with_answer(self, example: TableExample) -> list[TableExample]:
         cells = example.answer.coordinates if example.answer else ()
@@ -130,54 +147,68 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the first candidate cell of every question that has one."""
-        known = super().training_examples(examples)
-        return [reading_example(example, *example.answer.coordinates[0]) for example in known if example.answer]
+        """Return one example per question: its first candidate cell. Questions without one are omitted."""
+        usable = super().training_examples(examples)
+        return [reading_example(example, *example.answer.coordinates[0]) for example in usable if example.answer]
 
     def output_loss(self, output: EncoderOutput, head: SpanHead, encoder: TableEncoder) -> torch.Tensor:
-        """Average the losses of all examples, a scalar."""
+        """Average the losses of all examples, a scalar.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
+        """
         assert output.batch.label_ids is not None
         logits = head(output.with_states(self.dropout(output.states)))
         return self.average_terms(span_loss(logits.float(), output.batch.label_ids).sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SpanPrediction]:
-        """Return the best span of each example."""
+        """Return the most probable span of each example."""
         logits = self.head(output).float()
         shares = logits.flatten(1).softmax(-1)
-        nothing = shares[:, 0].tolist() if self.no_answer else [0.0] * len(shares)
+        null_probabilities = shares[:, 0].tolist() if self.no_answer else [0.0] * len(shares)
         if self.no_answer:
-            shares[:, 0] = 0  # its span is that of [CLS], which is no text
-        best, index = shares.max(-1)
+            # Exclude the span [CLS], which has no text.
+            shares[:, 0] = 0
+        probabilities, index = shares.max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]
-        begins, ends = (output.batch.find_places(token).tolist() for token in (start, start + length))
-        spans = zip(output.batch.example_ids, begins, ends, best.tolist(), nothing, strict=True)
+        start_positions, end_positions = (output.batch.find_places(token).tolist() for token in (start, start + length))
+        spans = zip(
+            output.batch.example_ids,
+            start_positions,
+            end_positions,
+            probabilities.tolist(),
+            null_probabilities,
+            strict=True,
+        )
         return [SpanPrediction(*span) for span in spans]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Score spans, and first and last tokens: a softmax over these sums that over spans."""
+        """Compute logits of spans, and of first and last tokens as the log-sum-exp over their spans."""
         logits = self.head(output).float()
-        tokens, most = logits.shape[1:]
+        tokens, max_length = logits.shape[1:]
         shifted = [
-            pad(logits[:, : max(tokens - more, 0), more], (min(more, tokens), 0), value=NO_LOGIT)
-            for more in range(most)
+            pad(logits[:, : max(tokens - offset, 0), offset], (min(offset, tokens), 0), value=NO_LOGIT)
+            for offset in range(max_length)
         ]
-        ends = torch.stack(shifted, -1).logsumexp(-1)
+        end_logits = torch.stack(shifted, -1).logsumexp(-1)
         return {
             "start_logits": output.spread_out(logits.logsumexp(-1), length, NO_LOGIT),
-            "end_logits": output.spread_out(ends, length, NO_LOGIT),
+            "end_logits": output.spread_out(end_logits, length, NO_LOGIT),
             "span_logits": logits,
         }
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each predicted span, by example."""
+        """Return the text of each predicted span, by example id."""
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
 
     def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
-        """Tell whether the span is the answer, by the official exact match."""
+        """Return whether the span equals the answer by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
+        """Compute exact match and F1 of reading in the gold cell, for all questions and by place of the answer."""
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}

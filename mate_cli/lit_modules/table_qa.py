@@ -1,4 +1,4 @@
-"""Answer questions by cells of the table and what is done with them: SQA, WikiTableQuestions, WikiSQL."""
+"""Table question answering by selected cells and an aggregation: SQA, WikiTableQuestions, WikiSQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,22 +29,23 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 SELECTED = "answers in cells"
-"""Kind of answers under weak supervision, alongside `COMPUTED`."""
+"""Key in `loss_counts` of answers that are selected, in addition to `COMPUTED`."""
 
 
 @dataclass(frozen=True)
 class TableAnswer:
-    """The cells chosen for one question, and what is done with them.
+    """The predicted cells of one question and their aggregation.
 
     Args:
+        example_id: id of the example.
         cells: (row, column) of body cells, both from 0, column by column.
-        probabilities: the mean over the tokens of each of them.
-        aggregation: one of `AGGREGATIONS`.
-        aggregation_probability: of it, among all four; 1 where none are learnt.
-        column_probability: of the chosen column, among all; 1 where cells are chosen freely.
-        null_score: the score of no column less that of the chosen one; None if the network must choose a column.
-        null_probability: of no column.
-        is_null: the network says that nothing in the table answers the question.
+        probabilities: probability of each cell, the mean over its tokens.
+        aggregation: aggregation of the cells, one of `AGGREGATIONS`.
+        aggregation_probability: probability of the aggregation, 1 if the task has no aggregations.
+        column_probability: probability of the selected column, 1 if cells are selected in any column.
+        null_score: logit of no column minus the logit of the selected column. None if a column must be selected.
+        null_probability: probability of no column.
+        is_null: whether the prediction is that the table does not contain the answer.
     """
 
     example_id: str
@@ -59,7 +60,10 @@ class TableAnswer:
 
     @property
     def confidence(self) -> float:
-        """In the answer as a whole: the mean of its cells, in this column, with this aggregation; 0 without cells."""
+        """Confidence in the whole answer: the mean cell, column and aggregation probabilities multiplied.
+
+        The confidence is 0 without cells, and `null_probability` for a null answer.
+        """
         if self.is_null:
             return self.null_probability
         cells = sum(self.probabilities) / len(self.probabilities) if self.probabilities else 0.0
@@ -67,31 +71,32 @@ class TableAnswer:
 
 
 class TableQA(TableTask[TableExample, TableAnswer]):
-    """Cells whose tokens are likely on average, in one column or anywhere, and an aggregation of them.
+    """Table question answering: selected cells, in one column or in any column, and an aggregation of the cells.
 
     Args:
-        aggregation: "none" is chosen; "supervised": examples name theirs; "weak": it is learnt from the answer.
-        temperature: token scores are divided by it.
-        select_one_column: choose one column, and cells only there.
-        allow_empty_column_selection: let it choose no column.
-        average_logits_per_cell: give each token the mean score of its cell.
-        zero_cell_head: begin with the same score for all tokens and columns.
-        threshold: a cell is chosen when the mean probability of its tokens is greater.
-        cell_selection_preference: an answer that is a number and in a cell is computed where aggregations have more
-            than this probability (weak).
-        huber_delta: errors of computed numbers beyond it count linearly (weak).
-        answer_loss_cutoff: ignore computed numbers with a greater loss; None for no limit (weak).
-        normalise_answer_loss: divide computed numbers by their size first (weak).
-        average_approximation: of the expected average (weak).
-        aggregation_temperature: divides the scores of aggregations in the expected result (weak).
+        aggregation: supervision of the aggregation: "none" (no aggregations), "supervised" (labeled in the examples),
+            or "weak" (learned from the answer).
+        temperature: temperature that divides token logits.
+        select_one_column: select one column, and cells in this column only.
+        allow_empty_column_selection: allow the selection of no column.
+        average_logits_per_cell: give each token the mean logit of its cell.
+        zero_cell_head: initialize the weights of the token and column logits to zero.
+        threshold: minimum mean probability of the tokens of a selected cell (exclusive).
+        cell_selection_preference: total probability of aggregations above which a number that a cell contains is
+            computed instead of selected (weak).
+        huber_delta: error of computed numbers above which the loss is linear (weak).
+        answer_loss_cutoff: loss of a computed number above which the example is ignored. None: no limit (weak).
+        normalise_answer_loss: divide computed and correct numbers by the larger of the two first (weak).
+        average_approximation: approximation of the expected average (weak).
+        aggregation_temperature: temperature of the aggregation logits in the expected result (weak).
         aggregation_importance: weight of the aggregation loss.
         answer_importance: weight of the loss of computed numbers (weak).
-        positive_weight: of tokens of the answer where cells are chosen freely.
-        label_weighting: "released" gives this weight to all tokens, as the code behind the published checkpoints
-            does; "intended" to those of the answer only.
-        max_rows: rows told apart, the header among them; later ones share one score (one column only).
-        max_columns: columns told apart, the question's among them; later ones count as one.
-        dropout: on the states before the head.
+        positive_weight: weight of answer tokens if cells are selected in any column.
+        label_weighting: "released" applies `positive_weight` to all tokens, as the code of the published checkpoints
+            does. "intended" applies it to answer tokens only.
+        max_rows: number of distinguished rows, including the header. Later rows share one logit (one column only).
+        max_columns: number of distinguished columns, including that of the question. Later columns are treated as one.
+        dropout: dropout probability of the hidden states before the head.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`; TAPAS paper, section 4.
     """
@@ -164,38 +169,38 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
-        """With one column to choose, as many as have scores of their own; the header and the question take one each."""
+        """Maximum numbers of body rows and columns with `select_one_column`, excluding header and question."""
         options = self.options
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples whose answer says what is to be learnt."""
+        """Return the examples whose answer gives a training signal under the supervision of the task."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
-        """Tell whether there are cells to select, a number to compute (weak), or nothing where that is allowed."""
-        weak, computed = self.criterion.aggregation == "weak", answer.aggregation not in (None, "none")
+        """Return whether an answer has cells to select, a number to compute (weak), or is empty and may be."""
+        is_weak, is_aggregated = self.criterion.aggregation == "weak", answer.aggregation not in (None, "none")
         if self.criterion.aggregation == "supervised" and answer.aggregation is None:
             return False
-        if answer.coordinates or (weak and answer.number is not None):
+        if answer.coordinates or (is_weak and answer.number is not None):
             return True
-        return self.options.allow_empty_column_selection and (computed or not answer.texts)
+        return self.options.allow_empty_column_selection and (is_aggregated or not answer.texts)
 
     def skip_reason(self, example: TableExample) -> str:
-        """Return what is not known of an example, or that nothing answers it if only answers are learned."""
+        """Return why an example gives no training signal, such as an unanswerable question, or ""."""
         is_null = example.answer is not None and example.answer.is_null
         if is_null and not self.options.allow_empty_column_selection:
             return "that nothing in the table answers, learned by task.allow_empty_column_selection=true"
         return super().skip_reason(example)
 
     def fit_threshold(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> None:
-        """Set the null score from which questions are unanswerable to the value with the best accuracy.
+        """Set the null score above which questions are unanswerable to the value with the best accuracy.
 
-        The threshold stays as it is without unanswerable questions.
+        The threshold is not changed if the split has no unanswerable questions.
 
         Args:
-            predictions: of the dev split.
-            examples: of the dev split, by id.
+            predictions: predictions of the dev split.
+            examples: examples of the dev split, by id.
 
         Source: Rajpurkar et al. 2018, "Know What You Don't Know", `find_best_thresh` of their evaluation script.
         """
@@ -209,14 +214,14 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             return
         scores, changes = map(np.array, zip(*sorted(gains), strict=True))
         # Entry k: the questions with the k lowest null scores are answered.
-        rights = np.append(0, changes.cumsum())
+        num_correct = np.append(0, changes.cumsum())
         bounds = np.concatenate([scores[:1] - 2, scores, scores[-1:] + 2])
-        best = ((bounds[:-1] + bounds[1:]) / 2)[rights == rights.max()]
-        self.null_threshold.fill_(float(best[np.abs(best).argmin()]))
+        best_thresholds = ((bounds[:-1] + bounds[1:]) / 2)[num_correct == num_correct.max()]
+        self.null_threshold.fill_(float(best_thresholds[np.abs(best_thresholds).argmin()]))
 
     @property
     def null_threshold(self) -> Tensor:
-        """The null score above which a question is unanswerable, a scalar in the head."""
+        """The null score above which a question is unanswerable, a scalar buffer of the head."""
         return cast(TableAnswerHead, self.head).null_threshold
 
     def decide(self, prediction: TableAnswer) -> TableAnswer:
@@ -226,120 +231,134 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return _without_cells(prediction)
 
     def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of all examples, a scalar."""
+        """Average the losses of all examples, a scalar.
+
+        Args:
+            output: output of the encoder.
+            head: head of the task, or the second head for an inner encoder.
+            encoder: encoder that computed `output`.
+        """
         logits = head(output.with_states(self.dropout(output.states)))
         losses: Tensor = self.criterion(logits, output.batch)
         if self.criterion.aggregation == "weak":
-            computed = self.criterion.must_compute(logits, output.batch)
-            self.count_losses(losses, {SELECTED: ~computed, COMPUTED: computed})
+            is_computed = self.criterion.must_compute(logits, output.batch)
+            self.count_losses(losses, {SELECTED: ~is_computed, COMPUTED: is_computed})
         return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[TableAnswer]:
-        """Return the cells and the aggregation of each example."""
+        """Return the predicted cells and the aggregation of each example."""
         logits: AnswerLogits = self.head(output)
-        answered = logits.without_null()
-        cells = likely_cells(answered.probabilities(), output.batch, self.threshold)
-        columns, aggregations = (_best(scores, len(cells)) for scores in (answered.columns, logits.aggregation))
+        answer_logits = logits.without_null()
+        cells = likely_cells(answer_logits.probabilities(), output.batch, self.threshold)
+        columns, aggregations = (_argmax(scores, len(cells)) for scores in (answer_logits.columns, logits.aggregation))
         nulls: list[tuple[float | None, float]] = [(None, 0.0)] * len(cells)
         if logits.columns is not None and self.options.allow_empty_column_selection:
             shares = logits.columns.softmax(-1)[:, 0].tolist()
             nulls = list(zip(logits.null_scores().tolist(), shares, strict=True))
         return [
-            TableAnswer(name, *chosen, AGGREGATIONS[aggregation], share, column_share * (1 - null[1]), *null)
-            for name, chosen, (aggregation, share), (_, column_share), null in zip(
+            TableAnswer(name, *selected_cells, AGGREGATIONS[aggregation], share, column_share * (1 - null[1]), *null)
+            for name, selected_cells, (aggregation, share), (_, column_share), null in zip(
                 output.batch.example_ids, cells, aggregations, columns, nulls, strict=True
             )
         ]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Score tokens [B, length], above zero in cells of the answer, and aggregations [B, A] where there are any."""
+        """Compute token logits [B, length], above zero in answer cells, and aggregation logits [B, A] if any."""
         logits: AnswerLogits = self.head(output)
         scores = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
         return scores if logits.aggregation is None else scores | {"logits_aggregation": logits.aggregation.float()}
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The names of the aggregations."""
+        """The names of the aggregations, in the format of transformers."""
         if not self.options.aggregations:
             return {"aggregation_labels": None}
         return {
             "num_aggregation_labels": len(AGGREGATIONS),
-            "aggregation_labels": {place: name.upper() for place, name in enumerate(AGGREGATIONS)},
+            "aggregation_labels": {index: name.upper() for index, name in enumerate(AGGREGATIONS)},
             "no_aggregation_label_index": AGGREGATIONS.index("none"),
         }
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the denotation accuracy of all questions with an answer, of subsets, and of conversations."""
-        chosen = {prediction.example_id: self.decide(prediction) for prediction in predictions}
-        right = right_denotations(chosen, examples)
-        scores = average_by_part(right, examples, "denotation_accuracy")
-        scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
-        scores |= official_accuracy(chosen, examples)
+        """Compute the denotation accuracy of all questions with an answer, of subsets and of conversations."""
+        decided = {prediction.example_id: self.decide(prediction) for prediction in predictions}
+        is_correct = right_denotations(decided, examples)
+        scores = average_by_part(is_correct, examples, "denotation_accuracy")
+        scores |= sequence_accuracy(is_correct, examples) | place_accuracy(is_correct, examples)
+        scores |= official_accuracy(decided, examples)
         if self.criterion.aggregation == "supervised":
-            scores |= structure_accuracy(chosen, examples)
+            scores |= structure_accuracy(decided, examples)
         return scores
 
     def answers(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of the cells, or the computed number, by example."""
+        """Return the text of the cells, or the computed number, by example id."""
         return {
             p.example_id: ", ".join(answer_texts(p.aggregation, p.cells, examples[p.example_id].table))
             for p in map(self.decide, predictions)
         }
 
     def is_correct(self, prediction: TableAnswer, example: TableExample) -> bool:
-        """Tell whether the denotation is the true one."""
+        """Return whether the predicted denotation is correct."""
         return denotation_is_right(self.decide(prediction), example)
 
     def selection(self, prediction: TableAnswer) -> Selection | None:
-        """Return all chosen cells; none may be."""
-        chosen = self.decide(prediction)
-        return Selection(chosen.cells, chosen.probabilities, chosen.confidence, chosen.aggregation, chosen.is_null)
+        """Return the selected cells, possibly none."""
+        decided = self.decide(prediction)
+        return Selection(decided.cells, decided.probabilities, decided.confidence, decided.aggregation, decided.is_null)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Score the column that most often is the answer, and the cell nearest to the question by TF-IDF."""
+        """Score the most frequent answer column, and the cell with the highest TF-IDF similarity to the question."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
             f"{baseline}/{name}": value
             for baseline, cells in guesses.items()
-            for name, value in self.score([_guessed(*item) for item in cells.items()], examples).items()
+            for name, value in self.score([_to_answer(*item) for item in cells.items()], examples).items()
         }
 
 
 def _without_cells(prediction: TableAnswer) -> TableAnswer:
-    """Choose no cells, which is no answer unless cells are counted."""
+    """Remove the cells of a prediction. The result is a null answer unless the aggregation is count."""
     return replace(prediction, cells=(), probabilities=(), is_null=prediction.aggregation != "count")
 
 
-def _guessed(name: str, guess: Guess) -> TableAnswer:
+def _to_answer(name: str, guess: Guess) -> TableAnswer:
     return TableAnswer(name, guess.cells, (1.0,) * len(guess.cells), guess.aggregation)
 
 
 def likely_cells(
     probabilities: Tensor, batch: TableBatch, threshold: float
 ) -> list[tuple[Coordinates, tuple[float, ...]]]:
-    """Give the body cells whose tokens' probabilities [B, T] have a mean above a threshold, by column, and these means.
+    """Select the body cells of each example whose mean token probability is above a threshold.
+
+    Args:
+        probabilities: probabilities of tokens, [B, T].
+        batch: batch of the tokens.
+        threshold: minimum mean probability (exclusive).
+
+    Returns:
+        The cells, column by column, and their mean probabilities, for each example.
 
     Source: google-research/tapas, `experiments/prediction_utils.py`.
     """
     names = batch.column_ids * SUMMARY_ROW + batch.row_ids
     examples = zip(*(x.detach().cpu().numpy() for x in (probabilities, names, batch.in_body)), strict=True)
-    return [_likely(shares[in_body], cells[in_body], threshold) for shares, cells, in_body in examples]
+    return [_select_cells(shares[in_body], cells[in_body], threshold) for shares, cells, in_body in examples]
 
 
-def _likely(shares: np.ndarray, names: np.ndarray, threshold: float) -> tuple[Coordinates, tuple[float, ...]]:
+def _select_cells(shares: np.ndarray, names: np.ndarray, threshold: float) -> tuple[Coordinates, tuple[float, ...]]:
     unique_names, cells, sizes = np.unique(names, return_inverse=True, return_counts=True)
     means = np.bincount(cells, shares, len(unique_names)) / sizes
-    chosen = means > threshold
-    places = ((int(name % SUMMARY_ROW) - 1, int(name // SUMMARY_ROW) - 1) for name in unique_names[chosen])
-    return tuple(places), tuple(means[chosen].tolist())
+    is_selected = means > threshold
+    coordinates = ((int(name % SUMMARY_ROW) - 1, int(name // SUMMARY_ROW) - 1) for name in unique_names[is_selected])
+    return tuple(coordinates), tuple(means[is_selected].tolist())
 
 
-def _best(logits: Tensor | None, count: int) -> list[tuple[int, float]]:
-    """Return the place with the best score [B, A] and its probability.
+def _argmax(logits: Tensor | None, count: int) -> list[tuple[int, float]]:
+    """Return the index with the highest logit [B, A] and its probability, for each example.
 
-    The first one for sure where there are no scores.
+    Without logits, return index 0 with probability 1 for `count` examples.
     """
     if logits is None:
         return [(0, 1.0)] * count
-    shares, places = logits.softmax(-1).max(-1)
-    return list(zip(places.tolist(), shares.tolist(), strict=True))
+    shares, indices = logits.softmax(-1).max(-1)
+    return list(zip(indices.tolist(), shares.tolist(), strict=True))

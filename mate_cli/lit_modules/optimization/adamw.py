@@ -1,4 +1,4 @@
-"""AdamW with BERT's parameter groups; and BERT's own, step by step as in the reference."""
+"""AdamW with the parameter groups of BERT, with and without bias correction."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,17 +9,23 @@ from pydantic import Field
 from torch import Tensor, nn
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
-"""Decay of a moment at every step."""
+"""Decay rate of a moment per step."""
 Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
-"""Factors of the learning rate: of weights that were loaded, and of those that are new."""
+"""Factors of the learning rate for weights that were loaded from a checkpoint and for new weights."""
 
 
 @dataclass(frozen=True)
 class AdamW:
-    """BERT's optimizer: weight decay on matrices, none on biases and LayerNorm.
+    """The optimizer of BERT with Adam's bias correction. Biases and LayerNorms have no weight decay.
 
-    Source: google-research/tapas, `models/bert/optimization.py`, but with Adam's bias correction;
-        `BertAdamW` does without.
+    Args:
+        lr: peak learning rate.
+        weight_decay: decoupled weight decay of matrices and embeddings.
+        betas: decay rates of the two moments.
+        eps: constant added to the root of the second moment.
+        factors: factors of the learning rate for loaded and new weights. None: 1.
+
+    Source: google-research/tapas, `models/bert/optimization.py`, except for the bias correction. `BertAdamW` has none.
     """
 
     lr: Annotated[float, Field(gt=0)] = 1e-5
@@ -29,7 +35,7 @@ class AdamW:
     factors: Factors | None = None
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
-        """Return the optimizer of a module's trainable parameters; `fused` is faster, but unfit for loss scaling."""
+        """Build the optimizer of the trainable parameters. `fused` is faster but incompatible with loss scaling."""
         groups = parameter_groups(module, self.weight_decay)
         betas = (self.betas[0], self.betas[1])
         return torch.optim.AdamW(groups, lr=self.lr, betas=betas, eps=self.eps, fused=fused)
@@ -37,10 +43,13 @@ class AdamW:
 
 @dataclass(frozen=True)
 class BertAdamW(AdamW):
-    """BERT's optimizer with nothing added: Adam's moments start at zero and are not corrected for it.
+    """The optimizer of BERT, without Adam's bias correction of the moments, which start at zero.
 
-    The norm of the whole gradient is clipped before (`trainer.gradient_clip`, 1.0 in the reference), single gradients
-    here; after the former the latter rarely does anything.
+    `trainer.gradient_clip` clips the norm of the gradient of all parameters first (1.0 in google-research/tapas). This
+    optimizer then clips single gradients, which rarely has an effect.
+
+    Args:
+        clip_value: maximum absolute value of a single gradient. None: no limit.
 
     Source: google-research/tapas, `models/bert/optimization.py`.
     """
@@ -48,21 +57,21 @@ class BertAdamW(AdamW):
     clip_value: Annotated[float, Field(gt=0)] | None = 10.0
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
-        """Return the optimizer of a module's trainable parameters; it is never fused."""
+        """Build the optimizer of the trainable parameters. `fused` is ignored."""
         groups = parameter_groups(module, self.weight_decay)
         options = {"lr": self.lr, "betas": tuple(self.betas), "eps": self.eps, "clip_value": self.clip_value}
         return UncorrectedAdamW(groups, options)
 
 
 class UncorrectedAdamW(torch.optim.Optimizer):
-    """Adam without bias correction, decay decoupled."""
+    """Adam without bias correction, with decoupled weight decay."""
 
     def __init__(self, groups: list[dict[str, Any]], options: dict[str, Any]) -> None:
         super().__init__(groups, options)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - as torch has it
-        """Move every parameter that has a gradient; return what `closure` gives, where there is one."""
+        """Update every parameter that has a gradient. Return the loss of `closure`, or None without a closure."""
         with torch.enable_grad():
             loss = closure() if closure else None
         for group in self.param_groups:
@@ -86,10 +95,13 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
 
 def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the trainable parameters that decay, and those that do not: biases, LayerNorm and weights of residuals."""
-    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
-    exempt = {name for name, _ in named if name.endswith(("bias", "omega")) or "LayerNorm" in name}
+    """Split the trainable parameters into groups with and without weight decay.
+
+    Biases, LayerNorms and residual weights (`omega`) have no weight decay.
+    """
+    parameters = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    exempt = {name for name, _ in parameters if name.endswith(("bias", "omega")) or "LayerNorm" in name}
     return [
-        {"params": [p for name, p in named if name not in exempt], "weight_decay": weight_decay},
-        {"params": [p for name, p in named if name in exempt], "weight_decay": 0.0},
+        {"params": [p for name, p in parameters if name not in exempt], "weight_decay": weight_decay},
+        {"params": [p for name, p in parameters if name in exempt], "weight_decay": 0.0},
     ]

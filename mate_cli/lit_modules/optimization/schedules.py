@@ -1,4 +1,4 @@
-"""Learning-rate schedules: linear ones with a warm-up, and a power of what is left."""
+"""Learning rate schedules with warm-up: linear decay, and decay by a power."""
 
 from typing import Annotated
 
@@ -7,10 +7,10 @@ from pydantic import Field
 
 
 class LinearSchedule:
-    """Raise the learning rate to its peak over the first steps, then lower it to zero at the last.
+    """Linear warm-up to the peak learning rate, then linear decay to zero at the last step.
 
     Args:
-        warmup: the share of all steps that warms up.
+        warmup: fraction of all steps used for warm-up.
 
     Source: google-research/tapas, `models/bert/optimization.py`.
     """
@@ -19,43 +19,50 @@ class LinearSchedule:
         self.warmup = warmup
 
     def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the schedule, to be advanced once per optimizer step."""
+        """Build the schedule, which is advanced once per optimizer step."""
         rising = int(total_steps * self.warmup)
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self.factor(step, rising, total_steps))
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the share of the peak in a step, from 0; the first `rising` ones warm up."""
+        """Return the fraction of the peak learning rate at a step.
+
+        Args:
+            step: index of the step, from 0.
+            rising: number of warm-up steps.
+            total_steps: number of steps of the run.
+        """
         if step < rising:
             return (step + 1) / (rising + 1)
         return max(0.0, (total_steps - step) / max(1, total_steps - rising))
 
 
 class BertLinear(LinearSchedule):
-    """Decay linearly to zero over all steps, and for the first of them rise linearly to the full rate instead.
+    """Linear decay to zero over all steps, replaced by a linear warm-up to the peak in the first steps.
 
-    After the warm-up the rate falls at once to where the decay is by then. Updates are counted from 0; the first one,
-    whose rate would be 0, has that of the second.
+    After the warm-up, the rate drops to the value of the decay at that step. Steps are counted from 0. The first step,
+    whose rate would be 0, has the rate of the second step.
 
     Args:
-        warmup: the share of all steps that warms up.
+        warmup: fraction of all steps used for warm-up.
 
-    Source: google-research/tapas, `models/bert/optimization.py`; `LinearSchedule` is without the fall.
+    Source: google-research/tapas, `models/bert/optimization.py`. `LinearSchedule` avoids the drop.
     """
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the share of the peak in a step, from 0."""
+        """Return the fraction of the peak learning rate at a step. Arguments: see `LinearSchedule.factor`."""
         return max(step, 1) / rising if step < rising else max(0.0, 1 - step / total_steps)
 
 
 class PowerSchedule(LinearSchedule):
-    """Raise the learning rate to its peak, then multiply it by (1 - t/T)^power in step t of T, from 1.
+    """Linear warm-up to the peak, then the peak times (1 - t/T)^power at step t of the T following steps, from 1.
 
-    It is never less than a floor after the warm-up. The last step, whose rate would be 0, has that of the step before.
+    After the warm-up, the rate is at least `floor` times the peak. The last step, whose rate would be 0, has the rate
+    of the previous step.
 
     Args:
-        power: 0.5 for the square root, 1 for a straight line.
-        floor: the least share of the peak.
-        warmup: the share of all steps that warms up; T are those that follow.
+        power: exponent of the decay: 0.5 for the square root, 1 for linear decay.
+        floor: minimum fraction of the peak after the warm-up.
+        warmup: fraction of all steps used for warm-up.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix C.5, and the released code,
     without a warm-up; Wang et al. 2020 (RAT-SQL), the released code, for the warm-up.
@@ -71,8 +78,8 @@ class PowerSchedule(LinearSchedule):
         self.power, self.floor = power, floor
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the share of the peak in a step, from 0."""
+        """Return the fraction of the peak learning rate at a step. Arguments: see `LinearSchedule.factor`."""
         if step < rising:
             return super().factor(step, rising, total_steps)
-        left = max(1, total_steps - step - 1) / max(1, total_steps - rising)
-        return max(self.floor, float(left**self.power))
+        remaining_fraction = max(1, total_steps - step - 1) / max(1, total_steps - rising)
+        return max(self.floor, float(remaining_fraction**self.power))

@@ -128,7 +128,7 @@ class TableEncoder(nn.Module):
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """This network and the encoders inside it, by the prefix of their parameter names. The first prefix is ""."""
+        """The network and the encoders inside it, by the prefix of their parameter names. The first prefix is empty."""
         return {"": self}
 
     @property

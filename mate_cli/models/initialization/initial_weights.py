@@ -282,7 +282,7 @@ def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[s
 def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, is_inner: bool) -> None:
     """Compare the architectures of a checkpoint and a network.
 
-    For an encoder inside a network (`inside`), the number of heads is unknown and not compared.
+    For an encoder inside a network (`is_inner`), the number of heads is unknown and not compared.
 
     Raises:
         CheckpointError: the size, the vocabulary, the activation or the epsilon of norms differs.
