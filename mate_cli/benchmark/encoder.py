@@ -1,10 +1,10 @@
 """Whole encoders side by side: ours with each backend, and those of `transformers`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from pydantic import PositiveInt
@@ -32,7 +32,7 @@ from mate_cli.benchmark.timing import (
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.costs import dense_flops, encoder_flops, work_flops
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 CUT = "@"
@@ -45,9 +45,6 @@ DENSE = "sdpa"
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
-Made = TypeVar("Made")
-Prepared = tuple[dict[str, Made], dict[str, float | None], dict[str, NotRun]]
-"""What is made of variants, what a plan costs each in ms (None where there is none), and why others cannot be had."""
 
 
 class EncoderJob(NamedTuple):
@@ -146,28 +143,27 @@ class EncoderBenchmark(BenchmarkOptions):
                     named[f"{prefix(name)}/examples_per_second"] = 1000 * len(case.batch.input_ids) / timing.ms
         return named | {f"encoder/{name}/{case.name}/plan/ms": ms for name, ms in plans.items() if ms is not None}
 
-    def _jobs(self, case: Case, device: torch.device) -> Prepared[EncoderJob]:
-        """Return models with their batches."""
-        return self.prepare([case.batch], lambda model, batches: plan_job(model, batches[0], device))
-
-    def prepare(self, batches: Sequence[TableBatch], make: Callable[..., tuple[Made, float | None]]) -> Prepared[Made]:
-        """Make something of each variant: `make` takes a model, and the batches of a case as far as it reads them."""
-        results: dict[str, Made] = {}
+    def _jobs(
+        self, case: Case, device: torch.device
+    ) -> tuple[dict[str, EncoderJob], dict[str, float | None], dict[str, NotRun]]:
+        """Return the job of each variant, the ms of its plan (None if it has none), and why other variants fail."""
+        jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float | None] = {}
-        refused = {name: model for name, model in self._models.items() if isinstance(model, NotRun)}
+        refused: dict[str, NotRun] = {}
         for name, model in self._models.items():
             if isinstance(model, NotRun):
+                refused[name] = model
                 continue
-            inputs = {name: [select_tokens(name, batch) for batch in batches]}
-            if name in self.padded and any(not batch.attention_mask.all() for batch in batches):
-                inputs[name + PADDED] = [declare_padding_real(batch) for batch in batches]
-            for label, read in inputs.items():
-                outcome = attempt(partial(make, model, read))
+            batches = {name: select_tokens(name, case.batch)}
+            if name in self.padded and not batches[name].attention_mask.all():
+                batches[name + PADDED] = declare_padding_real(batches[name])
+            for label, batch in batches.items():
+                outcome = attempt(partial(plan_job, model, batch, device))
                 if isinstance(outcome, NotRun):
                     refused[label] = outcome
                 else:
-                    results[label], plans[label] = outcome
-        return results, plans, refused
+                    jobs[label], plans[label] = outcome
+        return jobs, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         call = partial(encode_and_back if backward else encode, job, self._autocast)
@@ -238,11 +234,6 @@ def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None,
 
 
 def states_of(job: EncoderJob) -> Tensor:
-    """Return the states [B, T, D] of ours or a peer."""
-    return output_of(job).states
-
-
-def output_of(job: EncoderJob) -> EncoderOutput:
-    """Return what ours or a peer makes of its batch."""
+    """Return the hidden states [B, T, D] of a model of this package or of transformers."""
     output = job.model(job.batch)
-    return EncoderOutput(output, output[:, 0], job.batch) if isinstance(output, Tensor) else output
+    return output if isinstance(output, Tensor) else output.states

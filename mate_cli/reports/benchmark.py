@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIRECTIONS = {"forward": "forward", "forward_backward": "forward+backward"}
-KINDS = {"attention": "Attention", "encoder": "Encoder", "training": "Training step"}
+KINDS = {"attention": "Attention", "encoder": "Encoder"}
 Lines = Mapping[str, Mapping[int, float]]
 """Costs by length, by line name."""
 PARTS = 7
@@ -58,7 +58,7 @@ class BenchmarkCase(NamedTuple):
         kind: one of `KINDS`.
         shape: shape of the tables, or their dataset.
         tokens: length of the longest example in tokens.
-        batch: number of examples, or "mixed". For training also their order.
+        batch: number of examples, or "mixed".
     """
 
     kind: str

