@@ -54,7 +54,7 @@ class OptionSerializer(Serializer):
             return EncodingFailure(example.example_id, "has no options to choose from")
         tokens = min(self.option_tokens, self.max_tokens // len(example.options))
         laid_out = [self._lay_out(example, text, tokens) for text in example.options]
-        if None in [cut for _, cut in laid_out]:
+        if None in [truncated for _, truncated in laid_out]:
             return EncodingFailure(example.example_id, f"the question with an option has more than {tokens} tokens")
         ids, segments = np.concatenate([array for array, _ in laid_out], axis=1)
         owner = np.repeat(np.arange(len(laid_out)), [array.shape[1] for array, _ in laid_out])
@@ -62,8 +62,8 @@ class OptionSerializer(Serializer):
         arrays.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
         if example.answer is not None and example.answer.label is not None:
             arrays.fill(label_ids=(owner == example.answer.label).astype(np.int32))
-        cut = np.array([any(cut for _, cut in laid_out), 0, 0, 0], np.int32)
-        return arrays.encoding(example.example_id, cut=cut)
+        truncated = np.array([any(truncated for _, truncated in laid_out), 0, 0, 0], np.int32)
+        return arrays.encoding(example.example_id, cut=truncated)
 
     def _lay_out(self, example: TableExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
         """Return one input and the number of truncated context tokens.
@@ -72,12 +72,12 @@ class OptionSerializer(Serializer):
             Token ids and segment ids, Int32 [2, tokens], and the number of truncated tokens. The number is None if the
             input is too long even without context.
         """
-        begin, between, end = self.tokenizer.pair_marks
+        prefix, separator, suffix = self.tokenizer.pair_marks
         context, question_option = self._pieces[_context(example),], self._pieces[example.question, option]
-        context_length = tokens - len(begin) - len(between) - len(question_option) - len(end)
-        ids = np.concatenate([begin, context[: max(0, context_length)], between, question_option, end])
+        context_length = tokens - len(prefix) - len(separator) - len(question_option) - len(suffix)
+        ids = np.concatenate([prefix, context[: max(0, context_length)], separator, question_option, suffix])
         segments = np.zeros_like(ids)
-        segments[len(ids) - len(question_option) - len(end) :] = 1
+        segments[len(ids) - len(question_option) - len(suffix) :] = 1
         return np.stack([ids, segments]).astype(np.int32), None if context_length < 0 else max(
             0, len(context) - context_length
         )

@@ -102,15 +102,15 @@ def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
     Source: Xu et al. 2021 (DT-Fixup), appendix C.4, and the released code.
     """
     steps, scores, columns = scored
-    rules, selected = _of(scores.rules, steps.rules), _of(scores.columns, steps.columns)
+    rules, selected_columns = _select_scores(scores.rules, steps.rules), _select_scores(scores.columns, steps.columns)
     count = columns.sum(1, keepdim=True)
-    shared = scores.columns.masked_fill(~columns[:, None], 0.0).sum(-1) / count
-    smoothed = (1 - smoothing) * selected + smoothing * shared
+    uniform = scores.columns.masked_fill(~columns[:, None], 0.0).sum(-1) / count
+    smoothed = (1 - smoothing) * selected_columns + smoothing * uniform
     log_probabilities: Tensor = rules * (steps.rules >= 0) + smoothed * (steps.columns >= 0)
     return -log_probabilities.sum(1)
 
 
-def _of(scores: Tensor, actions: Tensor) -> Tensor:
+def _select_scores(scores: Tensor, actions: Tensor) -> Tensor:
     """Return the scores of the given actions, [B, A, S] to [B, A].
 
     Action -1 gives the score of action 0.
@@ -213,8 +213,8 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         assert isinstance(head, SqlHead)
         derivations = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
         return [
-            SqlPrediction(name, tuple(ranked))
-            for name, ranked in zip(output.batch.example_ids, derivations, strict=True)
+            SqlPrediction(name, tuple(example_derivations))
+            for name, example_derivations in zip(output.batch.example_ids, derivations, strict=True)
         ]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
@@ -227,8 +227,8 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     def _answer(self, prediction: SqlPrediction, example: SchemaExample) -> str:
         texts = [write(query, example.schema) for query in prediction.queries(example)]
-        best = texts[0] if texts else ""
-        return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
+        best_text = texts[0] if texts else ""
+        return next((text for text in texts if self.runs(example, text)), best_text) if self.runs else best_text
 
     def is_correct(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
         """Return whether the query equals the gold query by the official exact-set match."""

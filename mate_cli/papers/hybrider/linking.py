@@ -153,14 +153,14 @@ def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int
         links: the page of each sentence, in reading order.
         distances: the distance of each sentence; empty if no distance could be computed.
     """
-    nearest: dict[str, float] = {}
+    nearest_distances: dict[str, float] = {}
     falling = []
     for index, distance in enumerate(distances):
-        if distance < nearest.get(links[index], MAX_DISTANCE):
-            nearest[links[index]] = distance
+        if distance < nearest_distances.get(links[index], MAX_DISTANCE):
+            nearest_distances[links[index]] = distance
             falling.append(index)
-    near = [index for index in falling if distances[index] <= TAU]
-    return near or sorted(falling, key=lambda index: distances[index])[:1]
+    near_indices = [index for index in falling if distances[index] <= TAU]
+    return near_indices or sorted(falling, key=lambda index: distances[index])[:1]
 
 
 _NO_CHARACTER = -1
@@ -235,8 +235,8 @@ def partial_ratio(first: str, second: str, floor: int = 0) -> int:
     """
     shorter, longer = sorted((first, second), key=len)
     letters, length = Counter(shorter), len(shorter)
-    common = _common(letters, longer)  # upper bound of the matching characters of any part
-    if not common or 200 * common <= floor * (length + common):
+    common_count = _common(letters, longer)  # upper bound of the matching characters of any part
+    if not common_count or 200 * common_count <= floor * (length + common_count):
         return 0
     blocks = SequenceMatcher(None, shorter, longer).get_matching_blocks()
     starts = dict.fromkeys(max(0, longer_start - shorter_start) for shorter_start, longer_start, _ in blocks)
@@ -270,13 +270,13 @@ def link_examples(examples: Sequence[TableExample], folder: Path | None = None) 
         examples: all questions of a split, or its first questions, so that the cache files of earlier calls match.
         folder: cache folder with one file per `CHUNK` questions. None: links are not cached.
     """
-    done: list[LinkedExample] = []
+    linked_examples: list[LinkedExample] = []
     with Progress("linking", len(examples), "questions") as progress:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]
-            done += _linked_chunk(chunk, folder)
+            linked_examples += _linked_chunk(chunk, folder)
             progress.advance(len(chunk))
-    return done
+    return linked_examples
 
 
 def _linked_chunk(chunk: Sequence[TableExample], folder: Path | None) -> list[LinkedExample]:

@@ -82,21 +82,21 @@ class CandidateSerializer(Serializer):
         if isinstance(candidates, str):
             return EncodingFailure(example.example_id, candidates)
         laid_out = [self._lay_out(example.question, candidate) for candidate in candidates]
-        ends = np.cumsum([ids.shape[1] for ids in laid_out])
-        count = int((ends <= self.max_tokens).sum())
+        end_offsets = np.cumsum([ids.shape[1] for ids in laid_out])
+        count = int((end_offsets <= self.max_tokens).sum())
         ids, segments = np.concatenate(laid_out[:count], axis=1)
-        owner = np.repeat(np.arange(count), np.diff(ends[:count], prepend=0))
+        owner = np.repeat(np.arange(count), np.diff(end_offsets[:count], prepend=0))
         tokens = TokenArrays(len(ids))
         tokens.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
         tokens.fill(label_ids=np.array([candidate.right for candidate in candidates[:count]])[owner])
-        side = np.array([candidate.side for candidate in candidates[:count]], dtype=np.float32)
-        return tokens.encoding(example.example_id, cell_features=side if side.size else None)
+        side_features = np.array([candidate.side for candidate in candidates[:count]], dtype=np.float32)
+        return tokens.encoding(example.example_id, cell_features=side_features if side_features.size else None)
 
     def _lay_out(self, question: str, candidate: CandidateTexts) -> np.ndarray:
         """Return token ids and segment ids of one candidate, Int32 [2, tokens]."""
-        begin, end = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
-        question_ids = np.concatenate([begin, self._pieces[question,], end])
-        node_ids = np.concatenate([self._pieces[candidate.told], end])
+        cls, sep = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
+        question_ids = np.concatenate([cls, self._pieces[question,], sep])
+        node_ids = np.concatenate([self._pieces[candidate.told], sep])
         ids = np.concatenate([question_ids, node_ids, self._pieces[candidate.context]])
         segments = np.ones_like(ids)
         segments[len(question_ids) : len(question_ids) + len(node_ids)] = 0
@@ -130,10 +130,10 @@ class RankingSerializer(CandidateSerializer):
         if not nodes:
             return "nothing in the table is linked to the question"
         labels = ranking_labels(find_target(example, nodes), nodes) or (0,) * len(nodes)
-        sides = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
+        side_features = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
         return [
             CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, side)
-            for node, label, side in zip(nodes[:MAX_NODES], labels, sides, strict=False)
+            for node, label, side in zip(nodes[:MAX_NODES], labels, side_features, strict=False)
         ]
 
 

@@ -38,10 +38,16 @@ class Hybrider(System):
             name: label of the progress bar.
         """
         by_name = {example.example_id: example for example in examples}
-        ends = _ends(stages, examples, name)
-        pages = {key: page_example(by_name[key], end.link) for key, end in ends.items() if end.link is not None}
-        texts = {key: end.content for key, end in ends.items()} | _read(stages[READ], pages, "pages")
-        cells = {key: (end.coordinate,) for key, end in ends.items()}
+        final_candidates = _find_final_candidates(stages, examples, name)
+        pages = {
+            key: page_example(by_name[key], candidate.link)
+            for key, candidate in final_candidates.items()
+            if candidate.link is not None
+        }
+        texts = {key: candidate.content for key, candidate in final_candidates.items()} | _read_pages(
+            stages[READ], pages, "pages"
+        )
+        cells = {key: (candidate.coordinate,) for key, candidate in final_candidates.items()}
         for key, example in by_name.items():
             if key not in cells:
                 row, column = tfidf_cell_ranking(example.table, example.question)[0]
@@ -49,17 +55,19 @@ class Hybrider(System):
         return SystemAnswers(texts, first_hits(cells, by_name))
 
 
-def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
+def _find_final_candidates(
+    stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
+) -> dict[str, Candidate]:
     """Return the final cell or page of each question.
 
     Questions without linked nodes are missing.
     """
     ranker = stages[RANK].task_of(NodeRanking)
-    linked = {example.example_id: example for example in ranker.link(examples)}
-    node_choices = stages[RANK].predict(list(linked.values()), name)
+    linked_examples = {example.example_id: example for example in ranker.link(examples)}
+    node_choices = stages[RANK].predict(list(linked_examples.values()), name)
     hops = {
         choice.example_id: replace(
-            linked[choice.example_id], current=ranker.candidate(choice, linked[choice.example_id])
+            linked_examples[choice.example_id], current=ranker.candidate(choice, linked_examples[choice.example_id])
         )
         for choice in node_choices
     }
@@ -68,7 +76,7 @@ def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], 
     return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in hop_choices}
 
 
-def _read(reader: TrainedStage, pages: Mapping[str, TableExample], name: str) -> dict[str, str]:
+def _read_pages(reader: TrainedStage, pages: Mapping[str, TableExample], name: str) -> dict[str, str]:
     """Return the best span of each page, by question id."""
     return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), name), pages) if pages else {}
 
@@ -104,12 +112,12 @@ class PassageOnly(System):
             examples: questions of one split.
             name: label of the progress bar.
         """
-        nearest = {example.example_id: nearest_page(example.table, example.question) for example in examples}
-        links = {key: link for key, link in nearest.items() if link is not None}
+        nearest_pages = {example.example_id: nearest_page(example.table, example.question) for example in examples}
+        links = {key: link for key, link in nearest_pages.items() if link is not None}
         by_name = {example.example_id: example for example in examples}
         pages = {key: page_example(by_name[key], link) for key, link in links.items()}
         linking = {
             key: tuple((row, column) for row, column, cell in by_name[key].table.cells() if link in cell.links)
             for key, link in links.items()
         }
-        return SystemAnswers(_read(stages[READ], pages, name), first_hits(linking, by_name))
+        return SystemAnswers(_read_pages(stages[READ], pages, name), first_hits(linking, by_name))

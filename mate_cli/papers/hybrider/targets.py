@@ -108,28 +108,28 @@ def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) ->
     if not answers or answers[0].source != "table":
         return answers
     header = example.table.header
-    named = [node for node in answers if _holds(example.question, header[node.coordinate[1]].text)]
-    return tuple(named) or answers
+    in_named_columns = [node for node in answers if _holds(example.question, header[node.coordinate[1]].text)]
+    return tuple(in_named_columns) or answers
 
 
-def _with_evidence(answers: tuple[AnswerNode, ...], linked: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
+def _with_evidence(answers: tuple[AnswerNode, ...], linked_cells: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
     """Keep answers in rows with a linked cell, if any.
 
     Of these, keep answers in linked cells, if any.
     """
-    rows = {row for row, _ in linked}
+    rows = {row for row, _ in linked_cells}
     in_row = tuple(node for node in answers if node.coordinate[0] in rows) or answers
-    return tuple(node for node in in_row if node.coordinate in linked) or in_row
+    return tuple(node for node in in_row if node.coordinate in linked_cells) or in_row
 
 
 def _kind(answers: Sequence[AnswerNode], nodes: Sequence[Node]) -> Kind:
     cells = {node.coordinate for node in answers}
     if {node.coordinate for node in nodes if node.source != "links"} == cells:
         return "trivial"
-    linked = {node.coordinate for node in nodes}
-    if cells & linked:
+    linked_cells = {node.coordinate for node in nodes}
+    if cells & linked_cells:
         return "easy"
-    return "medium" if {row for row, _ in cells} & {row for row, _ in linked} else "hard"
+    return "medium" if {row for row, _ in cells} & {row for row, _ in linked_cells} else "hard"
 
 
 def _holds(text: str, words: str) -> bool:

@@ -185,15 +185,15 @@ class RowHopping(CandidateChoice):
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Candidate:
         """Return the selected cell or page."""
-        return _places(example)[choice.place]
+        return _candidates_of(example)[choice.place]
 
     def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
         """Return whether the selected cell or page contains the answer."""
-        labels = hop_labels(find_target(example, example.nodes), _places(example))
+        labels = hop_labels(find_target(example, example.nodes), _candidates_of(example))
         return bool(labels) and labels[prediction.place] == 1
 
 
-def _places(example: LinkedExample) -> tuple[Candidate, ...]:
+def _candidates_of(example: LinkedExample) -> tuple[Candidate, ...]:
     assert example.current is not None
     return hop_candidates(example.table, example.current.coordinate[0])
 
@@ -229,6 +229,6 @@ class PageReading(SpanReading):
         return [page_example(example, links[0]) for example, links in self._pages(examples)]
 
     def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
-        linked = link_examples(examples, self.links)
-        pages = ((example, reading_links(example, find_target(example, example.nodes))) for example in linked)
+        linked_examples = link_examples(examples, self.links)
+        pages = ((example, reading_links(example, find_target(example, example.nodes))) for example in linked_examples)
         return [(example, links) for example, links in pages if links]

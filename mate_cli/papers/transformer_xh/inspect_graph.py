@@ -71,10 +71,10 @@ def print_nodes(example: TableExample, encoding: TableEncoding, nodes: Sequence[
     view = Table(*numbers, Column("text", overflow="ellipsis", no_wrap=True, ratio=1), "sees", expand=True)
     for number, (text, row) in enumerate(zip(nodes, kinds, strict=True), 1):
         labels = encoding.label_ids[encoding.row_ids == number]
-        related = ", ".join(f"{count} {kind}" for kind, count in Counter(row).items() if kind) or "none"
+        relation_counts = ", ".join(f"{count} {kind}" for kind, count in Counter(row).items() if kind) or "none"
         position = (number, text.node.row + 1, text.node.column + 1, len(labels))
         body = f"{text.title}: {text.body}" if text.title else text.body
-        view.add_row(*map(str, position), Text(body, style=IN_CELL if (labels & 1).any() else ""), related)
+        view.add_row(*map(str, position), Text(body, style=IN_CELL if (labels & 1).any() else ""), relation_counts)
     console.print(view)
 
 

@@ -70,12 +70,12 @@ def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
         nodes: K texts.
         kinds: types of relations in order of precedence.
     """
-    related = np.zeros((len(nodes), len(nodes)), np.uint8)
+    relation_ids = np.zeros((len(nodes), len(nodes)), np.uint8)
     for kind in kinds:
-        matches = _FOUND[kind](nodes)
-        related[(related == 0) & matches] = KINDS.index(kind) + 1
-    np.fill_diagonal(related, 0)
-    return related
+        matches = _CONDITIONS[kind](nodes)
+        relation_ids[(relation_ids == 0) & matches] = KINDS.index(kind) + 1
+    np.fill_diagonal(relation_ids, 0)
+    return relation_ids
 
 
 def bare_title(title: str) -> str:
@@ -107,7 +107,7 @@ def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
     return first[:, None] | first
 
 
-_FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
+_CONDITIONS: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
     "row": lambda nodes: _equal(node.row for node in nodes),
     "first": lambda nodes: _equal(node.row for node in nodes) & _with_first(nodes),
     "column": lambda nodes: _equal(node.column for node in nodes),
@@ -184,8 +184,10 @@ def _cells(table: Table, additions: Mapping[str, Parts]) -> Iterator[NodeText]:
 
 def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | None:
     cells = table.rows[row]
-    facts = [(name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
-    parts = tuple(part for fact in facts for part in (*fact, ";"))[:-1]
+    cell_parts = [
+        (name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)
+    ]
+    parts = tuple(part for part_group in cell_parts for part in (*part_group, ";"))[:-1]
     if not any(cell.text.strip() for cell in cells):
         return None
     pages = tuple(dict.fromkeys(link for cell in cells for link in cell.links))

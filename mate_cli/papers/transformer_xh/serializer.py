@@ -41,7 +41,7 @@ from mate_cli.tokenization.vocabulary import find_pieces, span_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Told = tuple[str, ...]
+Mentions = tuple[str, ...]
 """Sentences of other nodes that mention or link to a node."""
 
 
@@ -112,12 +112,12 @@ class EvidenceSerializer(Serializer):
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples. The result has the same order and length."""
         tables = {id(example.table): example.table for example in examples}
-        parts = {key: _Known(table, self) for key, table in tables.items()}
+        parts = {key: _TableCache(table, self) for key, table in tables.items()}
         return [self._encode(example, parts[id(example.table)]) for example in examples]
 
     def nodes(self, example: TableExample) -> list[NodeText]:
         """Return the nodes of an example's encoding; empty if the example cannot be encoded."""
-        return [node.text for node in self._laid_out(example, _Known(example.table, self))]
+        return [node.text for node in self._laid_out(example, _TableCache(example.table, self))]
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """Return the text of a token span within one node; "" if the span is out of range.
@@ -127,54 +127,65 @@ class EvidenceSerializer(Serializer):
             start: index of the first token in the example's encoding, from 0.
             end: index of the last token, inclusive.
         """
-        begin = 0
-        for node in self._laid_out(example, _Known(example.table, self)):
-            if start < begin + len(node.ids):
-                pieces = node.ids[start - begin : end + 1 - begin]
-                return span_text(self.tokenizer, pieces, [node.text.body, node.text.title], start - begin - node.body)
-            begin += len(node.ids)
+        offset = 0
+        for node in self._laid_out(example, _TableCache(example.table, self)):
+            if start < offset + len(node.ids):
+                token_ids = node.ids[start - offset : end + 1 - offset]
+                return span_text(
+                    self.tokenizer, token_ids, [node.text.body, node.text.title], start - offset - node.body
+                )
+            offset += len(node.ids)
         return ""
 
-    def _encode(self, example: TableExample, table_parts: _Known) -> TableEncoding | EncodingFailure:
+    def _encode(self, example: TableExample, table_parts: _TableCache) -> TableEncoding | EncodingFailure:
         node_pieces = self._laid_out(example, table_parts)
         if not node_pieces:
             return EncodingFailure(example.example_id, "the table has no text")
-        lengths = [len(laid.ids) for laid in node_pieces]
+        lengths = [len(encoded_node.ids) for encoded_node in node_pieces]
         tokens = TokenArrays(sum(lengths))
         owner = np.repeat(np.arange(len(node_pieces)), lengths)
-        tokens.fill(input_ids=np.concatenate([laid.ids for laid in node_pieces]), column_ids=1, row_ids=owner + 1)
-        tokens.fill(segment_ids=np.concatenate([laid.segments for laid in node_pieces]))
-        sentences = np.concatenate([laid.sentences for laid in node_pieces])
+        tokens.fill(
+            input_ids=np.concatenate([encoded_node.ids for encoded_node in node_pieces]),
+            column_ids=1,
+            row_ids=owner + 1,
+        )
+        tokens.fill(segment_ids=np.concatenate([encoded_node.segments for encoded_node in node_pieces]))
+        sentences = np.concatenate([encoded_node.sentences for encoded_node in node_pieces])
         if self.label == "answer":
             tokens.fill(label_ids=label_answers(example, node_pieces, self._pieces))
         else:
             tokens.fill(label_ids=np.repeat(label_nodes(example, node_pieces, rows=self.unit == "row"), lengths))
-        cells = np.array([(laid.text.node.row, laid.text.node.column) for laid in node_pieces], np.int16)
-        more = {RELATIONS: relate([laid.text.node for laid in node_pieces], self.relations), NODE_CELLS: cells}
+        cells = np.array(
+            [(encoded_node.text.node.row, encoded_node.text.node.column) for encoded_node in node_pieces], np.int16
+        )
+        more = {
+            RELATIONS: relate([encoded_node.text.node for encoded_node in node_pieces], self.relations),
+            NODE_CELLS: cells,
+        }
         if self.unit in ("document", "segment"):
             more[SENTENCE_IDS] = sentences.astype(np.int16)
         return tokens.encoding(
             example.example_id,
             cell_features=table_parts.features(example.question, node_pieces) if self.lexical_features else None,
             class_ids=find_class(example),
-            cut=self._cut(example, node_pieces, tokens["label_ids"]),
+            cut=self._count_truncated(example, node_pieces, tokens["label_ids"]),
             more=more,
         )
 
-    def _laid_out(self, example: TableExample, table_parts: _Known) -> list[NodePieces]:
+    def _laid_out(self, example: TableExample, table_parts: _TableCache) -> list[NodePieces]:
         """Return the nodes that fit into the limits."""
         texts = evidence_texts(example, self.unit, table_parts.additions(example.question))
         mention_sentences = self._list_mentions(example, texts)
         answers = example.answer.texts if example.answer else ()
-        self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *mention_sentences))
+        self._pieces.add(chain([example.question], answers, *(_iter_texts(text) for text in texts), *mention_sentences))
         node_pieces = [
-            pieces
+            encoded_node
             for text, sentences in zip(texts, mention_sentences, strict=True)
-            for pieces in self._nodes(example, text, sentences)
+            for encoded_node in self._nodes(example, text, sentences)
         ]
         return table_parts.choose(example.question, node_pieces)
 
-    def _nodes(self, example: TableExample, text: NodeText, mention_sentences: Told) -> Iterator[NodePieces]:
+    def _nodes(self, example: TableExample, text: NodeText, mention_sentences: Mentions) -> Iterator[NodePieces]:
         """Yield the node of a text.
 
         A text of segments yields several nodes, each of whole sentences if possible.
@@ -194,14 +205,14 @@ class EvidenceSerializer(Serializer):
 
         A longer sentence forms a group by itself.
         """
-        begin, used = 0, 0
+        first_sentence, token_count = 0, 0
         for index, sentence in enumerate(text.sentences):
             length = len(self._pieces[sentence])
-            if used and used + length > room:
-                yield replace(text, sentences=text.sentences[begin:index], first=begin)
-                begin, used = index, 0
-            used += length
-        yield replace(text, sentences=text.sentences[begin:], first=begin)
+            if token_count and token_count + length > room:
+                yield replace(text, sentences=text.sentences[first_sentence:index], first=first_sentence)
+                first_sentence, token_count = index, 0
+            token_count += length
+        yield replace(text, sentences=text.sentences[first_sentence:], first=first_sentence)
 
     def _lay_out_text(
         self, text: NodeText, first: np.ndarray, title: np.ndarray, bodies: Sequence[np.ndarray]
@@ -212,21 +223,25 @@ class EvidenceSerializer(Serializer):
         number = np.concatenate([np.zeros(len(title), int), numbers, [0]])
         lengths = _shares(len(first), len(second), min(self.node_tokens, self.max_tokens))
         full_length = len(first) + len(second)
-        ids = np.concatenate([_shortened(first, lengths[0]), _shortened(second, lengths[1])]).astype(np.int32)
+        ids = np.concatenate([_truncate_middle(first, lengths[0]), _truncate_middle(second, lengths[1])]).astype(
+            np.int32
+        )
         segments = np.repeat((0, 1), lengths)
-        sentences = np.concatenate([np.zeros(lengths[0], int), _shortened(number, lengths[1])])
+        sentences = np.concatenate([np.zeros(lengths[0], int), _truncate_middle(number, lengths[1])])
         return NodePieces(text, ids, segments, sentences, lengths[0] + len(title), full_length > len(ids))
 
-    def _list_mentions(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
+    def _list_mentions(self, example: TableExample, texts: Sequence[NodeText]) -> list[Mentions]:
         """Return the distinct sentences of other nodes that lead to each node, in reading order."""
         if not self.edge_texts:
             return [()] * len(texts)
-        related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
+        relations = relate(
+            [text.node for text in texts], [kind for kind in self.relations if kind in _SENTENCE_RELATIONS]
+        )
         link_sentences: dict[tuple[int, int], list[str]] = defaultdict(list)
         for link in example.links:
             link_sentences[link.source, link.target] += [link.text] if link.text else []
         mention_sentences = []
-        for text, relation_ids in zip(texts, related.tolist(), strict=True):
+        for text, relation_ids in zip(texts, relations.tolist(), strict=True):
             related_nodes = [texts[index] for index, kind in enumerate(relation_ids) if kind]
             linked_nodes = [
                 (link_sentences.get((neighbor.node.row, text.node.row)), neighbor) for neighbor in related_nodes
@@ -236,18 +251,28 @@ class EvidenceSerializer(Serializer):
             )
         return [tuple(dict.fromkeys(node_sentences)) for node_sentences in mention_sentences]
 
-    def _cut(self, example: TableExample, node_pieces: Sequence[NodePieces], labels: np.ndarray) -> np.ndarray:
-        rows = {laid.text.node.row for laid in node_pieces}
+    def _count_truncated(
+        self, example: TableExample, node_pieces: Sequence[NodePieces], labels: np.ndarray
+    ) -> np.ndarray:
+        rows = {encoded_node.text.node.row for encoded_node in node_pieces}
         answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
-        lost = len(answers - rows)
-        return np.array([sum(laid.cut for laid in node_pieces), len(example.table.rows) - len(rows), 0, lost], np.int32)
+        lost_answers = len(answers - rows)
+        return np.array(
+            [
+                sum(encoded_node.cut for encoded_node in node_pieces),
+                len(example.table.rows) - len(rows),
+                0,
+                lost_answers,
+            ],
+            np.int32,
+        )
 
 
-_TELLING = ("mention", "link")
+_SENTENCE_RELATIONS = ("mention", "link")
 """Types of relations that are based on a sentence."""
 
 
-class _Known:
+class _TableCache:
     """Cached parts of a table, shared by all its questions."""
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
@@ -278,11 +303,11 @@ class _Known:
         If the nodes of the most similar row do not fit, the first nodes of that row are returned.
         """
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
-        if len(node_pieces) <= nodes and sum(len(laid.ids) for laid in node_pieces) <= tokens:
+        if len(node_pieces) <= nodes and sum(len(encoded_node.ids) for encoded_node in node_pieces) <= tokens:
             return list(node_pieces)
         selection: set[int] = set()
         for row in np.argsort(-self._rows.scores(question), kind="stable").tolist():
-            indices = [index for index, laid in enumerate(node_pieces) if laid.text.node.row == row]
+            indices = [index for index, encoded_node in enumerate(node_pieces) if encoded_node.text.node.row == row]
             cost = sum(len(node_pieces[index].ids) for index in indices)
             if len(indices) > nodes or cost > tokens:
                 if selection:
@@ -298,13 +323,13 @@ class _Known:
         """Return the lexical features of each node, [K, F]. A row has the maximum over its cells."""
         width = len(self.table.header)
         cells = self._lexical.features(question)[1:].reshape(len(self.table.rows), width, -1)
-        nodes = [laid.text.node for laid in node_pieces]
+        nodes = [encoded_node.text.node for encoded_node in node_pieces]
         if self.serializer.unit == "row":
             return np.stack([cells[node.row].max(0) for node in nodes])
         return np.stack([cells[node.row, node.column] for node in nodes])
 
 
-def _words(text: NodeText) -> Iterator[str]:
+def _iter_texts(text: NodeText) -> Iterator[str]:
     yield text.title
     for parts in text.sentences:
         yield from parts
@@ -325,7 +350,7 @@ def _shares(first: int, second: int, limit: int) -> tuple[int, int]:
     return count, min(second, limit - count)
 
 
-def _shortened(values: np.ndarray, count: int) -> np.ndarray:
+def _truncate_middle(values: np.ndarray, count: int) -> np.ndarray:
     """Return the first `count` - 1 values and the last value."""
     return values if len(values) == count else np.append(values[: count - 1], values[-1:])
 
@@ -367,7 +392,7 @@ def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, row
     """
     answer_cells = set(example.answer.coordinates) if example.answer else set()
     answer_rows = {row for row, _ in answer_cells}
-    nodes = [laid.text.node for laid in node_pieces]
+    nodes = [encoded_node.text.node for encoded_node in node_pieces]
     return np.array(
         [node.row in answer_rows if rows else (node.row, node.column) in answer_cells for node in nodes], np.int32
     )
@@ -388,13 +413,13 @@ def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], piec
     supporting = set(example.supporting)
     unjudged = set(example.unjudged)
     labels = []
-    for laid in node_pieces:
-        node, bits = laid.text.node, np.zeros(len(laid.ids), np.int32)
+    for encoded_node in node_pieces:
+        node, bits = encoded_node.text.node, np.zeros(len(encoded_node.ids), np.int32)
         if (node.row, node.column) in answer_cells:
-            start, end = _first_place(texts, laid, pieces)
+            start, end = _find_first_text(texts, encoded_node, pieces)
             bits[start:end] = HAS_ANSWER
         numbers = [sentence + 1 for row, sentence in supporting if row == node.row]
-        bits[np.isin(laid.sentences, numbers)] |= SUPPORTS
+        bits[np.isin(encoded_node.sentences, numbers)] |= SUPPORTS
         bits |= UNJUDGED * (node.row in unjudged)
         labels.append(bits)
     return np.concatenate(labels)
@@ -413,7 +438,7 @@ def find_class(example: TableExample) -> int | None:
     return ANSWER_KINDS.index(text) if text in ANSWER_KINDS[1:] else 0
 
 
-def _first_place(texts: Sequence[str], laid: NodePieces, pieces: PieceCache) -> tuple[int, int]:
+def _find_first_text(texts: Sequence[str], encoded_node: NodePieces, piece_cache: PieceCache) -> tuple[int, int]:
     """Find the first text that occurs in a node's text or title.
 
     For each text, the node's text is searched before its title.
@@ -422,9 +447,9 @@ def _first_place(texts: Sequence[str], laid: NodePieces, pieces: PieceCache) -> 
         The first token and the last token + 1 of the occurrence; (0, 0) if no text occurs.
     """
     for text in texts:
-        answer_ids = pieces[text,]
-        for begin in (laid.body, int((laid.segments == 0).sum())):
-            offset = find_pieces(answer_ids, laid.ids[begin:])
+        answer_ids = piece_cache[text,]
+        for start in (encoded_node.body, int((encoded_node.segments == 0).sum())):
+            offset = find_pieces(answer_ids, encoded_node.ids[start:])
             if offset >= 0:
-                return begin + offset, begin + offset + len(answer_ids)
+                return start + offset, start + offset + len(answer_ids)
     return 0, 0

@@ -124,22 +124,24 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[EvidenceAnswer]:
         """Return one answer per example."""
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
-        best = logits.nodes.argmax(-1)
-        example = torch.arange(len(best), device=best.device)
-        start, end = best_span(logits.starts[example, best], logits.ends[example, best], self.max_span_length)
-        first = logits.tokens[example, best]
-        kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best)
+        best_nodes = logits.nodes.argmax(-1)
+        example = torch.arange(len(best_nodes), device=best_nodes.device)
+        start, end = best_span(
+            logits.starts[example, best_nodes], logits.ends[example, best_nodes], self.max_span_length
+        )
+        first = logits.tokens[example, best_nodes]
+        kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best_nodes)
         cells = output.batch.more[NODE_CELLS]
         is_supporting = (logits.sentences > 0) & logits.is_sentence & self.supporting_sentences
-        supporting: list[list[tuple[int, int]]] = [[] for _ in best]
+        supporting: list[list[tuple[int, int]]] = [[] for _ in best_nodes]
         for row, node, sentence in is_supporting.nonzero().tolist():
             supporting[row].append((int(cells[row, node, 0]), sentence))
         columns = (
             output.batch.find_places(first + start).tolist(),
             output.batch.find_places(first + end).tolist(),
             kinds.tolist(),
-            [(row, column) for row, column in cells[example, best].tolist()],
-            logits.nodes[example, best].sigmoid().tolist(),
+            [(row, column) for row, column in cells[example, best_nodes].tolist()],
+            logits.nodes[example, best_nodes].sigmoid().tolist(),
             [tuple(sentences) for sentences in supporting],
         )
         return [EvidenceAnswer(*values) for values in zip(output.batch.example_ids, *columns, strict=True)]
@@ -181,8 +183,10 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Return the accuracy of the node that is most similar to the question by TF-IDF."""
         answerable = {name: example for name, example in examples.items() if example.answer}
-        best = {name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in answerable.items()}
-        correct = [n for n, e in answerable.items() if e.answer and set(best[n]) & set(e.answer.coordinates)]
+        best_cells = {
+            name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in answerable.items()
+        }
+        correct = [n for n, e in answerable.items() if e.answer and set(best_cells[n]) & set(e.answer.coordinates)]
         return {f"tfidf/{name}": value for name, value in accuracy("node_accuracy", correct, answerable).items()}
 
 
@@ -231,14 +235,14 @@ def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
     assert batch.label_ids is not None
     assert batch.class_ids is not None
     labels = group_by_node(batch.label_ids, batch, logits.mask, 0)
-    inside = pad((labels & HAS_ANSWER) > 0, (1, 1))
+    is_answer = pad((labels & HAS_ANSWER) > 0, (1, 1))
     numbers = batch.more.get(SENTENCE_IDS, torch.zeros_like(batch.row_ids))
     marked = sentence_sums((batch.label_ids & SUPPORTS).float(), numbers * batch.attention_mask, batch, logits.mask)
     return ReadingTargets(
-        answers=inside.any(-1),
+        answers=is_answer.any(-1),
         judged=logits.mask & ~((labels & UNJUDGED) > 0).any(-1),
-        starts=inside[..., 1:-1] & ~inside[..., :-2],
-        ends=inside[..., 1:-1] & ~inside[..., 2:],
+        starts=is_answer[..., 1:-1] & ~is_answer[..., :-2],
+        ends=is_answer[..., 1:-1] & ~is_answer[..., 2:],
         kinds=batch.class_ids,
         supporting=pad(marked, (0, logits.sentences.shape[-1] - marked.shape[-1])) > 0,
     )
@@ -367,8 +371,8 @@ class EvidenceEntailment(Entailment):
         verdicts: list[Verdict] = []
         for index, name in enumerate(output.batch.example_ids):
             rows = self._rows(output.batch, mixture.mask[index], nodes[index], index)
-            best = tuple(zip(rows, weights[index].tolist(), strict=False))
-            verdicts.append(EvidenceVerdict(name, int(labels[index]), float(shares[index]), best))
+            top_rows = tuple(zip(rows, weights[index].tolist(), strict=False))
+            verdicts.append(EvidenceVerdict(name, int(labels[index]), float(shares[index]), top_rows))
         return verdicts
 
     def _rows(self, batch: TableBatch, mask: Tensor, nodes: Tensor, index: int) -> Sequence[int]:

@@ -36,15 +36,15 @@ BY_HARDNESS = tuple(
 
 def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
     """Return the exact-set match of questions with a gold query, by hardness, and error rates."""
-    scored = {name: example for name, example in examples.items() if example.query}
-    if not scored:
+    questions = {name: example for name, example in examples.items() if example.query}
+    if not questions:
         return {}
-    errors = {name: _error(queries.get(name), example) for name, example in scored.items()}
-    groups = {level: [name for name, example in scored.items() if level in example.subsets] for level in LEVELS}
+    errors = {name: _error(queries.get(name), example) for name, example in questions.items()}
+    groups = {level: [name for name, example in questions.items() if level in example.subsets] for level in LEVELS}
     is_match = {name: not error for name, error in errors.items()}
-    shares = average_by_group(EXACT_SET_MATCH.name, is_match, scored, groups)
+    shares = average_by_group(EXACT_SET_MATCH.name, is_match, questions, groups)
     kinds = Counter(errors.values())
-    return shares | {spec.name: Score(kinds[spec.name] / len(scored), len(scored)) for spec in ERRORS}
+    return shares | {spec.name: Score(kinds[spec.name] / len(questions), len(questions)) for spec in ERRORS}
 
 
 class Queries(AnswerMetric["SchemaExample"]):

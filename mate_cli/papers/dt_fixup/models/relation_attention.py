@@ -160,7 +160,7 @@ class _Attend(torch.autograd.Function):
         of_query = (of_scores @ key + of_relations @ relation_key) / query.shape[-1] ** 0.5
         of_key = of_scores.transpose(-1, -2) @ query
         of_value = weights.transpose(-1, -2) @ gradient
-        of_tables = (_summed(left, right) for left, right in ((of_relations, query), (sums, gradient)))
+        of_tables = (_summed(by_relation, states) for by_relation, states in ((of_relations, query), (sums, gradient)))
         return of_query, of_key, of_value, *of_tables, None
 
 

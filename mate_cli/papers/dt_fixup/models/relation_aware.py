@@ -67,9 +67,9 @@ class NodePieces:
 
         The index of a padding node is the last token.
         """
-        pieces = torch.arange(len(self.nodes), device=self.nodes.device)
-        last = torch.full_like(self.counts, max(0, len(self.nodes) - 1))
-        return last.scatter_reduce(0, self.nodes, pieces, "amin")
+        indices = torch.arange(len(self.nodes), device=self.nodes.device)
+        last_index = torch.full_like(self.counts, max(0, len(self.nodes) - 1))
+        return last_index.scatter_reduce(0, self.nodes, indices, "amin")
 
     def first_tokens(self) -> Tensor:
         """Return the index of every node's first token among all tokens, Int64 [B * K].
@@ -120,10 +120,10 @@ class NameEncoder(nn.Module):
             states: token states, of which the first `counts` are valid.
             counts: number of tokens of each name [I].
         """
-        packed = pack_padded_sequence(states, counts.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
-        last = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])
-        total: Tensor = outputs.gather(1, last).squeeze(1) + outputs.sum(1) / counts[:, None]
+        packed_states = pack_padded_sequence(states, counts.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, _ = pad_packed_sequence(self.lstm(packed_states)[0], batch_first=True)
+        last_index = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])
+        total: Tensor = outputs.gather(1, last_index).squeeze(1) + outputs.sum(1) / counts[:, None]
         return total
 
 
@@ -147,9 +147,9 @@ def node_batch(batch: TableBatch) -> TableBatch:
         ConfigError: the other batch has no nodes.
     """
     kinds = node_kinds(batch)
-    pieces = NodePieces.of(batch, kinds.shape[1])
+    node_pieces = NodePieces.of(batch, kinds.shape[1])
     length = batch.input_ids.shape[1]
-    nodes = batch.keep((pieces.first_tokens() % length).view_as(kinds))
+    nodes = batch.keep((node_pieces.first_tokens() % length).view_as(kinds))
     return replace(nodes, attention_mask=(kinds > 0).long(), places=None)
 
 
@@ -268,11 +268,11 @@ class RelationAware(TableEncoder):
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
         """Return the words [B, K, D] and names [B, K, width]; nodes of the other type are zero."""
         kinds = node_kinds(batch)
-        pieces = NodePieces.of(batch, kinds.shape[1])
+        node_pieces = NodePieces.of(batch, kinds.shape[1])
         states = self.token_states(batch).flatten(0, 1)
-        words = pieces.means(states).view(*kinds.shape, -1)
+        words = node_pieces.means(states).view(*kinds.shape, -1)
         name_nodes = (kinds > WORD).flatten().nonzero().squeeze(1)
-        tokens, counts = pieces.sequences(name_nodes)
+        tokens, counts = node_pieces.sequences(name_nodes)
         names = self.names(states[tokens], counts)
         spread = names.new_zeros(kinds.numel(), names.shape[-1]).index_copy(0, name_nodes, names)
         return words, spread.view(*kinds.shape, -1)

@@ -77,10 +77,10 @@ def measure_omegas(
 
 def set_omegas(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
     """Set the residual weights of all sub-layers to the measured omegas (Admin)."""
-    ends = [end for layer in layers for end in layer.sub_layers]
-    for end, omega in zip(ends, measured, strict=True):
-        assert end.omega is not None
-        end.omega.detach().fill_(omega)
+    sub_layers = [sub_layer for layer in layers for sub_layer in layer.sub_layers]
+    for sub_layer, omega in zip(sub_layers, measured, strict=True):
+        assert sub_layer.omega is not None
+        sub_layer.omega.detach().fill_(omega)
     return f"omega {measured[0]:.3g} to {measured[-1]:.3g}"
 
 
@@ -142,8 +142,8 @@ def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
     """
     attended, output = layer.sub_layers
     value = layer.attention["self"].get_parameter("value.weight")
-    inner = layer.intermediate["dense"].get_parameter("weight")
-    return [value, attended.dense.weight, inner, output.dense.weight, *layer.spec.backend.value_tables()]
+    intermediate = layer.intermediate["dense"].get_parameter("weight")
+    return [value, attended.dense.weight, intermediate, output.dense.weight, *layer.spec.backend.value_tables()]
 
 
 def mu_of(network: DeepenedNetwork, batches: Iterable[TableBatch]) -> float:
@@ -188,11 +188,11 @@ def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches
         totals[index] += float(states.double().var(-1, correction=0).sum())
         counts[index] += len(states)
 
-    ends = [end for layer in layers for end in layer.sub_layers]
+    sub_layers = [sub_layer for layer in layers for sub_layer in layer.sub_layers]
     with evaluation_mode(network), ExitStack() as hooks:
-        hooks.enter_context(ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1])))
-        for index, end in enumerate(ends, 1):
-            hook = end.dense.register_forward_hook(lambda _, __, output, index=index: add(index, output))
+        hooks.enter_context(sub_layers[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1])))
+        for index, sub_layer in enumerate(sub_layers, 1):
+            hook = sub_layer.dense.register_forward_hook(lambda _, __, output, index=index: add(index, output))
             hooks.enter_context(hook)
         for batch in batches:
             network(batch)

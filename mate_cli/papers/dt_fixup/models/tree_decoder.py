@@ -188,29 +188,29 @@ class TreeDecoder(nn.Module):
 
     def start(self, examples: int) -> DecoderState:
         """Return the state before the first step, which is zero."""
-        like = self.production_bias
+        parameter = self.production_bias
         return DecoderState(
-            *(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
+            *(parameter.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
         )
 
     def forward(self, memory: Memory, steps: Steps) -> Scores:
         """Return the scores of all actions at every step of gold derivations, [B, A, ...]."""
         outputs = self._run(memory, steps)
-        used = _used_before(steps.columns, memory.columns.shape[1])
-        return self.scores(memory, outputs, used)
+        used_columns = _used_before(steps.columns, memory.columns.shape[1])
+        return self.scores(memory, outputs, used_columns)
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
         """Return the attention output of every step, [B, A, attention]."""
         input_gates, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
-        carried = self.start(len(steps.rules))
-        history, outputs = History(len(input_gates), carried.state), []
-        parents, parent = steps.frontier.parents.clamp(min=0).unbind(1), carried.state
+        state = self.start(len(steps.rules))
+        history, outputs = History(len(input_gates), state.state), []
+        parents, parent = steps.frontier.parents.clamp(min=0).unbind(1), state.state
         for time, gates in enumerate(input_gates):
             if time:
-                parent = history.at(parents[time], carried.state)
-            carried = self.step(memory, weights, gates, parent, carried)
-            carried = carried._replace(state=history.keep(time, carried.state))
-            outputs.append(carried.attended)
+                parent = history.at(parents[time], state.state)
+            state = self.step(memory, weights, gates, parent, state)
+            state = state._replace(state=history.keep(time, state.state))
+            outputs.append(state.attended)
         return torch.stack(outputs, 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
@@ -289,8 +289,8 @@ def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
 
 def _used_before(columns: Tensor, count: int) -> Tensor:
     """Return which columns were selected before each step, [B, A] to Bool [B, A, C]."""
-    selected = columns[..., None] == torch.arange(count, device=columns.device)
-    return (selected.cumsum(1) - selected.long()) > 0
+    is_selected = columns[..., None] == torch.arange(count, device=columns.device)
+    return (is_selected.cumsum(1) - is_selected.long()) > 0
 
 
 class TimedLinear:

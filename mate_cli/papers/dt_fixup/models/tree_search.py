@@ -68,8 +68,11 @@ def ranked_derivations(
     if search.width > 1:
         beam = _Beam(decoder, memory, search).run(schemas)
         derivations = [[*group, *beam_group] for group, beam_group in zip(derivations, beam, strict=True)]
-    ranked = (sorted(group, key=lambda derivation: -derivation.score) for group in derivations)
-    return [list({derivation.actions: derivation for derivation in reversed(group)}.values())[::-1] for group in ranked]
+    sorted_groups = (sorted(group, key=lambda derivation: -derivation.score) for group in derivations)
+    return [
+        list({derivation.actions: derivation for derivation in reversed(group)}.values())[::-1]
+        for group in sorted_groups
+    ]
 
 
 class _Beam:
@@ -83,58 +86,58 @@ class _Beam:
 
     @torch.no_grad()
     def run(self, schemas: Sequence[Schema]) -> list[list[ScoredDerivation]]:
-        open_ = [_Hypothesis(index, Derivation(schema)) for index, schema in enumerate(schemas)]
-        carried = self.decoder.start(len(open_))
+        hypotheses = [_Hypothesis(index, Derivation(schema)) for index, schema in enumerate(schemas)]
+        state = self.decoder.start(len(hypotheses))
         for _ in range(self.search.most):
-            if not open_:
+            if not hypotheses:
                 break
             rows = torch.tensor(
-                [hypothesis.rows[-1] if hypothesis.rows else index for index, hypothesis in enumerate(open_)]
+                [hypothesis.rows[-1] if hypothesis.rows else index for index, hypothesis in enumerate(hypotheses)]
             )
-            carried = self._step(open_, DecoderState(*(tensor.index_select(0, rows) for tensor in carried)))
-            open_ = self._extend(open_, carried)
+            state = self._step(hypotheses, DecoderState(*(tensor.index_select(0, rows) for tensor in state)))
+            hypotheses = self._extend(hypotheses, state)
         return [self.done.get(index, []) for index in range(len(schemas))]
 
-    def _step(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> DecoderState:
-        self.looked_at = self.memory.at(torch.tensor([hypothesis.example for hypothesis in open_]))
-        frontier = _frontier(hypothesis.derivation for hypothesis in open_)
+    def _step(self, hypotheses: Sequence[_Hypothesis], previous_state: DecoderState) -> DecoderState:
+        self.looked_at = self.memory.at(torch.tensor([hypothesis.example for hypothesis in hypotheses]))
+        frontier = _frontier(hypothesis.derivation for hypothesis in hypotheses)
         gates = self.decoder.known_gates(self.looked_at, frontier)[:, 0]
-        parent = carried.state
+        parent = previous_state.state
         if self.states:
-            parents = zip(frontier.parents[:, 0].tolist(), open_, strict=True)
+            parents = zip(frontier.parents[:, 0].tolist(), hypotheses, strict=True)
             parent = torch.stack([self.states[step][hypothesis.rows[step]] for step, hypothesis in parents])
-        result = self.decoder.step(self.looked_at, self.weights, gates, parent, carried)
+        result = self.decoder.step(self.looked_at, self.weights, gates, parent, previous_state)
         self.states.append(result.state)
         return result
 
-    def _extend(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
+    def _extend(self, hypotheses: Sequence[_Hypothesis], state: DecoderState) -> list[_Hypothesis]:
         """Return the hypotheses after one more step. Complete derivations are moved to `done`."""
         count = self.looked_at.columns.shape[1]
-        used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
-        for row, hypothesis in enumerate(open_):
-            used[row, 0, list(hypothesis.derivation.columns)] = True
-        scores = self.decoder.scores(self.looked_at, carried.attended[:, None], used)
+        used_columns = torch.zeros(len(hypotheses), 1, count, dtype=torch.bool)
+        for row, hypothesis in enumerate(hypotheses):
+            used_columns[row, 0, list(hypothesis.derivation.columns)] = True
+        scores = self.decoder.scores(self.looked_at, state.attended[:, None], used_columns)
         rules, columns = (values[:, 0].double().numpy() for values in scores)
         columns = columns * self.search.column_weight
-        after: list[_Hypothesis] = []
-        for example, group in groupby(enumerate(open_), key=lambda numbered: numbered[1].example):
-            done = self.done.setdefault(example, [])
-            room = self.search.width - len(done)
+        incomplete: list[_Hypothesis] = []
+        for example, group in groupby(enumerate(hypotheses), key=lambda numbered: numbered[1].example):
+            completed = self.done.setdefault(example, [])
+            free_width = self.search.width - len(completed)
             candidates = [
                 (hypothesis.score + score, row, hypothesis, action)
                 for row, hypothesis in group
-                for score, action in _best(hypothesis.derivation.legal(), rules[row], columns[row], room)
+                for score, action in _best_actions(hypothesis.derivation.legal(), rules[row], columns[row], free_width)
             ]
-            for score, row, hypothesis, action in sorted(candidates, key=lambda candidate: -candidate[0])[:room]:
+            for score, row, hypothesis, action in sorted(candidates, key=lambda candidate: -candidate[0])[:free_width]:
                 derivation = hypothesis.derivation.apply(action)
                 if derivation.is_complete:
-                    done.append(ScoredDerivation(derivation.actions, score))
+                    completed.append(ScoredDerivation(derivation.actions, score))
                 else:
-                    after.append(_Hypothesis(example, derivation, score, (*hypothesis.rows, row)))
-        return after
+                    incomplete.append(_Hypothesis(example, derivation, score, (*hypothesis.rows, row)))
+        return incomplete
 
 
-def _best(
+def _best_actions(
     legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, limit: int
 ) -> Iterator[tuple[float, Action]]:
     """Yield the best legal actions with their scores."""

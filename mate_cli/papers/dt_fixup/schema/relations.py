@@ -169,7 +169,7 @@ class SchemaRelations:
         self._columns = len(schema.columns)
         self._values = ValueLinker(schema.values) if values and schema.values else None
         self._linkers = [NameLinker(item.name for item in items) for items in (schema.columns, schema.tables)]
-        self._own = _schema_relations(schema)
+        self._schema_matrix = _schema_relations(schema)
 
     def matrix(self, words: list[str]) -> np.ndarray:
         """Return the relation of each node to each node, UInt8 [K, K].
@@ -177,10 +177,10 @@ class SchemaRelations:
         Nodes are the words, the columns and the tables, in this order.
         """
         count = len(words)
-        relations = np.zeros((count + len(self._own),) * 2, np.uint8)
+        relations = np.zeros((count + len(self._schema_matrix),) * 2, np.uint8)
         distance = np.arange(count)[None] - np.arange(count)[:, None]
         relations[:count, :count] = _WORD_DISTANCE + distance.clip(-2, 2)
-        relations[count:, count:] = self._own
+        relations[count:, count:] = self._schema_matrix
         column_links, table_links = (linker.links(words) for linker in self._linkers)
         if self._values:
             column_links[(column_links == NO_LINK) & self._values.links(words)] = EXACT

@@ -81,20 +81,20 @@ class SchemaSerializer(Serializer):
 
     def _split(self, texts: set[str]) -> None:
         """Cache the tokens of texts. A text without tokens becomes [EMPTY]."""
-        new = sorted(texts - self._pieces.keys())
+        new_texts = sorted(texts - self._pieces.keys())
         empty = np.array([self.tokenizer.empty_id], np.int32)
-        pieces = self.tokenizer.pieces(new)
-        self._pieces |= {text: ids if len(ids) else empty for text, ids in zip(new, pieces, strict=True)}
+        token_ids = self.tokenizer.pieces(new_texts)
+        self._pieces |= {text: ids if len(ids) else empty for text, ids in zip(new_texts, token_ids, strict=True)}
 
     def _encode(
         self, example: SchemaExample, words: list[str], schema_relations: SchemaRelations
     ) -> TableEncoding | EncodingFailure:
         schema = example.schema
         counts = len(words), len(schema.columns), len(schema.tables)
-        pieces = [self._pieces[text] for text in (*words, *item_texts(schema))]
-        if _length(pieces, len(words)) > self.max_tokens:
-            pieces[len(words) + len(schema.tables) :] = [self._pieces[column.name] for column in schema.columns]
-        reason = self._too_large(len(words), sum(counts), _length(pieces, len(words)))
+        token_ids = [self._pieces[text] for text in (*words, *item_texts(schema))]
+        if _length(token_ids, len(words)) > self.max_tokens:
+            token_ids[len(words) + len(schema.tables) :] = [self._pieces[column.name] for column in schema.columns]
+        reason = self._too_large(len(words), sum(counts), _length(token_ids, len(words)))
         if reason:
             return EncodingFailure(example.example_id, reason)
         kinds = np.repeat(np.array([WORD, COLUMN, TABLE], np.int16), counts)
@@ -103,13 +103,13 @@ class SchemaSerializer(Serializer):
         more = {NODE_RELATIONS: schema_relations.matrix(words), NODE_KINDS: kinds, NODE_TABLES: tables_of_nodes}
         if example.actions:
             more[ACTIONS] = action_rows(example.actions, schema)
-        return self._laid_out(pieces, *counts).encoding(example.example_id, more=more)
+        return self._laid_out(token_ids, *counts).encoding(example.example_id, more=more)
 
-    def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
+    def _laid_out(self, token_ids: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
         """Return the token arrays of words, tables and columns, in this order."""
         names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
         cls, sep = np.array([[self.tokenizer.cls_id], [self.tokenizer.sep_id]], np.int32)
-        parts = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
+        parts = [*token_ids[:words], *chain.from_iterable((sep, name) for name in token_ids[words:])]
         rows = [*range(1, words + 1), *chain.from_iterable((0, node + 1) for node in names)]
         parts, rows = [cls, *parts, sep], [0, *rows, 0]
         row_ids = np.repeat(rows, [len(part) for part in parts])
@@ -130,9 +130,9 @@ class SchemaSerializer(Serializer):
         return ""
 
 
-def _length(pieces: Sequence[np.ndarray], words: int) -> int:
+def _length(token_ids: Sequence[np.ndarray], words: int) -> int:
     """Return the token count of words and names, with [CLS] and a [SEP] around each name."""
-    return 2 + sum(map(len, pieces)) + len(pieces) - words
+    return 2 + sum(map(len, token_ids)) + len(token_ids) - words
 
 
 def shuffle_names(encoding: TableEncoding, generator: np.random.Generator) -> TableEncoding:
@@ -142,13 +142,13 @@ def shuffle_names(encoding: TableEncoding, generator: np.random.Generator) -> Ta
 
     Source: Xu et al. 2021 (DT-Fixup), appendix C.1; the released code, which also mixes tables with columns.
     """
-    rows, ends = encoding.row_ids, len(encoding) - 1
+    rows, last_index = encoding.row_ids, len(encoding) - 1
     starts = np.flatnonzero((encoding.segment_ids[:-1] == 1) & (rows[:-1] != np.roll(rows, 1)[:-1])) - 1
     if not len(starts):
         return encoding
-    names = np.split(np.arange(starts[0], ends), starts[1:] - starts[0])
+    names = np.split(np.arange(starts[0], last_index), starts[1:] - starts[0])
     order = [names[index] for index in generator.permutation(len(names))]
-    tokens = np.concatenate([np.arange(starts[0]), *order, [ends]])
+    tokens = np.concatenate([np.arange(starts[0]), *order, [last_index]])
     return replace(encoding, **{name: getattr(encoding, name)[tokens] for name in ARRAYS})
 
 

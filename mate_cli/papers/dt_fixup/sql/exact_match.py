@@ -51,16 +51,16 @@ def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dic
         gold: the gold query.
         schema: schema of the database.
     """
-    return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
+    return _compare_components(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    if any(len(set(score)) > 1 for score in _compared(predicted, gold, schema).values()):
+    if any(len(set(score)) > 1 for score in _compare_components(predicted, gold, schema).values()):
         return False
     return not gold.source.units or Counter(predicted.source.units) == Counter(gold.source.units)
 
 
-def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
+def _compare_components(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
     parts, gold_parts = _parts_of(predicted, schema), _parts_of(gold, schema)
     scores = {
         name: ComponentScore(items.total(), gold_parts[name].total(), (items & gold_parts[name]).total())
@@ -126,12 +126,12 @@ def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
     return _renumbered(_valueless(query), representatives)
 
 
-def _each(part: Part, change: Callable[[Any], Any]) -> Part:
+def _map_children(part: Part, function: Callable[[Any], Any]) -> Part:
     """Apply a function to all children of a part of a query."""
     if isinstance(part, tuple):
-        return tuple(map(change, part))  # type: ignore[return-value]
+        return tuple(map(function, part))  # type: ignore[return-value]
     if is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{field.name: change(getattr(part, field.name)) for field in fields(part)})
+        return replace(part, **{field.name: function(getattr(part, field.name)) for field in fields(part)})
     return part
 
 
@@ -146,7 +146,7 @@ def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
         return replace(part, unit=_renumbered(part.unit, representatives))
     if isinstance(part, ir.From):
         return replace(part, joins=_renumbered(part.joins, representatives))
-    changed = _each(part, lambda child: _renumbered(child, representatives))
+    changed = _map_children(part, lambda child: _renumbered(child, representatives))
     return replace(changed, distinct=False) if isinstance(changed, ir.Query) else changed
 
 
@@ -156,7 +156,7 @@ def _valueless(part: Part) -> Part:
         return replace(part, value=_nested(part.value), second=_nested(part.second))
     if isinstance(part, ir.From):
         return replace(part, joins=_valueless(part.joins))
-    return _each(part, _valueless) if isinstance(part, ir.Query | ir.Conditions | tuple) else part
+    return _map_children(part, _valueless) if isinstance(part, ir.Query | ir.Conditions | tuple) else part
 
 
 def _nested(value: ir.Value) -> ir.Query | None:
@@ -199,7 +199,7 @@ def _sketch(part: Part) -> Part:
         return replace(part, column=STAR)
     if isinstance(part, ir.From):
         return replace(part, units=(1,), joins=ir.Conditions())
-    return _each(part, _sketch)
+    return _map_children(part, _sketch)
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - part of a query
@@ -244,9 +244,9 @@ def _count_parts(query: ir.Query) -> int:
 
 
 def _count_others(query: ir.Query) -> int:
-    ordered = [column for unit in (query.order_by.units if query.order_by else ()) for column in unit.columns()]
+    order_columns = [column for unit in (query.order_by.units if query.order_by else ()) for column in unit.columns()]
     aggregates = [item.aggregate != 0 for item in query.select]
-    aggregates += [column.aggregate != 0 for column in (*query.group_by, *ordered)]
+    aggregates += [column.aggregate != 0 for column in (*query.group_by, *order_columns)]
     negated = [condition.negated for condition in (*query.where, *query.having)]
     count = sum(aggregates) + sum(negated) + len(query.having.connectors)
     return (count > 1) + (len(query.select) > 1) + (len(query.where) > 1) + (len(query.group_by) > 1)

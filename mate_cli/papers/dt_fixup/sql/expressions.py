@@ -15,14 +15,14 @@ AGGREGATE_KEYS = ("max", "min", "count", "sum", "avg")
 _UNIT_KEYS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
 _COMPARISON_KEYS = {"eq": "=", "gt": ">", "lt": "<", "gte": ">=", "lte": "<=", "neq": "!=", "like": "like"}
 _NEGATED = ("in", "like", "between")
-_BOTH = ("this", "expression")
+_OPERANDS = ("this", "expression")
 USED: Mapping[str, tuple[str, ...]] = {
     "select": ("expressions", "from_", "from", "joins", "where", "group", "having", "order", "limit", "distinct"),
-    **dict.fromkeys(ir.SET_OPERATORS, (*_BOTH, "distinct", "order", "limit")),
+    **dict.fromkeys(ir.SET_OPERATORS, (*_OPERANDS, "distinct", "order", "limit")),
     **dict.fromkeys(("from", "where", "having", "not", "neg", "paren", "boolean", "tablealias"), ("this",)),
     **dict.fromkeys(("subquery", "table", "alias"), ("this", "alias")),
     **dict.fromkeys(("group", "order", "distinct"), ("expressions",)),
-    **dict.fromkeys(("and", "or", *_UNIT_KEYS, *_COMPARISON_KEYS), _BOTH),
+    **dict.fromkeys(("and", "or", *_UNIT_KEYS, *_COMPARISON_KEYS), _OPERANDS),
     **dict.fromkeys(AGGREGATE_KEYS, ("this",)),
     "join": ("this", "kind", "on"),
     "ordered": ("this", "desc", "nulls_first"),
@@ -33,9 +33,9 @@ USED: Mapping[str, tuple[str, ...]] = {
     "star": (),
     "between": ("this", "low", "high"),
     "in": ("this", "query", "expressions"),
-    "like": (*_BOTH, "negate"),
+    "like": (*_OPERANDS, "negate"),
     "count": ("this", "big_int"),
-    "div": (*_BOTH, "typed", "safe"),
+    "div": (*_OPERANDS, "typed", "safe"),
 }
 """Supported node types of sqlglot, each with its supported arguments.
 
@@ -151,12 +151,12 @@ class ExpressionReader(ABC):
         """Convert a column, optionally aggregated. "*" is allowed if `star`."""
         tree = self.bare(tree)
         if tree.key not in AGGREGATE_KEYS:
-            return self._found(tree, star=star)
-        inner, distinct = self.argument(tree)
-        unit = self._found(self.bare(inner), star=tree.key == "count" and not distinct)
+            return self._find_column(tree, star=star)
+        operand, distinct = self.argument(tree)
+        unit = self._find_column(self.bare(operand), star=tree.key == "count" and not distinct)
         return replace(unit, aggregate=ir.AGGREGATES.index(tree.key), distinct=distinct)
 
-    def _found(self, tree: Tree, *, star: bool) -> ir.ColumnUnit:
+    def _find_column(self, tree: Tree, *, star: bool) -> ir.ColumnUnit:
         """Return the column that a tree names, and its position in FROM."""
         if tree.key == "star" and star:
             self.take(tree, "star")
@@ -169,7 +169,7 @@ class ExpressionReader(ABC):
         for tables in self._tables(fold(tree.table)):
             column = self.schema.find_column(tree.name, tables)
             if column is not None:
-                return ir.ColumnUnit(0, column, place=self._place(tree))
+                return ir.ColumnUnit(0, column, place=self._find_position(tree))
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
@@ -187,7 +187,7 @@ class ExpressionReader(ABC):
         elif name in self._everywhere:
             raise UnreadableQueryError(f"{name} is a table of another query")
 
-    def _place(self, tree: Tree) -> int:
+    def _find_position(self, tree: Tree) -> int:
         """Return the index in FROM of the table that contains a column."""
         scope = self.scope
         indices = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
@@ -221,8 +221,8 @@ class ExpressionReader(ABC):
             raise UnreadableQueryError(f"NOT before {write_text(tree)}")
         if tree.key == "between":
             self.take(tree, "between")
-            ends = self._value(tree.args["low"]), self._value(tree.args["high"])
-            return ir.Condition(negated, ir.OPERATORS.index("between"), self.unit(tree.this), *ends)
+            bounds = self._value(tree.args["low"]), self._value(tree.args["high"])
+            return ir.Condition(negated, ir.OPERATORS.index("between"), self.unit(tree.this), *bounds)
         if tree.key == "in":
             self.take(tree, "in")
             return ir.Condition(negated, ir.OPERATORS.index("in"), self.unit(tree.this), self._members(tree))
@@ -261,8 +261,8 @@ class ExpressionReader(ABC):
         name = tree.this
         start = name.meta.get("start") if name.key == "identifier" else None
         bracketed = start is not None and self._sql.lstrip()[start : start + 1] in ("`", "[")
-        quoted = name.args.get("quoted") and not tree.args.get("table") and not bracketed
-        return bool(quoted and self.schema.find_column(tree.name, self.scope.tables) is None)
+        is_quoted = name.args.get("quoted") and not tree.args.get("table") and not bracketed
+        return bool(is_quoted and self.schema.find_column(tree.name, self.scope.tables) is None)
 
     def _string(self, text: str) -> str:
         if "\0" in text:
@@ -272,9 +272,9 @@ class ExpressionReader(ABC):
     def argument(self, tree: Tree) -> tuple[Tree, bool]:
         """Return the argument of an aggregate, and whether it is DISTINCT."""
         self.take(tree, tree.key)
-        inner = tree.this
-        distinct = inner is not None and inner.key == "distinct"
-        arguments = self.take(inner, "distinct").expressions if distinct else [inner]
+        operand = tree.this
+        distinct = operand is not None and operand.key == "distinct"
+        arguments = self.take(operand, "distinct").expressions if distinct else [operand]
         if len(arguments) != 1 or arguments[0] is None:
             raise UnreadableQueryError(f"{tree.key.upper()} of several things, or of none")
         return arguments[0], distinct

@@ -103,16 +103,16 @@ class Production:
     text: str
 
 
-def _read(text: str) -> tuple[Production, ...]:
+def _parse_rules(text: str) -> tuple[Production, ...]:
     rules = []
     for number, line in enumerate(text.strip().splitlines()):
-        result, name, inside = _RULE.fullmatch(line).groups()  # type: ignore[union-attr]  # a literal of this file
-        fields = tuple(Field(kind, count) for kind, count, _ in _FIELD.findall(inside))
+        result, name, field_text = _RULE.fullmatch(line).groups()  # type: ignore[union-attr]  # a literal of this file
+        fields = tuple(Field(kind, count) for kind, count, _ in _FIELD.findall(field_text))
         rules.append(Production(number, result, name, fields, line))
     return tuple(rules)
 
 
-PRODUCTIONS = _read(_TEXT)
+PRODUCTIONS = _parse_rules(_TEXT)
 """All 45 productions, in the order of the decoder's weights."""
 TYPES = tuple(sorted({rule.type for rule in PRODUCTIONS} | {COLUMN_TYPE}))
 """All 16 types; the index is the number of a type."""
@@ -223,8 +223,8 @@ class Derivation:
         """Type of the next value, one of `TYPES`; None if the query is complete."""
         if not self._open:
             return None if self.actions else ROOT_TYPE
-        top = self._open[-1]
-        return top.rule.fields[top.place].type
+        innermost = self._open[-1]
+        return innermost.rule.fields[innermost.place].type
 
     @property
     def frontier(self) -> tuple[int, int, int]:
@@ -277,9 +277,9 @@ class Derivation:
     def _allows_reduce(self) -> bool:
         if not self._open:
             return False
-        top = self._open[-1]
-        count = top.rule.fields[top.place].count
-        return count == "?" or (count == "*" and top.children > 0)
+        innermost = self._open[-1]
+        count = innermost.rule.fields[innermost.place].count
+        return count == "?" or (count == "*" and innermost.children > 0)
 
     def _allows_aggregate(self) -> bool:
         if self._open[-1].rule.name == "SelectCol":

@@ -116,12 +116,12 @@ class _Reader(ExpressionReader):
         self._depth += 1
         if self._depth > ir.MAX_NESTING:
             raise UnreadableQueryError(f"more than {ir.MAX_NESTING} nested queries")
-        outer = self.scope
+        outer_scope = self.scope
         try:
             return self._join_queries(tree) if tree.key in ir.SET_OPERATORS else self._single(tree)
         finally:
             self._depth -= 1
-            self.scope = outer
+            self.scope = outer_scope
 
     def _join_queries(self, tree: Tree) -> ir.Query:
         """Convert queries joined by set operators.
@@ -136,15 +136,17 @@ class _Reader(ExpressionReader):
         for _, part in parts:
             queries.append(self._single(part))
             aliases |= self.scope.aliases.keys()
-        last = queries[-1]
+        last_query = queries[-1]
         self.scope.aliases = dict.fromkeys(aliases)
         order, limit = self._ordered(tree.args.get("order")), self._limit(tree.args.get("limit"))
         if order:
             self._refuse_other_columns(order, queries)
-        last = replace(last, order_by=order or last.order_by, limit=last.limit if limit is None else limit)
+        last_query = replace(
+            last_query, order_by=order or last_query.order_by, limit=last_query.limit if limit is None else limit
+        )
         for (operator, _), query in zip(reversed(parts[1:]), reversed(queries[:-1]), strict=True):
-            last = replace(query, following=(operator, last))
-        return last
+            last_query = replace(query, following=(operator, last_query))
+        return last_query
 
     def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
         """Return queries joined by set operators from left to right, each with its operator.
@@ -162,8 +164,8 @@ class _Reader(ExpressionReader):
         if not tree.args.get("distinct", True):
             raise UnreadableQueryError(f"{tree.key.upper()} ALL")
         left, right = self._chain(tree.this, inner=True), self._chain(tree.expression, inner=True)
-        (_, second), *rest = right
-        return [*left, (tree.key, second), *rest]
+        (_, second), *remaining = right
+        return [*left, (tree.key, second), *remaining]
 
     def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
         """Reject an ORDER BY after set operators that is ambiguous.
@@ -173,14 +175,14 @@ class _Reader(ExpressionReader):
         if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
             raise UnreadableQueryError("ORDER BY behind set operators of all columns")
         for unit in order.units:
-            target = self._called(0, unit)
-            names = [[self._called(item.aggregate, item.unit) for item in query.select] for query in queries]
+            target = self._column_key(0, unit)
+            names = [[self._column_key(item.aggregate, item.unit) for item in query.select] for query in queries]
             indices = [query_names.index(target) if target in query_names else None for query_names in names]
             first = next((index for index in indices if index is not None), None)
             if indices[-1] != first:
                 raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
 
-    def _called(self, aggregate: int, unit: ir.ValueUnit) -> tuple[object, ...]:
+    def _column_key(self, aggregate: int, unit: ir.ValueUnit) -> tuple[object, ...]:
         columns = (
             (aggregate or c.aggregate, c.distinct, fold(self.schema.columns[c.column].original)) for c in unit.columns()
         )
@@ -264,8 +266,8 @@ class _Reader(ExpressionReader):
     def _result(self, tree: Tree) -> ir.SelectItem:
         if tree.key not in AGGREGATE_KEYS:
             return ir.SelectItem(0, self.unit(tree, star=True))
-        inner, distinct = self.argument(tree)
-        unit = self.unit(inner, star=tree.key == "count" and not distinct)
+        operand, distinct = self.argument(tree)
+        unit = self.unit(operand, star=tree.key == "count" and not distinct)
         unit = replace(unit, left=replace(unit.left, distinct=distinct)) if distinct else unit
         return ir.SelectItem(ir.AGGREGATES.index(tree.key), unit)
 

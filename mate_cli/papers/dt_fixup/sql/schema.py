@@ -17,7 +17,7 @@ from typing import Any
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _KEYWORDS = """
 abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
@@ -53,8 +53,8 @@ def is_keyword(word: str) -> bool:
 
 def quote_identifier(name: str) -> str:
     """Return a table or column name, quoted if SQL requires quotes."""
-    plain = _PLAIN.fullmatch(name) and fold(name) not in _QUOTED
-    return name if plain else '"{}"'.format(name.replace('"', '""'))
+    is_plain = _PLAIN_NAME.fullmatch(name) and fold(name) not in _QUOTED
+    return name if is_plain else '"{}"'.format(name.replace('"', '""'))
 
 
 STAR = 0
@@ -160,17 +160,22 @@ class Schema:
             ValueError: the entry has another format. The message names the fault.
         """
         try:
-            names = _side_by_side(entry, "table_names", "table_names_original")
+            names = _zip_lists(entry, "table_names", "table_names_original")
             tables = [SchemaTable(_name(name), _name(original)) for name, original in names]
-            star, *real = _side_by_side(entry, "column_names", "column_names_original", "column_types") or [("", "")]
+            star, *database_columns = _zip_lists(entry, "column_names", "column_names_original", "column_types") or [
+                ("", "")
+            ]
             if any(list(pair) != [-1, "*"] for pair in star[:2]):
                 raise ValueError(f"columns begin with [-1, '*'], not with {star[0]!r}")
             _name(star[-1])
-            columns = [_column(name, original, kind, len(tables)) for name, original, kind in real]
+            columns = [_column(name, original, kind, len(tables)) for name, original, kind in database_columns]
             if not columns:
                 raise ValueError(f"{_name(entry['db_id'])!r:.60} has no columns")
-            primary = _places(entry["primary_keys"], columns)
-            foreign = [(_place(source, columns), _place(target, columns)) for source, target in entry["foreign_keys"]]
+            primary = _column_numbers(entry["primary_keys"], columns)
+            foreign = [
+                (_column_number(source, columns), _column_number(target, columns))
+                for source, target in entry["foreign_keys"]
+            ]
             return cls.from_parts(_name(entry["db_id"]), tables, columns, primary, foreign)
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(
@@ -205,7 +210,7 @@ class Schema:
         return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
 
 
-def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
+def _zip_lists(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
     """Zip lists of equal length in an entry."""
     first, *other_keys = keys
     for key in other_keys:
@@ -228,13 +233,13 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
     return value
 
 
-def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
+def _column_numbers(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
     """Return column numbers from 1. A key of several columns is a nested list."""
     flat = [number for key in keys for number in (key if isinstance(key, list) else [key])]
-    return [_place(number, columns) for number in flat]
+    return [_column_number(number, columns) for number in flat]
 
 
-def _place(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - what JSON holds
+def _column_number(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - what JSON holds
     if type(key) is not int or not 1 <= key <= len(columns):
         raise ValueError(f"a key names column {key!r}, which does not exist")
     return key

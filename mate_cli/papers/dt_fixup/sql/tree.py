@@ -134,10 +134,10 @@ class _TreeMaker:
             for name, conditions in (("Where", query.where), ("Having", query.having))
         )
         order, name = query.order_by, "Order" if query.limit is None else "Superlative"
-        ordered = Tree(name, [Tree(order.direction), [self._unit(unit) for unit in order.units]]) if order else None
-        grouped = Tree("GroupBy", [[self._column(unit) for unit in query.group_by]]) if query.group_by else None
+        order_tree = Tree(name, [Tree(order.direction), [self._unit(unit) for unit in order.units]]) if order else None
+        group_tree = Tree("GroupBy", [[self._column(unit) for unit in query.group_by]]) if query.group_by else None
         source = Tree("From", [joins]) if joins else None
-        return Tree("Query", [Tree("Select", [select]), source, where, having, ordered, grouped])
+        return Tree("Query", [Tree("Select", [select]), source, where, having, order_tree, group_tree])
 
     def _column(self, unit: ir.ColumnUnit) -> Tree:
         return Tree("ColUnit", [_aggregate(unit.aggregate), self._star if unit.column == STAR else unit.column])
@@ -146,7 +146,7 @@ class _TreeMaker:
         sign = ir.UNIT_OPERATORS[unit.operator]
         if sign not in _RULES:
             raise UnsupportedQueryError(f"unsupported operator {sign}")
-        return Tree(_RULES[sign], [self._column(side) for side in unit.columns()])
+        return Tree(_RULES[sign], [self._column(column) for column in unit.columns()])
 
     def _join(self, condition: ir.Condition) -> Tree:
         if not isinstance(condition.value, ir.ColumnUnit):
@@ -177,8 +177,13 @@ class _TreeMaker:
         name, nested = _RULES.get(sign, sign), isinstance(condition.value, ir.Query)
         prefix = "Not" * condition.negated if name in ("In", "Like") else ""
         prefix = "Nested" if nested and name not in ("In", "Between") else prefix
-        wrong = condition.negated and prefix != "Not"
-        if prefix + name not in BY_NAME or wrong or (nested and name == "Between") or (name == "In" and not nested):
+        is_unsupported = condition.negated and prefix != "Not"
+        if (
+            prefix + name not in BY_NAME
+            or is_unsupported
+            or (nested and name == "Between")
+            or (name == "In" and not nested)
+        ):
             raise UnsupportedQueryError(f"{'NOT ' * condition.negated}{sign.upper()} with an unsupported value")
         parts = [self._unit(condition.unit)]
         if isinstance(condition.value, ir.Query):
@@ -219,9 +224,9 @@ def _query(tree: Tree, schema: Schema) -> ir.Query:
     def conditions(tree: Tree) -> ir.Conditions:
         if tree.rule not in ("And", "Or"):
             return ir.Conditions((condition(tree),))
-        first, rest = map(conditions, tree.parts)
-        connectors = (*first.connectors, tree.rule.lower(), *rest.connectors)
-        return ir.Conditions((*first.items, *rest.items), connectors)
+        first, remaining = map(conditions, tree.parts)
+        connectors = (*first.connectors, tree.rule.lower(), *remaining.connectors)
+        return ir.Conditions((*first.items, *remaining.items), connectors)
 
     joins = tuple(map(join, source.parts[0])) if source else ()
     return ir.Query(
@@ -246,6 +251,6 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - see `Tree`
 
 def _source(tables: set[int], joins: tuple[ir.Condition, ...], schema: Schema) -> ir.From:
     """Return the tables and joins. A table that is joined with itself is listed twice."""
-    ends = [[schema.columns[unit.column].table for unit in (join.unit.left, join.value)] for join in joins]  # type: ignore[union-attr]
-    again = [left for left, right in ends if left == right]
-    return ir.From((*(sorted(tables - {STAR}) or [1]), *again), ir.Conditions(joins, ("and",) * (len(joins) - 1)))
+    join_tables = [[schema.columns[unit.column].table for unit in (join.unit.left, join.value)] for join in joins]  # type: ignore[union-attr]
+    self_joined = [left for left, right in join_tables if left == right]
+    return ir.From((*(sorted(tables - {STAR}) or [1]), *self_joined), ir.Conditions(joins, ("and",) * (len(joins) - 1)))

@@ -32,7 +32,7 @@ class _Writer:
         return " ".join(parts)
 
     def _single(self, query: ir.Query) -> Iterator[str]:
-        outer = self._units, self._named
+        outer_state = self._units, self._named
         self._units, self._named = query.source.units, []
         source = self._source(query)
         yield "SELECT DISTINCT" if query.distinct else "SELECT"
@@ -47,7 +47,7 @@ class _Writer:
             yield "ORDER BY " + ", ".join(self._unit(unit) + direction for unit in query.order_by.units)
         if query.limit is not None:
             yield f"LIMIT {query.limit}"
-        self._units, self._named = outer
+        self._units, self._named = outer_state
 
     def _source(self, query: ir.Query) -> str:
         """Return FROM with its joins.
@@ -149,18 +149,18 @@ class _Writer:
         return f"({text})" if bracketed else text
 
 
-def _aggregated(number: int, inner: str, *, distinct: bool) -> str:
-    inner = f"DISTINCT {inner}" if distinct else inner
-    return inner if not number else f"{ir.AGGREGATES[number]}({inner})"
+def _aggregated(number: int, column_text: str, *, distinct: bool) -> str:
+    column_text = f"DISTINCT {column_text}" if distinct else column_text
+    return column_text if not number else f"{ir.AGGREGATES[number]}({column_text})"
 
 
 def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
-    rest = (f" {connector.upper()} {text}" for connector, text in zip(connectors, texts[1:], strict=True))
-    return texts[0] + "".join(rest)
+    parts = (f" {connector.upper()} {text}" for connector, text in zip(connectors, texts[1:], strict=True))
+    return texts[0] + "".join(parts)
 
 
 def sql_literal(value: str | None) -> str:
     """Return a string in single quotes. Surrounding double quotes are removed."""
     text = value or ""
-    inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
-    return "'{}'".format(inside.replace("'", "''"))
+    unquoted = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    return "'{}'".format(unquoted.replace("'", "''"))

@@ -171,10 +171,10 @@ def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableEx
     answer = entry.get("answer")
     if answer is not None:
         answer = require_text(entry, "answer")
-    facts = _facts(entry.get("supporting_facts", [] if answer is None else None))
+    supporting_facts = _parse_facts(entry.get("supporting_facts", [] if answer is None else None))
     titles = [title for title, _ in documents]
-    titles += [title for title, _ in facts if title not in titles]
-    supporting = tuple((titles.index(title), number) for title, number in facts)
+    titles += [title for title, _ in supporting_facts if title not in titles]
+    supporting = tuple((titles.index(title), number) for title, number in supporting_facts)
     rows = [row for row, _ in supporting if row < len(documents)]
     if answer and not rows and not lost_facts:
         raise DamagedEntryError("no supporting fact is in its paragraphs (allowed with data.setting=fullwiki)")
@@ -192,13 +192,15 @@ def _paragraph(part: object) -> tuple[str, tuple[str, ...]]:
             raise DamagedEntryError("a paragraph of context is not [title, sentences]")
 
 
-def _facts(parts: object) -> list[tuple[str, int]]:
+def _parse_facts(parts: object) -> list[tuple[str, int]]:
     if not isinstance(parts, list):
         raise DamagedEntryError("supporting_facts is not a list")
-    facts = [(part[0], part[1]) for part in parts if isinstance(part, list) and len(part) == 2]
-    if len(facts) < len(parts) or not all(isinstance(t, str) and type(n) is int and n >= 0 for t, n in facts):
+    supporting_facts = [(part[0], part[1]) for part in parts if isinstance(part, list) and len(part) == 2]
+    if len(supporting_facts) < len(parts) or not all(
+        isinstance(t, str) and type(n) is int and n >= 0 for t, n in supporting_facts
+    ):
         raise DamagedEntryError("a supporting fact is not [title, sentence]")
-    return facts
+    return supporting_facts
 
 
 def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:
@@ -244,7 +246,7 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
         raise DamagedEntryError("a node is not an object")
     context = part.get("context")
     title = (find_text(part, "full_name") or find_text(part, "name")).replace("_", " ")
-    if not isinstance(context, list) or not all(isinstance(piece, str) for piece in context):
+    if not isinstance(context, list) or not all(isinstance(word, str) for word in context):
         raise DamagedEntryError(f"the context of node {title!r} is not a list of word pieces")
     judged = require_type(part.get("is_ans", -1), int, f"is_ans of node {title!r}")
     match part.get("spans", []):
@@ -305,8 +307,8 @@ class MuSiQue(DocumentQuestions):
         answers = None if answer is None else (require_text(entry, "answer"), *aliases) if answerable else ()
         supporting = tuple((row, 0) for row in rows) if answers else ()
         subsets = (name.partition("__")[0][:4],)
-        known = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}
-        return document_example(name, question, documents, answers, rows, **known)
+        fields = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}
+        return document_example(name, question, documents, answers, rows, **fields)
 
     def left_out(self, example: TableExample) -> str:
         """Return "without an answer" for an unanswerable question, else ""."""

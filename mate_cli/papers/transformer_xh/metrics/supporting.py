@@ -73,9 +73,9 @@ def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Colle
     The precision is 0 without predicted sentences, and the recall is 0 without gold sentences.
     """
     predicted, gold = set(prediction), set(reference)
-    shared = len(predicted & gold)
-    precision = shared / len(predicted) if predicted else 0.0
-    return _overlap(float(predicted == gold), precision, shared / len(gold) if gold else 0.0)
+    shared_count = len(predicted & gold)
+    precision = shared_count / len(predicted) if predicted else 0.0
+    return _overlap(float(predicted == gold), precision, shared_count / len(gold) if gold else 0.0)
 
 
 def joint_overlap(answer: Overlap, supporting: Overlap) -> Overlap:
@@ -105,13 +105,15 @@ def score_supported_answers(
     Returns:
         em and f1, and with gold sentences also sp_em, sp_f1, joint_em and joint_f1. Each name also has <name>/<group>.
     """
-    overlaps = {"": {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}}
+    overlaps = {"": {key: _best_overlap(answers.get(key), texts, key in by_words) for key, texts in references.items()}}
     if any(gold.values()):
         overlaps["sp_"] = {
             key: supporting_overlap(supporting[key], gold.get(key, ())) if key in supporting else NOTHING
             for key in references
         }
-        overlaps["joint_"] = {key: joint_overlap(overlaps[""][key], shown) for key, shown in overlaps["sp_"].items()}
+        overlaps["joint_"] = {
+            key: joint_overlap(overlaps[""][key], support) for key, support in overlaps["sp_"].items()
+        }
     scores: dict[str, float] = {}
     for kind, of_questions in overlaps.items():
         for part in ("em", "f1"):
@@ -149,9 +151,11 @@ class SupportedAnswers(AnswerMetric[TableExample]):
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the scores of all questions and of each subset."""
-        answered = {name: example for name, example in examples.items() if name in self.answers}
+        answered_examples = {name: example for name, example in examples.items() if name in self.answers}
         supporting = (
-            {name: self._sentences(example) for name, example in answered.items()} if self._has_sentences else None
+            {name: self._sentences(example) for name, example in answered_examples.items()}
+            if self._has_sentences
+            else None
         )
         return score_documents(texts_of(self.answers, examples), supporting, examples, group_by_subset(examples))
 
@@ -161,7 +165,7 @@ class SupportedAnswers(AnswerMetric[TableExample]):
         return {(rows.get(title, -1) if isinstance(title, str) else title, index) for title, index in references}
 
 
-def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
+def _best_overlap(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
     if answer is None:
         return NOTHING
     return max(

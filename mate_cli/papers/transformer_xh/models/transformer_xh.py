@@ -82,9 +82,9 @@ def find_nodes(plan: AttentionPlan) -> Nodes:
     visible = is_node[:, :, None] & is_node[:, None] & ~identity
     if relations is not None:
         size = relations.shape[1]
-        related = torch.zeros_like(visible)
-        related[:, :size, :size] = relations > 0
-        visible &= related
+        is_related = torch.zeros_like(visible)
+        is_related[:, :size, :size] = relations > 0
+        visible &= is_related
     alone = ~visible.any(-1, keepdim=True)
     positions = (batch.attention_mask.flatten().cumsum(0) - 1).view_as(batch.attention_mask)
     return Nodes(positions[example, token], example * count + node, visible | (alone & identity))

@@ -24,8 +24,8 @@ def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
     An entry is True if the query token attends to the key token.
     """
     rows = plan.batch.row_ids
-    visible, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
-    return visible & same, visible & ~same
+    visible, same_segment = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
+    return visible & same_segment, visible & ~same_segment
 
 
 class SegmentMemory(Attention):
