@@ -76,6 +76,14 @@ def test_a_lock_is_held_for_another_process_and_goes_over_to_it(tmp_path, holder
     assert not list(tmp_path.iterdir())
 
 
+def test_a_process_does_not_release_the_lock_that_another_process_holds_for_it(tmp_path, holder, monkeypatch):
+    for name, value in lock.entrust_lock(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    lock.acquire_lock(tmp_path)
+    lock.release_lock(tmp_path)
+    assert lock.is_locked(tmp_path)
+
+
 @pytest.mark.parametrize("at_work", [True, False])
 def test_a_run_is_at_work_as_long_as_its_lock_is_held_wherever_its_process_is(tmp_path, holder, at_work):
     if not at_work:
