@@ -1,1 +1,1 @@
-"""Metrics: one per file."""
+"""Metrics, one per file."""

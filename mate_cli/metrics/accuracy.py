@@ -1,4 +1,4 @@
-"""Accuracy: the share of questions, or of masked word pieces, for which the right thing was chosen."""
+"""Accuracy: the fraction of questions, or of masked tokens, that are predicted correctly."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -9,30 +9,45 @@ from mate_cli.metrics.subsets import average_by_group
 ACCURACIES = MetricTable("Accuracy", layout="accuracies")
 ACCURACY = MetricSpec("accuracy", "Accuracy", 1, order=80, importance=3, table=ACCURACIES, hub_name="accuracy")
 ROW_ACCURACY = MetricSpec("row_accuracy", "Row accuracy", 1, order=30)
-"""Accuracy of ranking: the chosen node is in a row with the answer."""
+"""Accuracy of ranking: the selected node is in a row that contains the answer."""
 HOP_ACCURACY = MetricSpec("hop_accuracy", "Hop accuracy", 1, order=31)
-"""Accuracy of hopping: the chosen cell holds the answer, or links to the page that does."""
+"""Accuracy of hopping: the selected cell contains the answer, or links to the page that contains it."""
 
 
 def accuracy(
     name: str, right: Collection[str], questions: Collection[str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
-    """Return the share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
+    """Compute the accuracy over all questions (<name>) and over each group (<name>/<group>).
+
+    Args:
+        name: name of the metric.
+        right: ids of the correctly answered questions.
+        questions: ids of all questions to score.
+        groups: question ids by group name. Ids outside `questions` are ignored. None: no groups.
+
+    Returns:
+        The accuracies by name. A group without questions has no score.
+    """
     members = {key: [question for question in ids if question in questions] for key, ids in (groups or {}).items()}
     return average_by_group(name, dict.fromkeys(right, 1), questions, members)
 
 
 MAX_NATS = 50.0
-"""A perplexity beyond e to this is not told apart from it."""
+"""Maximum mean loss in nats. Higher perplexities are reported as e to this power."""
 MASKED_ACCURACY = MetricSpec("masked_accuracy", "Masked accuracy", 1, order=40)
 PERPLEXITY = MetricSpec("perplexity", "Perplexity", -1, ".1f", order=41, hub_name="perplexity")
 
 
 def masked_scores(masked: int, right: int, nats: float) -> dict[str, float]:
-    """Return the share of masked pieces that were told, and the perplexity of all of them from the sum of their nats.
+    """Compute the accuracy and the perplexity of masked tokens.
+
+    Args:
+        masked: number of masked tokens.
+        right: number of correctly predicted masked tokens.
+        nats: sum of the negative log probabilities of the correct tokens.
 
     Returns:
-        masked_accuracy and perplexity; nothing without masked pieces.
+        masked_accuracy and perplexity, empty without masked tokens.
     """
     if not masked:
         return {}

@@ -1,7 +1,7 @@
-"""Error analysis: nearly right answers, wrong numbers, other entities, and cells of the wrong row.
+"""Error analysis: near misses, wrong numbers, wrong entities, and cells of the wrong row.
 
-Source: MATE paper, section 7, whose authors sorted the errors of MATE on the development split of HybridQA by hand.
-Here rules do it, and the shares are near theirs in kind, not made to equal them.
+Source: MATE paper, section 7, whose authors manually classified the errors of MATE on the dev split of HybridQA. Here
+rules classify errors, so the fractions are similar to those of the paper, but not directly comparable.
 """
 
 import re
@@ -23,9 +23,9 @@ KINDS: dict[Kind, str] = {
     "other_type": "other answer type",
     "empty": "no answer",
 }
-"""Titles of the kinds of errors, in the order shown; those of answers that are nearer come first."""
+"""Titles of the error types, in display order: from the most to the least similar to the correct answer."""
 NEAR: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
-"""One is within the other once both are normalised, or both are the same number."""
+"""Near misses: one normalized answer contains the other, or both are the same number."""
 SAME_TYPE: tuple[Kind, ...] = ("wrong_number", "same_type")
 Place = Literal["right_cell", "wrong_column", "wrong_row"]
 PLACES: dict[Place, str] = {
@@ -33,14 +33,14 @@ PLACES: dict[Place, str] = {
     "wrong_column": "right row, wrong column",
     "wrong_row": "wrong row",
 }
-"""Titles of the places of chosen cells, of questions of which some cell holds the answer or links to it."""
+"""Titles of the positions of selected cells. Used if a cell contains the answer or links to it."""
 PAPER = {
     "near misses": 0.55,
     "numbers (% of near misses)": 0.30,
     "words (% of near misses)": 0.58,
     "right answer type (% of other errors)": 0.80,
 }
-"""Shares in the MATE paper; of the last one it says that it is more."""
+"""Fractions reported in the MATE paper. The last is a lower bound."""
 
 _CARDINALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -49,8 +49,8 @@ _CARDINALS = (
 _ORDINALS = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _TENS = "thirty forty fifty sixty seventy eighty ninety"
 _NAMES_OF_MONTHS = "january february march april may june july august september october november december"
-_BETWEEN = "of and in on at for to by with de la von van der al"
-_MONTHS, _SMALL = (frozenset(words.split()) for words in (_NAMES_OF_MONTHS, _BETWEEN))
+_SMALL_WORDS = "of and in on at for to by with de la von van der al"
+_MONTHS, _SMALL = (frozenset(words.split()) for words in (_NAMES_OF_MONTHS, _SMALL_WORDS))
 NUMBER_WORDS = {word: str(value) for words in (_CARDINALS, _ORDINALS) for value, word in enumerate(words.split())}
 NUMBER_WORDS |= {word: str(10 * value) for value, word in enumerate(_TENS.split(), 3)}
 NUMBER_WORDS |= {"once": "1", "twice": "2", "hundred": "100", "thousand": "1000", "million": "1000000"}
@@ -58,20 +58,20 @@ _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
 def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
-    """Return what is wrong with an answer; None where it is one of the references once normalised.
+    """Classify the error of an answer. Return None if it equals a reference answer after normalization.
 
-    Of several references the one to which the answer is nearest counts.
+    With several references, the error type that is most similar to a correct answer is returned.
     """
     if any(exact_match(prediction, reference) for reference in references):
         return None
     if not normalize_answer(prediction):
         return "empty"
-    kinds = {_against(prediction, reference) for reference in references if normalize_answer(reference)}
+    kinds = {_classify_error(prediction, reference) for reference in references if normalize_answer(reference)}
     return next((kind for kind in KINDS if kind in kinds), "other_type")
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
-    """Return where a cell stands, by (row, column), beside those that hold the answer or link to it."""
+    """Compare a selected cell (row, column) with the candidates, which contain the answer or link to it."""
     if cell in candidates:
         return "right_cell"
     return "wrong_column" if cell[0] in {row for row, _ in candidates} else "wrong_row"
@@ -79,7 +79,7 @@ def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> 
 
 @dataclass
 class ErrorCounts:
-    """Wrong answers of some questions, counted."""
+    """Counts of wrong answers by error type and by position of the selected cell."""
 
     questions: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -87,29 +87,31 @@ class ErrorCounts:
 
     @property
     def wrong(self) -> int:
-        """All wrong answers."""
+        """The number of wrong answers."""
         return self.kinds.total()
 
     def shares(self) -> dict[str, float]:
-        """Return the shares that `PAPER` has, as far as there are such answers."""
-        near, same = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR, SAME_TYPE))
-        numbers, rest = self.kinds["number_form"], self.wrong - near
+        """Compute the fractions that `PAPER` lists. Fractions with a denominator of 0 are omitted."""
+        num_near, num_same_type = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR, SAME_TYPE))
+        numbers, num_other = self.kinds["number_form"], self.wrong - num_near
         parts = {
-            "near misses": (near, self.wrong),
-            "numbers (% of near misses)": (numbers, near),
-            "words (% of near misses)": (near - numbers, near),
-            "right answer type (% of other errors)": (same, rest),
+            "near misses": (num_near, self.wrong),
+            "numbers (% of near misses)": (numbers, num_near),
+            "words (% of near misses)": (num_near - numbers, num_near),
+            "right answer type (% of other errors)": (num_same_type, num_other),
         }
-        return {name: part / whole for name, (part, whole) in parts.items() if whole}
+        return {name: part / total for name, (part, total) in parts.items() if total}
 
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """An answer and what is known of its question.
+    """A predicted answer, with the reference answers and cells of its question.
 
     Args:
-        cell: where it was looked for; None where that is no cell.
-        candidates: the cells that hold the answer or link to it; none where no cell does, or nobody says.
+        prediction: predicted answer.
+        references: reference answers.
+        cell: cell (row, column) in which the answer was searched. None if the system selects no cell.
+        candidates: cells that contain the answer or link to it. Empty if no cell does, or if they are unknown.
     """
 
     prediction: str
@@ -119,7 +121,7 @@ class AnsweredQuestion:
 
 
 def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
-    """Sort the wrong ones among some answers."""
+    """Classify and count the wrong answers."""
     counts = ErrorCounts()
     for question in answered:
         counts.questions += 1
@@ -132,15 +134,16 @@ def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
     return counts
 
 
-@lru_cache(maxsize=1 << 16)  # runs that are compared give the same wrong answers
-def _against(prediction: str, reference: str) -> Kind:
-    ours, theirs = (_numbered(normalize_answer(text).split()) for text in (prediction, reference))
-    shared = Counter(ours) & Counter(theirs)
-    if shared.total() == min(len(ours), len(theirs)):
-        digits = [word for word in shared if word.isdigit()]
-        if len(digits) == len(shared) or (digits and len(ours) == len(theirs)):
+# Compared runs often have the same wrong answers.
+@lru_cache(maxsize=1 << 16)
+def _classify_error(prediction: str, reference: str) -> Kind:
+    predicted_words, reference_words = (_numbered(normalize_answer(text).split()) for text in (prediction, reference))
+    common_words = Counter(predicted_words) & Counter(reference_words)
+    if common_words.total() == min(len(predicted_words), len(reference_words)):
+        digits = [word for word in common_words if word.isdigit()]
+        if len(digits) == len(common_words) or (digits and len(predicted_words) == len(reference_words)):
             return "number_form"
-        return "too_many" if len(ours) >= len(theirs) else "too_few"
+        return "too_many" if len(predicted_words) >= len(reference_words) else "too_few"
     types = _type_of(prediction), _type_of(reference)
     if types[0] != types[1]:
         return "other_type"
@@ -148,13 +151,13 @@ def _against(prediction: str, reference: str) -> Kind:
 
 
 def _numbered(words: Sequence[str]) -> list[str]:
-    """Return the words with numbers in digits, without what makes them ordinal."""
+    """Convert number words and ordinals to digits, such as "second" and "2nd" to "2"."""
     tokens = [NUMBER_WORDS.get(word, word) for word in words]
     return [match[1].lstrip("0") or "0" if (match := _DIGITS.match(word)) else word for word in tokens]
 
 
 def _type_of(text: str) -> str:
-    """Return what an answer is: a date, a number, a name (its longer words are capitalised), or words."""
+    """Return the type of an answer: date, number, name (capitalized, except for function words), or words."""
     words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
     numbered = _numbered([word.lower() for word in words])
     digits = [word for word in numbered if word.isdigit()]

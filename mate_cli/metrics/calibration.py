@@ -1,4 +1,4 @@
-"""Calibration: what a network's confidence is worth, learnt from answers that are known to be right or wrong."""
+"""Calibration of confidences, fitted on answers that are known to be correct or wrong."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from typing import Any
 from mate_cli.errors import DataError
 
 CALIBRATION = "calibration.json"
-"""File with the calibration of confidences, fitted on the development split."""
+"""File name of the calibration, which is fitted on the dev split."""
 PRIOR = 2
-"""Answers as good as all that are added to every step of the curve, so that a few do not make it certain."""
+"""Number of pseudo-answers with average accuracy added to every step of the curve, which smooths small steps."""
 RELIABLE_ANSWERS = 30
-"""Number of answers below which a calibration is called unreliable."""
+"""Number of answers below which a calibration is reported as unreliable."""
 BINS = 10
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Turns a confidence into the share of answers like it that are right.
+    """A function from confidences to the expected accuracy of answers with this confidence.
 
     Args:
-        knots: (confidence, share), both increasing; between them it is a straight line, outside it is level.
-        answers: how many it was fitted to.
-        accuracy: of these.
-        error_before: the expected calibration error of the confidences as they were.
-        error_after: the same once calibrated, each fifth of the answers by what the others teach.
+        knots: points (confidence, accuracy) of a piecewise linear curve, both increasing. The curve is constant outside
+            of the points.
+        answers: number of answers to which the calibration was fitted.
+        accuracy: accuracy of these answers.
+        error_before: expected calibration error of the uncalibrated confidences.
+        error_after: expected calibration error of calibrated confidences, by 5-fold cross-validation.
     """
 
     knots: tuple[tuple[float, float], ...]
@@ -44,42 +45,42 @@ class Calibration:
         return _interpolate(self.knots, confidence)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the calibration as JSON-serializable values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Calibration:
-        """Undo `to_json`.
+        """Build a calibration from the values of `to_json`.
 
         Raises:
-            DataError: these are no such values.
+            DataError: the values are invalid.
         """
         try:
             knots = tuple((float(confidence), float(share)) for confidence, share in values["knots"])
             if not knots:
                 raise ValueError("it has no points")
             return cls(knots, *(values[name] for name in ("answers", "accuracy", "error_before", "error_after")))
-        except Exception as error:  # the values may be those of any file
+        # The values may come from an arbitrary file.
+        except Exception as error:
             raise DataError(
                 f"a calibration cannot be read: {error}", remedy="Evaluate the run again to write a new one"
             ) from error
 
 
 def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
-    """Learn a calibration that never ranks answers otherwise than their confidences do.
+    """Fit a monotonic calibration by isotonic regression, smoothed towards the overall accuracy.
 
-    Isotonic regression, drawn towards the accuracy of all: confidences of right and of wrong answers may lie close
-    together and far from others, as those of looked-up and of computed ones do, which no curve of two parameters can
-    follow. Where confidence tells nothing, every answer gets the accuracy of all.
+    A parametric curve with two parameters does not fit, because confidences form clusters, for example of looked-up
+    and of computed answers. If the confidence is uninformative, every answer gets the overall accuracy.
 
     Args:
-        confidences: from 0 to 1, one per answer; what is no number counts as 0.
-        right: whether that answer is right.
+        confidences: confidence of each answer, from 0 to 1. NaN is treated as 0.
+        right: whether each answer is correct.
     """
     confidences = [0.0 if math.isnan(confidence) else min(max(confidence, 0.0), 1.0) for confidence in confidences]
     pairs = list(zip(confidences, right, strict=True))
     return Calibration(
-        _fit(pairs),
+        _fit_curve(pairs),
         len(pairs),
         sum(right) / len(pairs),
         expected_calibration_error(confidences, right),
@@ -88,44 +89,44 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
 
 
 def expected_calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """Give the mean difference between confidence and accuracy over ten equal ranges of confidence, by answers in each.
+    """Compute the mean absolute difference between confidence and accuracy over ten bins, weighted by answers.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.
     """
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
     for confidence, is_right in zip(confidences, right, strict=True):
         bins[min(BINS - 1, int(confidence * BINS))].append((confidence, is_right))
-    gaps = (abs(sum(confidence - is_right for confidence, is_right in pairs)) for pairs in bins)
-    return sum(gaps) / max(1, len(confidences))
+    differences = (abs(sum(confidence - is_right for confidence, is_right in pairs)) for pairs in bins)
+    return sum(differences) / max(1, len(confidences))
 
 
 def _interpolate(knots: Sequence[tuple[float, float]], confidence: float) -> float:
-    place = 0 if math.isnan(confidence) else bisect_right(knots, confidence, key=lambda knot: knot[0])
-    if place in (0, len(knots)):
-        return knots[max(0, place - 1)][1]
-    (left, low), (right, high) = knots[place - 1 : place + 1]
-    return low + (high - low) * (confidence - left) / (right - left)
+    index = 0 if math.isnan(confidence) else bisect_right(knots, confidence, key=lambda knot: knot[0])
+    if index in (0, len(knots)):
+        return knots[max(0, index - 1)][1]
+    (left_x, left_y), (right_x, right_y) = knots[index - 1 : index + 1]
+    return left_y + (right_y - left_y) * (confidence - left_x) / (right_x - left_x)
 
 
-def _fit(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:
+def _fit_curve(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:
     from sklearn.isotonic import IsotonicRegression
 
-    total = (sum(right for _, right in pairs) + 1) / (len(pairs) + 2)
-    if len({right for _, right in pairs}) < 2:
+    total = (sum(labels for _, labels in pairs) + 1) / (len(pairs) + 2)
+    if len({labels for _, labels in pairs}) < 2:
         return ((0.5, total),)
-    confidences, right = zip(*pairs, strict=True)
-    steps = IsotonicRegression().fit_transform(confidences, [float(is_right) for is_right in right])
+    confidences, labels = zip(*pairs, strict=True)
+    steps = IsotonicRegression().fit_transform(confidences, [float(is_right) for is_right in labels])
     sizes = Counter(steps.tolist())
-    # A few equal answers prove little: each step gets PRIOR answers that are as good as all.
+    # Steps with few answers are unreliable: add PRIOR pseudo-answers with the overall accuracy to each step.
     shares = [(step * sizes[step] + PRIOR * total) / (sizes[step] + PRIOR) for step in steps.tolist()]
     curve = IsotonicRegression().fit(confidences, shares)
     return tuple(zip(curve.X_thresholds_.tolist(), curve.y_thresholds_.tolist(), strict=True))
 
 
 def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
-    """Yield each answer calibrated by the other folds; every fifth answer is one fold."""
+    """Yield each confidence, calibrated on the other folds, with its label. Fold k has every fifth answer from k."""
     for fold in range(FOLDS):
         held_out = pairs[fold::FOLDS]
-        others = [pair for place, pair in enumerate(pairs) if place % FOLDS != fold] or pairs
-        knots = _fit(others) if held_out else ()
-        yield from ((_interpolate(knots, confidence), right) for confidence, right in held_out)
+        training_pairs = [pair for index, pair in enumerate(pairs) if index % FOLDS != fold] or pairs
+        knots = _fit_curve(training_pairs) if held_out else ()
+        yield from ((_interpolate(knots, confidence), is_right) for confidence, is_right in held_out)

@@ -1,7 +1,7 @@
-"""Denotation accuracy: the share of questions for which the selected cells, aggregated, give the true answer.
+"""Denotation accuracy: the fraction of questions whose selected cells, aggregated, equal the gold answer.
 
-Source: google-research/tapas, `scripts/calc_metrics_utils.py`. One thing differs: there a question without a
-prediction counts as if no cell had been selected, which is right where the true answer is empty; here it is wrong.
+Source: google-research/tapas, `scripts/calc_metrics_utils.py`, with one difference. There, a question without a
+prediction is treated as a selection of no cell, which is correct if the gold answer is empty. Here it is wrong.
 """
 
 from collections.abc import Mapping
@@ -30,21 +30,21 @@ STRUCTURE = (
 
 
 class SelectedCells(Protocol):
-    """Cells and what is done with them; `Selection` is one."""
+    """Selected cells and their aggregation. `Selection` implements this protocol."""
 
     @property
     def cells(self) -> Coordinates:
-        """(row, column) of body cells, both from 0."""
+        """The coordinates (row, column) of body cells, both from 0."""
 
     @property
     def aggregation(self) -> str:
-        """One of `AGGREGATIONS`."""
+        """The aggregation of the cells, one of `AGGREGATIONS`."""
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
-    """Return the normal form of the true answer: its number where it has one, else what its cells give.
+    """Return the normal form of the gold answer: its number if it has one, else the denotation of its cells.
 
-    None where the answer was found neither as cells nor as a number: no prediction can be right then.
+    Return None if the answer has neither cells nor a number. No prediction can be correct then.
     """
     if answer.number is not None:
         return normal_form((answer.number,))
@@ -54,7 +54,7 @@ def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
 
 
 def denotation_is_right(selected: SelectedCells, example: TableExample) -> bool:
-    """Tell whether the denotation of a selection is the true one."""
+    """Return whether the denotation of a selection equals the gold denotation."""
     if example.answer is None:
         return False
     predicted = normal_form(denotation_of(selected.aggregation, selected.cells, example.table))
@@ -64,7 +64,7 @@ def denotation_is_right(selected: SelectedCells, example: TableExample) -> bool:
 def right_denotations(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, bool]:
-    """Tell whether each question with an answer is right, by name; without a prediction it is not."""
+    """Return whether each question with an answer is correct, by id. A missing prediction is wrong."""
     return {
         name: name in predictions and denotation_is_right(predictions[name], example)
         for name, example in examples.items()
@@ -75,17 +75,19 @@ def right_denotations(
 def structure_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Return the shares of questions whose aggregation, whose cells, and whose both are exactly the true ones.
+    """Compute the fractions of questions with the gold aggregation, with the gold cells, and with both.
 
-    An answer that names no aggregation has none. Where the answers were found by text alone, as for
-    WikiTableQuestions, these say little.
+    An answer without an aggregation has the aggregation "none". The fractions are not meaningful if the gold cells were
+    found by matching text, as for WikiTableQuestions.
 
     Returns:
-        aggregation_accuracy, cell_accuracy and joint_accuracy; nothing without questions.
+        aggregation_accuracy, cell_accuracy and joint_accuracy, empty without questions.
     """
-    known = {name: example.answer for name, example in examples.items() if example.answer}
-    pairs = {name: (predictions[name], answer) for name, answer in known.items() if name in predictions}
-    aggregation = {n for n, (chosen, answer) in pairs.items() if chosen.aggregation == (answer.aggregation or "none")}
-    cells = {name for name, (chosen, answer) in pairs.items() if {*chosen.cells} == {*answer.coordinates}}
+    answers = {name: example.answer for name, example in examples.items() if example.answer}
+    pairs = {name: (predictions[name], answer) for name, answer in answers.items() if name in predictions}
+    aggregation = {
+        n for n, (prediction, answer) in pairs.items() if prediction.aggregation == (answer.aggregation or "none")
+    }
+    cells = {name for name, (prediction, answer) in pairs.items() if {*prediction.cells} == {*answer.coordinates}}
     scores = zip(STRUCTURE, (aggregation, cells, aggregation & cells), strict=True)
-    return {spec.name: Score(len(right) / len(known), len(known)) for spec, right in scores if known}
+    return {spec.name: Score(len(correct) / len(answers), len(answers)) for spec, correct in scores if answers}

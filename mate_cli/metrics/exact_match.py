@@ -1,6 +1,6 @@
 """Exact match and token F1 of answer texts, as HybridQA scores them.
 
-Source: wenhuchen/HybridQA, evaluate_script.py (the normalisation is SQuAD's).
+Source: wenhuchen/HybridQA, evaluate_script.py (with the normalization of SQuAD).
 """
 
 import re
@@ -19,34 +19,34 @@ EM = MetricSpec("em", "EM", 1, order=10, importance=4, table=ANSWERS, hub_name="
 F1 = MetricSpec("f1", "F1", 1, order=11, importance=2, table=ANSWERS, hub_name="f1")
 GOLD_EM = MetricSpec("gold_em", "Gold EM", 1, order=20, table=READING, hub_name="exact_match")
 GOLD_F1 = MetricSpec("gold_f1", "Gold F1", 1, order=21, table=READING, hub_name="f1")
-"""F1 of a reader that is given a cell with the answer."""
+"""F1 of a reader whose input is a gold cell, which contains the answer."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Lower the case, delete ASCII punctuation, blank out a, an and the, collapse white space; in this order."""
+    """Normalize a text: lower case, remove ASCII punctuation, replace articles by spaces, collapse white space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, reference: str) -> bool:
-    """Tell whether both texts are equal once normalised."""
+    """Return whether both texts are equal after normalization."""
     return normalize_answer(prediction) == normalize_answer(reference)
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Return the harmonic mean of precision and recall over normalised tokens, 0 to 1.
+    """Compute the harmonic mean of precision and recall over normalized tokens, from 0 to 1.
 
-    Where either text has no token left, it is 1 if both have none, else 0.
+    If a text has no tokens after normalization, the result is 1 if both have none, else 0.
     """
-    predicted, wanted = normalize_answer(prediction).split(), normalize_answer(reference).split()
-    if not predicted or not wanted:
-        return float(predicted == wanted)
-    same = sum((Counter(predicted) & Counter(wanted)).values())
-    if same == 0:
+    predicted_tokens, reference_tokens = normalize_answer(prediction).split(), normalize_answer(reference).split()
+    if not predicted_tokens or not reference_tokens:
+        return float(predicted_tokens == reference_tokens)
+    num_common = sum((Counter(predicted_tokens) & Counter(reference_tokens)).values())
+    if num_common == 0:
         return 0.0
-    precision, recall = same / len(predicted), same / len(wanted)
+    precision, recall = num_common / len(predicted_tokens), num_common / len(reference_tokens)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -55,19 +55,19 @@ def score_predictions(
     references: Mapping[str, str],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Average exact match and F1 over all references and over each group of them, as fractions.
+    """Average exact match and F1 over all questions and over each group of questions, as fractions.
 
     Args:
-        predictions: answer text by question id; a question that is missing counts as wrong.
-        references: the true answer by question id; these are the questions that count.
-        groups: ids of these questions by group name, for instance {"table": [...], "passage": [...]}; a group without
-            questions gets no score. A question may be in no group and still counts in the total.
+        predictions: answer text by question id. A missing question is wrong.
+        references: gold answer by question id. These questions are scored.
+        groups: question ids by group name, for instance {"table": [...], "passage": [...]}. A group without questions
+            has no score. Questions without a group are included in the total.
 
     Returns:
         em, f1, em/<group> and f1/<group>.
 
     Raises:
-        DataError: nothing is to score.
+        DataError: `references` is empty.
     """
     if not references:
         raise DataError("no reference answers to score against", remedy="Choose a split with answers")
@@ -77,6 +77,6 @@ def score_predictions(
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
+    """Compute exact match and F1 of answers, overall and by place of the answer. A missing answer is wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     return score_predictions(answers, references, group_by_source(examples))

@@ -1,6 +1,6 @@
-"""Hits at k: how often one of the k best cells is a cell that holds the answer.
+"""Hits at k: the fraction of questions for which one of the k best cells contains the answer.
 
-Source: Eisenschlos et al. 2021 (MATE), section 7; google-research/tapas counts every question with an answer.
+Source: Eisenschlos et al. 2021 (MATE), section 7. As in google-research/tapas, every question with an answer is scored.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ HITS = tuple(
 )
 
 Coordinates = tuple[int, int]
-"""(row, column) of a body cell, both from 0."""
+"""Coordinates (row, column) of a body cell, both from 0."""
 
 
 def hits_at_k(
@@ -27,35 +27,40 @@ def hits_at_k(
     *,
     ks: Sequence[int] = KS,
 ) -> dict[str, float]:
-    """Return the fraction of questions with a candidate cell among the k best ranked cells.
+    """Compute the fraction of questions with a candidate cell among the k best ranked cells.
 
     Args:
-        rankings: cells by question id, the best one first; may be shorter than k. A question without one is missed.
-        candidates: the cells that hold the answer, by question id. These are the questions that count: one
-            without any candidate counts as missed, so the figure has the same denominator for every model.
-        groups: ids of these questions by group name; a group without questions gets no score.
-        ks: how many of the best cells are looked at.
+        rankings: cells by question id, best first. A ranking may have fewer than k cells. A missing ranking is a miss.
+        candidates: cells that contain the answer, by question id. These questions are scored. A question without
+            candidates is a miss, so the denominator is the same for every model.
+        groups: question ids by group name. A group without questions has no score.
+        ks: values of k.
 
     Returns:
         hits@<k> and hits@<k>/<group>.
 
     Raises:
-        DataError: there are no questions.
+        DataError: `candidates` is empty.
     """
     if not candidates:
         raise DataError("no question has an answer to rank cells for", remedy="Choose a split with answers")
-    first = {
-        key: next((place for place, cell in enumerate(rankings.get(key, ())) if cell in cells), float("inf"))
+    first_ranks = {
+        key: next((rank for rank, cell in enumerate(rankings.get(key, ())) if cell in cells), float("inf"))
         for key, cells in candidates.items()
     }
-    hits = (average_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
+    hits = (
+        average_by_group(
+            f"hits@{k}", {key: first_rank < k for key, first_rank in first_ranks.items()}, candidates, groups
+        )
+        for k in ks
+    )
     return {name: value for scores in hits for name, value in scores.items()}
 
 
 def score_rankings(
     rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Return hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
+    """Compute hits@1, 3 and 5 of all questions with an answer, and of subsets. A missing ranking is a miss."""
     candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
     groups = group_by_source(examples) | group_by_subset({name: examples[name] for name in candidates})
     return hits_at_k(rankings, candidates, groups)

@@ -1,4 +1,4 @@
-"""Metrics of networks that leave out tokens before they answer.
+"""Metrics of networks that remove tokens before they predict an answer.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, figure
 3, for the margin.
@@ -12,7 +12,7 @@ from mate_cli.metrics.specs import MetricSpec, MetricTable, Score
 
 PRUNING = MetricTable("Pruning", layout="subsets")
 KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
-"""The share of questions of whose answer some is kept, among those whose answer is in the encoded input."""
+"""Fraction of questions that keep at least one answer token, among questions whose input has answer tokens."""
 KEPT_TOKENS = MetricSpec("kept_tokens", "Tokens read", 0, ".0f", order=111, importance=0, table=PRUNING)
 SCORE_MARGIN = MetricSpec("score_margin", "Score margin", 1, ".3f", order=112, importance=0, table=PRUNING)
 PRUNING_SCORES = (KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
@@ -20,13 +20,14 @@ PRUNING_SCORES = (KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
 
 @dataclass(frozen=True)
 class Pruning:
-    """The part of one example's input that is kept.
+    """Pruning statistics of one example.
 
     Args:
-        kept_tokens: how many tokens.
-        answer_kept: whether some of the answer's are among them; None where none of them was in the input.
-        score_margin: the mean score (log P) of the answer's tokens, those that are gone among them, less that of the
-            tokens of the table that are left; None where there are none, or no scores.
+        example_id: id of the example.
+        kept_tokens: number of tokens that remain.
+        answer_kept: whether at least one answer token remains. None if the input has no answer tokens.
+        score_margin: mean score (log probability) of all answer tokens, minus that of the remaining table tokens. None
+            if there are no such tokens or no scores.
     """
 
     example_id: str
@@ -36,11 +37,11 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """Return the means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
+    """Average kept, kept_tokens and score_margin over the examples with a value. Metrics without values are omitted."""
     prunings = list(prunings)
     values = {
         KEPT.name: [float(pruning.answer_kept) for pruning in prunings if pruning.answer_kept is not None],
         KEPT_TOKENS.name: [float(pruning.kept_tokens) for pruning in prunings],
         SCORE_MARGIN.name: [pruning.score_margin for pruning in prunings if pruning.score_margin is not None],
     }
-    return {name: Score(fmean(known), len(known)) for name, known in values.items() if known}
+    return {name: Score(fmean(present), len(present)) for name, present in values.items() if present}

@@ -1,8 +1,8 @@
-"""Declarations of metrics: name for people, direction, format, place in tables, and the names they are logged under.
+"""Declarations of metrics: name, title, direction, format and position in tables.
 
-A file of this package declares the metrics that it computes, and the subsets of the questions that it scores, as
-values of its module: a `MetricSpec` or `SubsetSpec`, or a tuple of them. `metric_specs` and `subset_specs` find all
-of them; a new metric is one new file. A `Metric` is one that a configuration adds to a task, from any module.
+A module of this package declares its metrics and subsets of questions as module variables: a `MetricSpec`, a
+`SubsetSpec`, or a tuple of specs. `metric_specs` and `subset_specs` collect all of them,
+so a new metric needs only a new file. A `Metric` is a user-defined metric that a configuration adds to a task.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from mate_cli.files.papers import find_packages
 from mate_cli.tables.example import USER_SUBSET, TableExample
 
 Direction = Literal[1, 0, -1]
-"""1 where more is better, -1 where less is, 0 where nobody can say."""
+"""1 if higher is better, -1 if lower is better, 0 if unknown."""
 Layout = Literal["one", "splits", "subsets", "accuracies"]
 PERCENT = "percent"
 LAST = 1000
 USER_KIND = "by subset of the data"
-"""The kind of all subsets that no `SubsetSpec` declares, such as those of a user's own files."""
+"""Category of subsets that no `SubsetSpec` declares, such as subsets in user data."""
 SHARES = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage", "hits"})
 LESS_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
-"""Words by which a metric without a spec is judged, as those are above."""
+"""Words in the name of a metric without a spec for which lower is better. For `SHARES`, higher is better."""
 
 
 @dataclass(frozen=True)
 class MetricTable:
-    """A table of a comparison, in which metrics of one kind stand side by side.
+    """A table of a comparison report, whose columns are related metrics.
 
     Args:
-        title: of the table.
-        layout: "one" table, and another one of the test split; a table per split, with the "splits"' subsets of
-            the questions beside each other; the whole, then a table per kind of "subsets"; or the same for
-            "accuracies", of which papers print one per system: subsets are of one split, under their names alone.
+        title: title of the table.
+        layout: "one": one table, and another table of the test split. "splits": one table per split, with subsets of
+            questions side by side. "subsets": a table of all questions, then one table per category of subsets.
+            "accuracies": like "subsets", but for metrics of which papers report one value per system: subset tables
+            contain a single split, and their columns are named after the subsets only.
     """
 
     title: str
@@ -54,17 +55,18 @@ OTHER = MetricTable("Other metrics")
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """The name, format and direction of a metric, wherever it is shown.
+    """The name, format and direction of a metric.
 
     Args:
-        name: as it is logged, without split and subset: `em` of `test/em/table`.
-        title: its heading; short, for columns.
-        direction: 1 where more is better, -1 where less is, 0 where nobody can say.
-        format: "percent" for a share of one, else how Python is to format the value, such as ".3g".
-        order: the place among other metrics, the least first; in this package no two have the same.
-        importance: how well it sums up a run: comparisons rank by the metric with the most, by none with 0.
-        table: the table of a comparison that it stands in.
-        hub_name: its name on the Hugging Face hub, None where it has none.
+        name: logged name without split and subset, such as `em` of `test/em/table`.
+        title: short title, for column headings.
+        direction: 1 if higher is better, -1 if lower is better, 0 if unknown.
+        format: "percent" for a fraction from 0 to 1, else a Python format specification, such as ".3g".
+        order: sort key among metrics, ascending. Unique within this package.
+        importance: suitability as the summary of a run. Comparisons rank by the metric with the highest importance, and
+            never by a metric with importance 0.
+        table: table of comparison reports that contains the metric.
+        hub_name: name of the metric on the Hugging Face Hub. None if the Hub has no such metric.
     """
 
     name: str
@@ -78,46 +80,46 @@ class MetricSpec:
 
     @property
     def is_share(self) -> bool:
-        """True if the value is a share of one, printed in percent."""
+        """True if the value is a fraction, shown in percent."""
         return self.format == PERCENT
 
     @property
     def scale(self) -> float:
-        """The factor of a value before it is shown."""
+        """The factor by which a value is multiplied for display: 100 for fractions, else 1."""
         return 100.0 if self.is_share else 1.0
 
     def text(self, value: float) -> str:
-        """Write a value for people: 0.4583 is 45.8 where it is a share."""
+        """Format a value for display, such as 0.4583 as 45.8 if it is a fraction."""
         return f"{100 * value:.1f}" if self.is_share else f"{value:{self.format}}"
 
     def spread_text(self, value: float) -> str:
-        """Write a spread of values in their unit."""
+        """Format the dispersion of values, in percentage points for fractions."""
         return f"{100 * value:.1f}" if self.is_share else f"{value:.2g}"
 
     def difference_text(self, value: float) -> str:
-        """Write a difference of values with its sign, of shares in percentage points: +1.2, -0.3, 0.0."""
+        """Format a difference with its sign, in percentage points for fractions: +1.2, -0.3, 0.0."""
         text = f"{100 * value:+.1f}" if self.is_share else f"{value:+{self.format}}"
         return text if text.strip("+-0.,") else text.lstrip("+-")
 
     def is_better(self, value: float, best: float | None) -> bool:
-        """Tell whether a value is better than the best so far; what is not a number never is."""
+        """Return whether a value is better than the best value so far. NaN never is."""
         if value != value:
             return False
         return best is None or self.direction * value > self.direction * best
 
 
 class Score(float):
-    """A mean over questions that carries their number; arithmetic with it returns a plain float.
+    """A mean over questions, with the number of questions. Arithmetic returns a plain float.
 
     Args:
-        value: the mean.
-        questions: the number of questions in its denominator.
+        value: mean.
+        questions: number of questions in the denominator.
     """
 
     questions: int
 
     def __new__(cls, value: float, questions: int) -> Score:
-        """Create the float, as it is immutable."""
+        """Create the value. Floats are immutable, so `__init__` would be too late."""
         score = super().__new__(cls, value)
         score.questions = questions
         return score
@@ -128,14 +130,14 @@ class Score(float):
 
 
 ADDED: dict[str, MetricSpec] = {}
-"""Specs of the metrics of other modules that are imported, by name."""
+"""Specs of user-defined metrics in imported modules, by name."""
 
 
 class Metric(ABC):
-    """A score that is added to a task: `+task.metrics=[{_target_: my_module.MyMetric}]`, or `metrics` of its file."""
+    """A user-defined metric of a task: `+task.metrics=[{_target_: my_module.MyMetric}]`, or `metrics` in its file."""
 
     spec: ClassVar[MetricSpec]
-    """Its name and direction."""
+    """The declaration of the metric, with its name and direction."""
 
     def __init_subclass__(cls) -> None:
         if spec := getattr(cls, "spec", None):
@@ -143,24 +145,24 @@ class Metric(ABC):
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> float:
-        """Return the score of a split.
+        """Compute the metric of a split.
 
         Args:
-            answers: the text of each answer, by example; one without a prediction is missing.
-            examples: those whose answer is known, by name.
+            answers: text of each predicted answer, by example id. Examples without a prediction are missing.
+            examples: examples whose answer is known, by id.
         """
 
 
 @dataclass(frozen=True)
 class SubsetSpec:
-    """The name of a subset of the questions, wherever it is scored by itself.
+    """The declaration of a subset of the questions that is scored separately.
 
     Args:
-        name: as it is logged: `table` of `test/em/table`.
-        title: its heading.
-        kind: what it is a subset by, such as "by place of the answer".
-        order: the place among other subsets, the least first; all questions have 0.
-        many: the kind has so many subsets that a table has room for those of one split only.
+        name: logged name, such as `table` of `test/em/table`.
+        title: column heading.
+        kind: category of the subset, such as "by place of the answer".
+        order: sort key among subsets, ascending. The set of all questions has 0.
+        many: whether the category has so many subsets that a table can show only one split.
     """
 
     name: str
@@ -174,36 +176,40 @@ Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """Return all metrics by name, in their order."""
+    """Return the specs of all metrics of this package and of papers, by name, in their order."""
     return _collect_specs(MetricSpec, tuple(mate_cli.metrics.__path__))
 
 
 def subset_specs() -> dict[str, SubsetSpec]:
-    """Return all subsets of the questions by name, in their order."""
+    """Return the specs of all subsets of questions, by name, in their order."""
     return _collect_specs(SubsetSpec, tuple(mate_cli.metrics.__path__))
 
 
 def spec_of(name: str) -> MetricSpec:
-    """Return the spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
+    """Return the spec of a metric. For an undeclared metric, guess the direction from the words in its name."""
     return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or ADDED.get(name) or _guess_spec(name)
 
 
 def subset_of(name: str) -> SubsetSpec:
-    """Return the spec of a subset of the questions; a user-defined or undeclared one keeps its name as title."""
+    """Return the spec of a subset of questions. The title of a user-defined or undeclared subset is its name."""
     declared = None if name.startswith(USER_SUBSET) else _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
     return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, LAST, many=False)
 
 
 def _list_modules(path: tuple[str, ...]) -> list[str]:
-    """List the modules that declare metrics: those beside this package, then those of papers."""
-    places = {mate_cli.metrics.__name__: list(path)}
-    places |= {package: [str(folder)] for package, folder in find_packages("metrics").items()}
-    return [f"{package}.{module.name}" for package, some in places.items() for module in pkgutil.iter_modules(some)]
+    """List the modules that declare metrics: modules of this package, then modules of papers."""
+    search_paths = {mate_cli.metrics.__name__: list(path)}
+    search_paths |= {package: [str(folder)] for package, folder in find_packages("metrics").items()}
+    return [
+        f"{package}.{module.name}"
+        for package, folders in search_paths.items()
+        for module in pkgutil.iter_modules(folders)
+    ]
 
 
 @cache
 def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
-    """Look in the files that are loaded already, then in one after the other: a run needs few of them."""
+    """Search imported modules first, then import one module after the other, because a run needs few of them."""
     modules = sorted(_list_modules(path), key=lambda module: module not in sys.modules)
     return next((spec for module in modules for spec in _read_specs(kind, module) if spec.name == name), None)
 
@@ -237,14 +243,14 @@ WHOLE = "Total"
 
 @dataclass(frozen=True)
 class MetricName:
-    """A logged name taken apart.
+    """A parsed metric name.
 
     Args:
-        full: `test/em/table`, or `baseline/tfidf/test/em/table` of a baseline.
-        split: `test`.
-        score: `em`, the name of the metric.
-        part: `table`, the subset of the questions; empty for all.
-        baseline: `tfidf`; empty for the network's own score.
+        full: logged name, such as `test/em/table`, or `baseline/tfidf/test/em/table` of a baseline.
+        split: split, such as `test`.
+        score: name of the metric, such as `em`.
+        part: subset of the questions, such as `table`. Empty for all questions.
+        baseline: name of the baseline, such as `tfidf`. Empty for a metric of the network.
     """
 
     full: str
@@ -255,10 +261,12 @@ class MetricName:
 
     @classmethod
     def parse(cls, full: str) -> MetricName:
-        """Take a name apart; without a slash the split is empty."""
-        baseline, _, rest = full.removeprefix(BASELINE).partition("/") if full.startswith(BASELINE) else ("", "", full)
-        split, _, rest = rest.partition("/") if "/" in rest else ("", "", rest)
-        score, _, part = rest.partition("/")
+        """Parse a logged name. The split of a name without a slash is empty."""
+        baseline, _, remainder = (
+            full.removeprefix(BASELINE).partition("/") if full.startswith(BASELINE) else ("", "", full)
+        )
+        split, _, remainder = remainder.partition("/") if "/" in remainder else ("", "", remainder)
+        score, _, part = remainder.partition("/")
         return cls(full, split, score, part, baseline)
 
     @property
@@ -268,71 +276,71 @@ class MetricName:
 
     @property
     def direction(self) -> Direction:
-        """1 when more is better, -1 when less is, 0 where nobody can say."""
+        """1 if higher is better, -1 if lower is better, 0 if unknown."""
         return self.spec.direction
 
     @property
     def is_share(self) -> bool:
-        """True if the value is a share of one, printed in percent."""
+        """True if the value is a fraction, shown in percent."""
         return self.spec.is_share
 
     @property
     def scale(self) -> float:
-        """The factor of a value before it is shown."""
+        """The factor by which a value is multiplied for display: 100 for fractions, else 1."""
         return self.spec.scale
 
     @property
     def is_score(self) -> bool:
-        """True if it sums up a run, so that runs may be ranked by it."""
+        """True if runs may be ranked by the metric. False for baselines and metrics with importance 0."""
         return self.spec.importance > 0 and not self.baseline
 
     @property
     def title(self) -> str:
-        """A heading for people, such as `Test Hits@1` or `Dev EM, In-Table`."""
+        """The human-readable title, such as `Test Hits@1` or `Dev EM, In-Table`."""
         words = f"{self.split.capitalize()} {self.short}".strip()
         return f"{words}, {self.part_title}" if self.part else words
 
     @property
     def title_with_unit(self) -> str:
-        """The heading of an axis: `Test Hits@1 (%)`."""
+        """The title of a plot axis, such as `Test Hits@1 (%)`."""
         return f"{self.title} (%)" if self.is_share else self.title
 
     @property
     def short(self) -> str:
-        """The metric alone, such as `Hits@1`, `EM` or `Loss`."""
+        """The title of the metric without split and subset, such as `Hits@1`, `EM` or `Loss`."""
         return self.spec.title
 
     @property
     def part_title(self) -> str:
-        """A heading for the subset: `In-Table`, `Q1`, `129-256 words`; `Total` for all questions."""
+        """The title of the subset, such as `In-Table`, `Q1` or `129-256 words`, and `Total` for all questions."""
         return subset_of(self.part).title if self.part else WHOLE
 
     @property
     def kind(self) -> str:
-        """The kind of the subset, such as `by words of the input`; empty for all questions."""
+        """The category of the subset, such as `by words of the input`, and empty for all questions."""
         return subset_of(self.part).kind if self.part else ""
 
     @property
     def is_crowded(self) -> bool:
-        """True if there are so many subsets of this kind that a table has room for those of one split only."""
+        """True if the category has so many subsets that a table can show only one split."""
         return bool(self.part) and subset_of(self.part).many
 
     @property
     def is_alone(self) -> bool:
-        """True if the subset is the only one of its kind."""
+        """True if the subset is the only subset of its category."""
         return [spec.name for spec in subset_specs().values() if spec.kind == self.kind] == [self.part]
 
     def rank(self) -> tuple[int, int, int, str]:
-        """Return the place in a table: dev before test, then the subset, then the metric's own order."""
-        place = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
-        return (place, subset_rank(self.part), self.spec.order, self.full)
+        """Return the sort key in a table: split (dev before test), subset, order of the metric, full name."""
+        split_rank = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
+        return (split_rank, subset_rank(self.part), self.spec.order, self.full)
 
 
 def spec_to_follow(full: str) -> MetricSpec:
-    """Return the spec of a metric by which weights or configurations are chosen.
+    """Return the spec of a metric that selects checkpoints or configurations.
 
     Raises:
-        ConfigError: nobody says which way it is better.
+        ConfigError: the direction of the metric is unknown.
     """
     name = MetricName.parse(full)
     if not name.direction:
@@ -345,28 +353,29 @@ def spec_to_follow(full: str) -> MetricSpec:
 
 
 def subset_rank(name: str) -> int:
-    """Return the place of a subset: 0 for all questions."""
+    """Return the sort key of a subset, 0 for all questions."""
     return subset_of(name).order if name else 0
 
 
 @dataclass(frozen=True)
 class MonitoredResult:
-    """The monitored metric of a run that has finished.
+    """The value of the monitored metric of a finished run.
 
     Args:
-        value: as it is recorded; a share is not in percent.
+        name: logged name of the metric, such as `dev/f1`.
+        value: recorded value. Fractions are not in percent.
     """
 
     name: str
     value: float
 
     def __str__(self) -> str:
-        """Name and value for people: `dev/f1 45.8`."""
+        """Format name and value, such as `dev/f1 45.8`."""
         return f"{self.name} {MetricName.parse(self.name).spec.text(self.value)}"
 
 
 def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """Return the result of a run, None where it has none."""
+    """Return the monitored result of a run, or None if its metrics do not contain `monitor`."""
     return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None
 
 

@@ -1,8 +1,8 @@
-"""A score of all questions, and of parts of them: subsets that the dataset names, and lengths of the input.
+"""Averages of a score over all questions and over subsets: subsets of the dataset, and ranges of input lengths.
 
-Source: Krichene et al. 2021 (DoT), tables 3 and 9, tell accuracy by tokens of the input before it is cut. The limits in
-words are our own, and the same for every vocabulary: a word is 1.2 word pieces of BERT on the test questions of SQA,
-WikiTableQuestions and TabFact.
+Source: Krichene et al. 2021 (DoT), tables 3 and 9, report accuracy by number of tokens before truncation. The limits in
+words are specific to mate, and independent of the vocabulary: a word has 1.2 BERT tokens on average in the test
+questions of SQA, WikiTableQuestions and TabFact.
 """
 
 import re
@@ -12,21 +12,21 @@ from mate_cli.metrics.specs import Score, SubsetSpec
 from mate_cli.tables.example import TableExample
 
 LIMITS = (128, 256, 512, 1024)
-"""Most words of a part; the last part has more."""
+"""Maximum numbers of words of the length subsets. The last subset has more words."""
 TOKEN_LIMITS = (256, 512, 1024)
-"""The same in tokens."""
+"""Maximum numbers of tokens of the length subsets. The last subset has more tokens."""
 IN_TABLE = SubsetSpec("table", "In-Table", "by place of the answer", order=-2)
 IN_PASSAGE = SubsetSpec("passage", "In-Passage", "by place of the answer", order=-1)
 BY_SUBSET = tuple(
-    SubsetSpec(name, name.capitalize(), "by subset", 10 + place)
-    for place, name in enumerate(("simple", "complex", "small"))
+    SubsetSpec(name, name.capitalize(), "by subset", 10 + index)
+    for index, name in enumerate(("simple", "complex", "small"))
 )
 """Subsets of TabFact."""
 BY_TABLE = (
     SubsetSpec("seen_tables", "Seen tables", "by whether training has the table", 14),
     SubsetSpec("unseen_tables", "Unseen tables", "by whether training has the table", 15),
 )
-"""Subsets of SQA's dev and of the seen split of WikiTableQuestions."""
+"""Subsets of the dev split of SQA and of the seen split of WikiTableQuestions."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
@@ -39,41 +39,41 @@ def average_by_group(
     questions: Collection[str],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Return the mean of a score over questions (<name>), and over each group that has any (<name>/<group>).
+    """Average a score over all questions (<name>) and over each group (<name>/<group>).
 
-    Each mean is a `Score` that carries the number of its questions.
+    Each mean is a `Score`, which contains the number of its questions. A group without questions has no mean.
 
     Args:
-        name: of the score.
-        scores: by question; one that is missing counts 0.
-        questions: all that count.
-        groups: questions by the group's name.
+        name: name of the metric.
+        scores: score of each question, by id. A missing question has score 0.
+        questions: ids of all questions to score.
+        groups: question ids by group name. None: no groups.
     """
-    everyone = {name: questions} | {f"{name}/{group}": keys for group, keys in (groups or {}).items()}
-    means = {part: sum(scores.get(key, 0.0) for key in keys) / len(keys) for part, keys in everyone.items() if keys}
-    return {part: Score(mean, len(everyone[part])) for part, mean in means.items()}
+    members = {name: questions} | {f"{name}/{group}": keys for group, keys in (groups or {}).items()}
+    means = {part: sum(scores.get(key, 0.0) for key in keys) / len(keys) for part, keys in members.items() if keys}
+    return {part: Score(mean, len(members[part])) for part, mean in means.items()}
 
 
 def average_by_part(
     correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str
 ) -> dict[str, float]:
-    """Return the mean of a score over all questions with an answer, and over each part of them.
+    """Average a score over all questions with an answer, over subsets of the dataset, and by input length.
 
     Args:
-        correct: the score of a question, from 0 to 1, by its name; a question that is not in it counts 0.
-        examples: the questions of a split, by name.
-        name: of the metric, such as "accuracy".
+        correct: score of each question, from 0 to 1, by id. A missing question has score 0.
+        examples: questions of a split, by id.
+        name: name of the metric, such as "accuracy".
 
     Returns:
-        <name>; <name>/<subset> for each subset that an example names; <name>/1-128_words and so on, where the
-        questions are of more than one length. A part without questions has no score.
+        <name>, <name>/<subset> for each subset of the dataset, and <name>/1-128_words and so on if the questions are in
+        more than one length range. A subset without questions has no score.
     """
-    known = {key: example for key, example in examples.items() if example.answer}
-    return average_by_group(name, correct, known, {**group_by_subset(known), **_by_length(known)})
+    answerable = {key: example for key, example in examples.items() if example.answer}
+    return average_by_group(name, correct, answerable, {**group_by_subset(answerable), **_by_length(answerable)})
 
 
 def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    """Return names of the examples of each part that the dataset names."""
+    """Group example ids by the subsets of the dataset, and by answerability if the split has unanswerable questions."""
     groups: dict[str, list[str]] = {}
     for name, example in examples.items():
         for subset in example.subsets:
@@ -85,9 +85,11 @@ def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]
 
 
 def group_by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    """Return names of the examples whose answer is in the table, and of those whose answer is in a passage."""
-    known = {name: example.answer for name, example in examples.items() if example.answer}
-    return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}
+    """Group example ids by the place of the answer: in the table, or in a passage."""
+    answers = {name: example.answer for name, example in examples.items() if example.answer}
+    return {
+        kind: [name for name, a in answers.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)
+    }
 
 
 def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
@@ -95,9 +97,9 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
 
 
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
-    """Return how many words and punctuation marks each uncut input has: the question, the header and all cells.
+    """Count the words and punctuation marks of each input before truncation: the question, the header and all cells.
 
-    Questions that came before are not counted, nor titles and linked passages.
+    Previous questions of a conversation, titles and linked passages are not counted.
     """
     tables = {id(example.table): example.table for example in examples.values()}
     texts = {key: (cell.text for row in (table.header, *table.rows) for cell in row) for key, table in tables.items()}
@@ -106,12 +108,12 @@ def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Return the questions by the tokens of their inputs before they are cut; nothing where all are in one part."""
+    """Group questions by the number of tokens before truncation. Empty if all are in one length range."""
     return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
-    """Return names by length, one part more than there are limits; nothing where all are in one part."""
+    """Group names by length into `len(limits) + 1` ranges. Empty if all are in one range."""
     groups: dict[str, list[str]] = {part: [] for part in parts}
     for name, length in lengths.items():
         groups[parts[sum(length > limit for limit in limits)]].append(name)
@@ -119,12 +121,12 @@ def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[st
 
 
 def length_parts() -> tuple[str, ...]:
-    """Return the names of the parts by words, the shortest first."""
+    """Return the names of the length ranges that are counted in words, ascending."""
     return _names(LIMITS, "words")
 
 
 def token_parts() -> tuple[str, ...]:
-    """Return the names of the parts by tokens, the shortest first."""
+    """Return the names of the length ranges in tokens, ascending."""
     return _names(TOKEN_LIMITS, "tokens")
 
 
@@ -134,10 +136,10 @@ def _names(limits: Sequence[int], unit: str) -> tuple[str, ...]:
 
 
 BY_LENGTH = tuple(
-    SubsetSpec(part, part.replace("_", " "), "by words of the input", order=100 + place)
-    for place, part in enumerate(length_parts())
+    SubsetSpec(part, part.replace("_", " "), "by words of the input", order=100 + index)
+    for index, part in enumerate(length_parts())
 )
 BY_TOKENS = tuple(
-    SubsetSpec(part, part.replace("_", " "), "by tokens of the uncut input", order=120 + place)
-    for place, part in enumerate(token_parts())
+    SubsetSpec(part, part.replace("_", " "), "by tokens of the uncut input", order=120 + index)
+    for index, part in enumerate(token_parts())
 )

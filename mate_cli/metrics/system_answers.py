@@ -1,6 +1,6 @@
-"""The metrics of datasets, of answers that any system gave: those that the tasks of the same datasets have.
+"""Official metrics of datasets for the answers of any system, equal to the metrics of the tasks on these datasets.
 
-A dataset names its metric by its dotted name (`Release.metric`). A question without an answer is wrong.
+A dataset refers to its metric by dotted name (`Release.metric`). A question without a predicted answer is wrong.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Kind = TypeVar("Kind", bound=TableExample)
 
 
 class AnswerMetric(ABC, Generic[Kind]):
-    """The official metric of a dataset, of the answers of one system.
+    """Base class of official metrics of a dataset, for the answers of one system.
 
     Args:
-        answers: by question.
+        answers: predicted answers, by question id.
 
     Attributes:
-        ranks: cells are a ranking; else all of them are the answer.
+        ranks: whether the cells of an answer are a ranking. False: all cells together are the answer.
     """
 
     ranks: ClassVar[bool] = False
@@ -40,41 +40,41 @@ class AnswerMetric(ABC, Generic[Kind]):
 
     @abstractmethod
     def score(self, examples: Mapping[str, Kind]) -> dict[str, float]:
-        """Return metrics of questions whose answers are known, as `TableTask.score` does."""
+        """Compute the metrics of questions whose answers are known, as `TableTask.score` does."""
 
     def is_readable(self, example: Kind) -> bool:
-        """Tell whether the answer to a question is of the form that the dataset asks for."""
+        """Return whether the predicted answer has the format that the dataset requires."""
         return all(example.table.has_cell(*cell) for cell in self.answers[example.example_id].cells)
 
     def text(self, example: Kind) -> str:
-        """Write the answer to a question for people."""
+        """Format the predicted answer as text."""
         return ", ".join(self.answers[example.example_id].texts)
 
     def details(self, example: Kind) -> dict[str, Any]:
-        """Return what a file of predictions says of the answer besides its text."""
+        """Return the fields of the answer, in addition to its text, for a file of predictions."""
         answer = self.answers[example.example_id]
-        told: dict[str, Any] = {"cells": [[*cell] for cell in answer.cells]} if answer.cells else {}
-        told |= {"aggregation": answer.aggregation} if answer.cells and not self.ranks else {}
-        known = {"confidence": answer.confidence, "cost": answer.cost}
-        return told | {name: value for name, value in known.items() if value is not None}
+        fields: dict[str, Any] = {"cells": [[*cell] for cell in answer.cells]} if answer.cells else {}
+        fields |= {"aggregation": answer.aggregation} if answer.cells and not self.ranks else {}
+        optional_fields = {"confidence": answer.confidence, "cost": answer.cost}
+        return fields | {name: value for name, value in optional_fields.items() if value is not None}
 
 
 class TableAnswers(AnswerMetric[TableExample]):
-    """Denotation accuracy of texts or of cells; where the dataset says what its answers stand for, WTQ's evaluation."""
+    """Denotation accuracy of texts or cells, and the official WTQ accuracy if the dataset has canonical answers."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the accuracies of all questions, of subsets, and of conversations."""
+        """Compute the accuracies of all questions, of subsets and of conversations."""
         questions = {name: example for name, example in examples.items() if name in self.answers}
-        right = {name: self._denotes(example) for name, example in questions.items()}
-        scores = average_by_part(right, examples, "denotation_accuracy")
-        scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
+        is_correct = {name: self._denotes(example) for name, example in questions.items()}
+        scores = average_by_part(is_correct, examples, "denotation_accuracy")
+        scores |= sequence_accuracy(is_correct, examples) | place_accuracy(is_correct, examples)
         if not any(example.answer and example.answer.canonical for example in examples.values()):
             return scores
         official = {name: self._is_official(example) for name, example in questions.items()}
         return scores | average_by_part(official, examples, "official_accuracy")
 
     def text(self, example: TableExample) -> str:
-        """Return the texts, or those of the cells, or the computed number."""
+        """Return the predicted texts, the texts of the cells, or the computed number."""
         answer = self.answers[example.example_id]
         if answer.texts or not self.is_readable(example):
             return super().text(example)
@@ -87,9 +87,9 @@ class TableAnswers(AnswerMetric[TableExample]):
         return answer.texts
 
     def _denotes(self, example: TableExample) -> bool:
-        """Compare with the true denotation; texts also with the texts that the dataset states, by WTQ's rules.
+        """Return whether the denotation is correct. Texts may also equal the gold texts by the rules of WTQ.
 
-        Texts leave out the cells that are empty.
+        Empty gold cells are ignored when texts are compared.
         """
         assert example.answer is not None
         denotation, true = self._denotation(example), true_denotation(example.answer, example.table)
@@ -104,10 +104,10 @@ class TableAnswers(AnswerMetric[TableExample]):
 
 
 class Statements(AnswerMetric[TableExample]):
-    """Accuracy of verdicts: entailed, true, yes, supported, 1, and their contraries."""
+    """Accuracy of verdicts, written as entailed, true, yes, supported or 1, or as their opposites."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the accuracy of all statements and of subsets."""
+        """Compute the accuracy of all statements and of subsets."""
         truth = {name: example.answer for name, example in examples.items() if name in self.answers and example.answer}
         return average_by_part({n: self._label(n) == answer.label for n, answer in truth.items()}, examples, "accuracy")
 
@@ -115,46 +115,52 @@ class Statements(AnswerMetric[TableExample]):
         return LABELS.get(normalize_answer(" ".join(self.answers[name].texts)))
 
     def is_readable(self, example: TableExample) -> bool:
-        """Tell whether it is a verdict."""
+        """Return whether the predicted answer is a verdict."""
         return self._label(example.example_id) is not None
 
     def text(self, example: TableExample) -> str:
-        """Return the verdict in words."""
+        """Return the name of the predicted verdict."""
         label = self._label(example.example_id)
         return super().text(example) if label is None else VERDICTS[label]
 
 
 class Options(AnswerMetric[TableExample]):
-    """Accuracy of options: their text, their place from 0, or their letter."""
+    """Accuracy of multiple-choice options, given as text, as index from 0, or as letter."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the accuracy of all questions and of subsets."""
+        """Compute the accuracy of all questions and of subsets."""
         questions = {name: example for name, example in examples.items() if name in self.answers}
-        right = {n: self._place(example) == example.answer.label for n, example in questions.items() if example.answer}
-        return average_by_part(right, examples, "accuracy")
+        is_correct = {
+            n: self._option_index(example) == example.answer.label for n, example in questions.items() if example.answer
+        }
+        return average_by_part(is_correct, examples, "accuracy")
 
-    def _place(self, example: TableExample) -> int | None:
+    def _option_index(self, example: TableExample) -> int | None:
         options = [option.strip().casefold() for option in example.options]
         names = [options, list(map(str, range(len(options)))), list(ascii_lowercase[: len(options)])]
-        whole = " ".join(self.answers[example.example_id].texts).strip().casefold()
-        known = ((some, text) for some in names for text in (whole, whole.strip("(). ")))
-        return next((some.index(text) for some, text in known if text in some), None)
+        answer_text = " ".join(self.answers[example.example_id].texts).strip().casefold()
+        attempts = (
+            (candidate_names, text) for candidate_names in names for text in (answer_text, answer_text.strip("(). "))
+        )
+        return next(
+            (candidate_names.index(text) for candidate_names, text in attempts if text in candidate_names), None
+        )
 
     def is_readable(self, example: TableExample) -> bool:
-        """Tell whether it is an option."""
-        return self._place(example) is not None
+        """Return whether the predicted answer is an option."""
+        return self._option_index(example) is not None
 
     def text(self, example: TableExample) -> str:
-        """Return the text of the option."""
-        place = self._place(example)
-        return super().text(example) if place is None else example.options[place]
+        """Return the text of the predicted option."""
+        index = self._option_index(example)
+        return super().text(example) if index is None else example.options[index]
 
 
 class Passages(AnswerMetric[TableExample]):
-    """Exact match and F1 against several references, as SQuAD's authors score."""
+    """Official SQuAD metrics: exact match and F1 against several reference answers."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return both of all questions, of subsets, with an answer and without."""
+        """Compute exact match and F1 of all questions, of subsets, and by answerability."""
         references = {name: example.answer.texts for name, example in examples.items() if example.answer}
         groups = group_by_subset(examples)
         return score_reading(texts_of(self.answers, references), references, groups if len(groups) > 1 else {})
@@ -171,29 +177,29 @@ class HybridAnswers(AnswerMetric[TableExample]):
         self._has_texts = any(answer.texts for answer in answers.values()) or not self._has_cells
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return them of all questions, in the table and in a passage."""
+        """Compute the scores of all questions, and by place of the answer (table or passage)."""
         cells = {name: self.answers[name].cells for name in examples if name in self.answers}
         scores = score_rankings(cells, examples) if self._has_cells else {}
         return scores | (score_answers(texts_of(self.answers, examples), examples) if self._has_texts else {})
 
     def text(self, example: TableExample) -> str:
-        """Return the text; without any that of the best cell."""
+        """Return the predicted text, or the text of the best cell if there is no text."""
         cells = self.answers[example.example_id].cells if self.is_readable(example) else ()
         return super().text(example) or ", ".join(answer_texts("none", cells[:1], example.table))
 
 
 def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[str, str]:
-    """Return the texts of the answers to some questions, each as one."""
+    """Return the joined texts of the answers to the given questions, by question id."""
     return {name: " ".join(answers[name].texts) for name in names if name in answers}
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
-    """Tell whether a prediction is one of the references once normalised; without any, whether it is empty."""
+    """Return whether a prediction equals a reference after normalization. Without references: whether it is empty."""
     return any(exact_match(prediction, reference) for reference in _drop_empty(references))
 
 
 def best_f1(prediction: str, references: Sequence[str]) -> float:
-    """Return the best F1 with any of the references, 0 to 1; without any, 1 of an empty prediction."""
+    """Compute the maximum F1 over the references, from 0 to 1. Without references: 1 if the prediction is empty."""
     return max(f1(prediction, reference) for reference in _drop_empty(references))
 
 
@@ -202,32 +208,35 @@ def score_reading(
     references: Mapping[str, Sequence[str]],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Average exact match and F1 over all questions and over each group of them, as fractions.
+    """Average exact match and F1 over all questions and over each group of questions, as fractions.
 
     Args:
-        predictions: answer text by question, empty where the reader says that there is none; a question that is
-            missing counts as wrong.
-        references: all answers that count as right, by question; none where nothing answers it. These are the
-            questions that count.
-        groups: names of questions by the group's name.
+        predictions: answer text by question id, empty if the question is predicted to be unanswerable. A missing
+            question is wrong.
+        references: all correct answers by question id, empty for unanswerable questions. These questions are scored.
+        groups: question ids by group name. None: no groups.
 
     Returns:
-        em, f1, em/<group> and f1/<group>; where some questions have answers and others none, both are groups.
+        em, f1, em/<group> and f1/<group>. Answerability is an additional group if only some questions have answers.
 
     Raises:
-        DataError: there are no questions.
+        DataError: `references` is empty.
     """
     if not references:
         raise DataError("no questions to score", remedy="Choose a split with answers")
-    answered = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
-    kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
+    answerable = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
+    kinds = {ANSWERED.name: answerable, UNANSWERED.name: [name for name in references if name not in set(answerable)]}
     parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
-    pairs = {name: (predictions[name], known) for name, known in references.items() if name in predictions}
+    pairs = {
+        name: (predictions[name], reference_texts)
+        for name, reference_texts in references.items()
+        if name in predictions
+    }
     exact = {name: exact_match_of_any(*pair) for name, pair in pairs.items()}
     overlap = {name: best_f1(*pair) for name, pair in pairs.items()}
     return average_by_group(EM.name, exact, references, parts) | average_by_group(F1.name, overlap, references, parts)
 
 
 def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
-    """Return the references that have a word; the empty answer where none has."""
+    """Return the references that are not empty after normalization, or the empty answer if there are none."""
     return tuple(text for text in references if normalize_answer(text)) or ("",)

@@ -1,11 +1,11 @@
-"""The evaluation of WikiTableQuestions: when a list of texts counts as the true answer.
+"""The official evaluation of WikiTableQuestions, which compares lists of texts.
 
-An item is a number, a date or a text. Two items agree when their texts are equal once normalised, when both are
-numbers less than a millionth apart, or when both are the same date. A prediction is right when it has as many
-distinct items as the true answer, and every item of the true answer agrees with one of them.
+An item is a number, a date or a text. Two items agree if their normalized texts are equal, if both are numbers that
+differ by less than 1e-6, or if both are the same date. A prediction is correct under two conditions: it has the
+same number of distinct items as the gold answer, and every gold item agrees with a predicted item.
 
-Source: the rule of ppasupat/WikiTableQuestions, `evaluator.py`, version 1.0.2, run by Python 2.7, its slips
-included: an amount that is almost whole is cut to its whole part, 2.9999999 to 2.
+Source: ppasupat/WikiTableQuestions, `evaluator.py`, version 1.0.2, run by Python 2.7, including its bugs: a number that
+is almost an integer is rounded down, 2.9999999 to 2.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date
 
 TOLERANCE = 1e-6
-"""Numbers that are less than this apart are equal."""
+"""Numbers are equal if they differ by less than this value."""
 OFFICIAL_ACCURACY = MetricSpec("official_accuracy", "Official", 1, order=60, table=ACCURACIES, hub_name="accuracy")
 
 _SIGNS = str.maketrans({**dict.fromkeys("‘’´`", "'"), **dict.fromkeys("“”", '"'), **dict.fromkeys("‐‑‒–—−", "-")})  # noqa: RUF001
-_MARKS = re.compile(r"(?:[•♦†‡*#+]|\[[0-9]+\]|(?<=.)\[[^\]]*\])+\Z", re.DOTALL)
-"""Marks of notes at the end. Brackets with anything but digits in them are notes only after something else."""
+_FOOTNOTE_MARKS = re.compile(r"(?:[•♦†‡*#+]|\[[0-9]+\]|(?<=.)\[[^\]]*\])+\Z", re.DOTALL)
+"""Footnote marks at the end of a text. Brackets with other contents than digits must follow other text."""
 _ASIDES = re.compile(r"(?<=.)(?: \([^)]*\))+\Z", re.DOTALL)
-_QUOTED = re.compile(r'"([^"]*)"')
+_QUOTED_TEXT = re.compile(r'"([^"]*)"')
 _SIGN_APART = re.compile(r"^\s*([+-])\s+")
 _UNKNOWN_YEAR, _UNKNOWN = ("xx", "xxxx"), ("xx",)
 
@@ -42,9 +42,9 @@ class Item:
     """One item of an answer.
 
     Args:
-        text: in normal form.
-        number: where it is one.
-        date: year, month and day where it is a date, None for those that are not known.
+        text: normalized text.
+        number: value of the item if it is a number, else None.
+        date: year, month and day if the item is a date, with None for unknown parts. None if it is not a date.
     """
 
     text: str
@@ -53,11 +53,11 @@ class Item:
 
     @property
     def key(self) -> object:
-        """The key that items which count as one share."""
+        """The key for removing duplicates: items with the same key are treated as one item."""
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
     def agrees(self, other: Item) -> bool:
-        """Tell whether either may stand for the other."""
+        """Return whether both items are equal by the official rules."""
         if self.text == other.text:
             return True
         if self.number is not None and other.number is not None:
@@ -66,22 +66,23 @@ class Item:
 
 
 def normalize(text: str) -> str:
-    """Strip a text of accents, marks of notes, trailing brackets, outer quotes and a full stop; in lower case."""
+    """Remove accents, footnote marks, trailing brackets, outer quotes and a period, and convert to lower case."""
     text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) != "Mn")
     text = text.translate(_SIGNS)
-    before = None
-    while text != before:
-        before = text
-        text = _MARKS.sub("", text.strip())
+    previous_text = None
+    while text != previous_text:
+        previous_text = text
+        text = _FOOTNOTE_MARKS.sub("", text.strip())
         text = _ASIDES.sub("", text.strip()).strip()
-        quoted = _QUOTED.fullmatch(text)
-        text = quoted[1] if quoted else text
+        quotation = _QUOTED_TEXT.fullmatch(text)
+        text = quotation[1] if quotation else text
     words = text.removesuffix(".").split()
-    return "".join(map(str.lower, " ".join(words)))  # sign by sign: no special form for the last letter of a word
+    # Lower each character separately, without the special form for the last letter of a word.
+    return "".join(map(str.lower, " ".join(words)))
 
 
 def read_item(text: str, canonical: str = "") -> Item:
-    """Read one item; `canonical` is the number that it stands for, or the date as yyyy-mm-dd, xx for unknown parts."""
+    """Parse an item. `canonical` is its number, or its date as yyyy-mm-dd, with xx for unknown parts."""
     meaning = canonical or text
     number = _read_number(meaning)
     if number is not None:
@@ -95,44 +96,43 @@ def read_item(text: str, canonical: str = "") -> Item:
 
 
 def read_items(texts: Sequence[str], canonical: Sequence[str] = ()) -> tuple[Item, ...]:
-    """Read the items of an answer; of those that count as one, the first."""
+    """Parse the items of an answer. Of duplicates, the first item is kept."""
     meanings = canonical or [""] * len(texts)
     items = [read_item(text, meaning) for text, meaning in zip(texts, meanings, strict=True)]
     return tuple({(type(item.key), item.key): item for item in reversed(items)}.values())
 
 
 def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence[str] = ()) -> bool:
-    """Tell whether predicted items are the true answer.
+    """Return whether predicted items equal the gold answer.
 
     Args:
-        predicted: one text per item.
-        texts: the true items as the dataset states them.
-        canonical: of each of them, the number or date that it stands for, or the text itself; empty where unknown.
+        predicted: text of each predicted item.
+        texts: text of each gold item in the dataset.
+        canonical: number, date or text that each gold item represents. Empty if unknown.
     """
-    items, wanted = read_items(predicted), read_items(texts, canonical)
-    return len(items) == len(wanted) and all(any(item.agrees(other) for other in items) for item in wanted)
+    items, gold_items = read_items(predicted), read_items(texts, canonical)
+    return len(items) == len(gold_items) and all(
+        any(item.agrees(predicted_item) for predicted_item in items) for item in gold_items
+    )
 
 
 def official_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Return the share of questions with an answer that are right by this evaluation, and of each part of them.
-
-    Without a prediction they are not.
+    """Compute the official accuracy of all questions with an answer, and of subsets. A missing prediction is wrong.
 
     Returns:
-        official_accuracy, see `average_by_part`; nothing where no answer says what its texts stand for, as the
-        evaluation needs to know.
+        official_accuracy, see `average_by_part`. Empty if no answer has canonical values, which the evaluation needs.
     """
-    known = {name: example for name, example in examples.items() if example.answer}
-    if not any(example.answer and example.answer.canonical for example in known.values()):
+    answerable = {name: example for name, example in examples.items() if example.answer}
+    if not any(example.answer and example.answer.canonical for example in answerable.values()):
         return {}
-    right = {name: is_right_for(predictions[name], known[name]) for name in known if name in predictions}
-    return average_by_part(right, known, "official_accuracy")
+    is_correct = {name: is_right_for(predictions[name], answerable[name]) for name in answerable if name in predictions}
+    return average_by_part(is_correct, answerable, "official_accuracy")
 
 
 def is_right_for(selected: SelectedCells, example: TableExample) -> bool:
-    """Tell whether what a selection gives is the example's answer by this evaluation."""
+    """Return whether the denotation of a selection equals the answer of the example by the official rules."""
     if example.answer is None:
         return False
     items = sorted(map(str, denotation_of(selected.aggregation, selected.cells, example.table)))
@@ -140,10 +140,10 @@ def is_right_for(selected: SelectedCells, example: TableExample) -> bool:
 
 
 def _read_number(text: str) -> float | None:
-    """Return the whole or broken number that a text is, where it is finite."""
-    for read in (_integer, _decimal):
+    """Parse a finite integer or decimal number. Return None for other texts."""
+    for parse in (_integer, _decimal):
         try:
-            number = read(text)
+            number = parse(text)
             return _snap_to_integer(number) if math.isfinite(number) else None
         except (ValueError, OverflowError):
             continue
@@ -151,7 +151,7 @@ def _read_number(text: str) -> float | None:
 
 
 def _integer(text: str) -> int:
-    """Read as Python 2 did: the sign may stand apart, and there are no underscores."""
+    """Parse an integer as Python 2 did: spaces may follow the sign, and underscores are invalid."""
     return int(_SIGN_APART.sub(r"\1", text.replace("_", "?")))
 
 
@@ -174,5 +174,5 @@ def _read_date(text: str) -> Date | None:
         )
     except ValueError:
         return None
-    fits = (month is None or 1 <= month <= 12) and (day is None or 1 <= day <= 31)
-    return Date(year, month, day) if fits and (year, month, day) != (None, None, None) else None
+    is_valid = (month is None or 1 <= month <= 12) and (day is None or 1 <= day <= 31)
+    return Date(year, month, day) if is_valid and (year, month, day) != (None, None, None) else None
