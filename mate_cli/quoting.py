@@ -78,7 +78,7 @@ def _parsed(value: str) -> object:
 
     try:
         return OverridesParser.create().parse_override(f"key={value}").value()
-    except HydraException:  # for example unescaped quotes inside
+    except HydraException:  # unescaped quotes inside, for example
         return None
 
 

@@ -114,7 +114,7 @@ def list_views(findings: Mapping[str, Any]) -> list[View]:
 def flow_views(network: NetworkFlow) -> Iterator[View]:
     """Yield the table of all heads of a network next to the paper's, with a row per target.
 
-    A second table shows the heads that share a mask. The last table has the figures.
+    A second table shows the heads that share a mask. The last table includes heat maps.
     """
     all_heads, *panels = network.panels
     drawn = partial(draw_heads, network)

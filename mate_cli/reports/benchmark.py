@@ -75,7 +75,7 @@ class BenchmarkCase(NamedTuple):
 
 @dataclass
 class BenchmarkResults:
-    """All measurements of a record.
+    """The measurements of a benchmark record.
 
     Args:
         run: record and its folder.
@@ -89,7 +89,7 @@ class BenchmarkResults:
 
     @property
     def variants(self) -> list[str]:
-        """All variants, in the order of the record."""
+        """The names of all variants, in the order of the record."""
         return list(dict.fromkeys(name for measured in self.cases.values() for name in measured))
 
 
@@ -163,7 +163,7 @@ def error_text(value: float) -> str:
 
 
 class FigureColumn(NamedTuple):
-    """One measurement of every variant, as a column.
+    """A column with one measurement of every variant.
 
     Args:
         heading: two-line heading.
@@ -212,16 +212,16 @@ NOTES = (
 
 
 def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
-    """Return the table of one case. Empty columns are omitted, the shortest times are marked."""
+    """Build the table of a case, without empty columns and with the shortest times marked."""
     measured = {name: figures for name, figures in results.cases[case].items() if figures.keys() - {"plan/ms"}}
     columns = [column for column in COLUMNS if any(column.figure in figures for figures in measured.values())]
     cells: dict[str, list[ViewCell]] = {name: [] for name in measured}
     for column in columns:
         values = {name: figures[column.figure] for name, figures in measured.items() if column.figure in figures}
-        least = min(values.values()) if column.figure in TIMES else None
+        shortest = min(values.values()) if column.figure in TIMES else None
         for name, row in cells.items():
             value = values.get(name)
-            mark: Mark = "best" if value == least and len(values) > 1 else ""
+            mark: Mark = "best" if value == shortest and len(values) > 1 else ""
             row.append(ViewCell() if value is None else ViewCell(column.write(value), value, mark=mark))
     heads = tuple(Column(column.heading, stacked=column.heading, minor=column.minor) for column in columns)
     rows = tuple(Row(name, tuple(row)) for name, row in cells.items())
@@ -239,7 +239,7 @@ def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
-    """Print all tables and the machine."""
+    """Print all tables, the machine and explanations."""
     print_views([case_table(results, case) for case in results.cases], console)
     facts, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))

@@ -33,7 +33,13 @@ WRAPPED = 20
 
 
 def print_check(report: CheckReport, title: str, console: Console) -> None:
-    """Print counts, sizes and the first problems of a checked dataset."""
+    """Print counts, sizes and the first problems of a checked dataset.
+
+    Args:
+        report: result of the check.
+        title: heading.
+        console: where to print.
+    """
     console.print(Text(title, style="bold"))
     published = {"published": report.published} if report.published else {}
     console.print(_count_table("", dict(report.counts) | published, report.counts.values()))
@@ -55,7 +61,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
 
 
 def _no_problems(report: CheckReport) -> Text:
-    """Report that there are no problems, and how many questions are unusable nevertheless."""
+    """Return the line for a dataset without problems, with its number of unusable questions."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused = sum(number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE)))
     questions = sum(row.get("questions", 0) for row in splits)
@@ -91,7 +97,7 @@ def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
-    """Return a table of numbers. None is shown as a dash."""
+    """Build a table of numbers, with a dash for None."""
     table = Table(head, *(Column(name, justify="right", no_wrap=len(name) < WRAPPED) for name in columns))
     for name, numbers in rows.items():
         table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))
@@ -115,7 +121,7 @@ def print_datasets(root: Path, console: Console) -> None:
 
 
 def describe_location(info: DatasetInfo, root: Path) -> str:
-    """Return where the files of a dataset are, or whether they can be downloaded."""
+    """Return the folder of a dataset's files, or whether they can be downloaded."""
     if info.shipped:
         return "with the package"
     if (root / info.name).is_dir():

@@ -192,8 +192,10 @@ def table_views(example: TableExample, encoded_cells: Collection[Place], width: 
 
 def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
     """Return the meaning of the marks after cells, or None if there are none."""
-    used = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
-    entries = [Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used]
+    used_marks = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
+    entries = [
+        Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used_marks
+    ]
     return Text("  ").join(entries) if entries else None
 
 
@@ -220,7 +222,7 @@ def _shown_rows(example: TableExample) -> list[int]:
 
 
 def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Place, list[str]]:
-    """Return the marks of each body cell that is shown."""
+    """Return the marks of each shown body cell, see `MARKS`."""
     answer_marks, table = _found(example), example.table
     return {
         (r, c): [

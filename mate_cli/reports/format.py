@@ -11,7 +11,7 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Format the center of a summary in the format of its metric."""
+    """Format the center of a summary as its metric requires, or a dash for None."""
     return NOTHING if summary is None else metric.spec.text(summary.center)
 
 

@@ -72,7 +72,7 @@ def environment() -> Environment:
 def clean_output(value: object) -> object:
     """Return the output of a template expression: markup unchanged, else printable text.
 
-    None becomes an empty text.
+    The output for None is empty.
     """
     if value is None:
         return ""
@@ -87,7 +87,7 @@ def asset(name: str) -> Markup:
 
 
 def svg_markup(figure: Figure, salt: str) -> Markup:
-    """Render a figure as SVG markup. `salt` makes its ids unique."""
+    """Render a figure as inline SVG with ids that `salt` makes unique."""
     from markupsafe import Markup
 
     return Markup(as_svg(figure, salt))
@@ -132,7 +132,12 @@ def write_page(report: Report, file: Path) -> Path:
 
 
 def render_page(report: Report, folder: Path) -> str:
-    """Render the page. Links to runs are relative to `folder`, which will contain the page."""
+    """Render the page of a comparison.
+
+    Args:
+        report: comparison to render.
+        folder: folder that will contain the page, to which links to runs are relative.
+    """
     return render_sections(
         list(report_sections(report)),
         LoadedRuns(report.runs, report.warnings, tuple(map(Path, report.folders))),
@@ -148,6 +153,11 @@ def render_page(report: Report, folder: Path) -> str:
 
 def write_difference(section: ReportSection, loaded: LoadedRuns, file: Path) -> Path:
     """Write the page of two runs atomically and return its path.
+
+    Args:
+        section: differences of the runs.
+        loaded: both runs.
+        file: file to write.
 
     Raises:
         RunError: if the file cannot be written.
@@ -212,7 +222,7 @@ def run_link(target: Path, folder: Path) -> str:
 
 
 def summary_cards(report: Report) -> list[Card]:
-    """Return the summary cards in display order."""
+    """Return the cards: number of runs, best, fastest, and compute time."""
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return [
         Card("Runs", str(len(report.runs)), state_text(report.runs)),

@@ -99,7 +99,14 @@ def brief_view(view: View, report: Report) -> View:
 
 
 def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: bool) -> list[str]:
-    """List the notes below the tables."""
+    """List the notes below the tables.
+
+    Args:
+        report: printed comparison.
+        console: console that determines the explanation of marks.
+        marks: marks that occur in the tables.
+        brief: whether only the brief report was printed.
+    """
     counts = f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}"
     lines = [". ".join(filter(None, [f"{counts}: {state_text(report.runs)}", units(report.tables)])) + "."]
     if report.metric:
@@ -130,7 +137,13 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Print tables, split by `fit_views` if they are too wide, and notes below them."""
+    """Print tables, split by `fit_views` if they are too wide, and notes below them.
+
+    Args:
+        views: tables to print.
+        console: where to print.
+        notes: sentences below the tables.
+    """
     for view in fit_views(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
@@ -151,7 +164,7 @@ def fit_views(views: Sequence[View], console: Console) -> list[View]:
 
 
 def split_view(view: View, console: Console) -> Iterator[View]:
-    """Yield a table of numbers in as few parts of equal size as fit the terminal."""
+    """Yield a table of numbers in the minimum number of equal parts that fit the terminal."""
     indices = range(len(view.columns))
     tables = ((n, terminal_table(view.only(indices[:n]), console, folded=True)) for n in range(len(indices), 1, -1))
     count = next((n for n, table in tables if natural_width(table, console) <= console.width), 1)
@@ -159,7 +172,7 @@ def split_view(view: View, console: Console) -> Iterator[View]:
         yield view
         return
     parts = -(-len(indices) // count)
-    count = -(-len(indices) // parts)  # as many columns in each
+    count = -(-len(indices) // parts)  # an equal number of columns per part
     yield replace(view.only(indices[:count]), notes=())
     yield from split_view(view.only(indices[count:]), console)
 
@@ -225,7 +238,13 @@ def stacked_heading(column: Column) -> str:
 
 
 def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
-    """Format `62.8 ±0.4`, marked by its style, or by a sign if the console has no styles."""
+    """Format `62.8 ±0.4`, marked by its style, or by a sign if the console has no styles.
+
+    Args:
+        cell: cell to format.
+        plain: whether the console has no styles.
+        narrow: whether to omit the space before ±.
+    """
     if cell.states:
         return Text(", ").join(Text(state, style=STATE_STYLES.get(state.split()[-1], "")) for state in cell.states)
     if cell.text == NOTHING:

@@ -153,7 +153,7 @@ class View:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The marks that occur in cells."""
+        """The set of marks of its cells."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
@@ -187,7 +187,10 @@ class View:
 
     @cached_property
     def highest(self) -> float:
-        """The value at the right end of its bars, rounded up to a multiple of ten if above ten."""
+        """The upper end of the bars' axis: the largest value.
+
+        Above ten it is rounded up to a multiple of ten.
+        """
         return 10 * ceil(self.reach / 10) if self.reach > 10 else self.reach
 
     @property
@@ -237,5 +240,5 @@ class ReportSection:
 
 
 def sentences(notes: Sequence[str]) -> str:
-    """Join notes as sentences. A leading `p`, the probability, stays lowercase."""
+    """Join notes as capitalized sentences, except a leading `p` for a probability."""
     return " ".join(f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in notes)

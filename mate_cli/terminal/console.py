@@ -79,7 +79,7 @@ MAX_WAITING = 1000
 class Transcript:
     """Printed lines, passed on one by one.
 
-    Of overwritten lines, such as progress bars, only the last state is passed.
+    Of a line that is overwritten, such as a progress bar, only the final text is passed.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Transcript:
         self._take: Callable[[str], None] = self._waiting.append
 
     def write(self, text: str) -> None:
-        """Append text. A line is passed on once it has ended."""
+        """Append text and pass on the lines that have ended."""
         *lines, unended = (self._unended + text).replace("\r\n", "\n").split("\n")
         self._unended = unended.rpartition("\r")[2]
         for line in lines:

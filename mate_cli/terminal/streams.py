@@ -44,7 +44,7 @@ class LastingStream:
         self.raw_stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text."""
+        """Write a text unless the pipe is broken, and return its length."""
         if before_write:
             before_write()
         with self._outliving():
@@ -52,7 +52,7 @@ class LastingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream."""
+        """Flush the stream unless the pipe is broken."""
         with self._outliving():
             self.raw_stream.flush()
 
@@ -72,7 +72,7 @@ class LastingStream:
 class CleanStream:
     """A text stream that removes control characters.
 
-    Consoles clean their own output and bypass it.
+    Consoles clean their output themselves and write to `rich_proxied_file` directly.
 
     Args:
         stream: stream to write to.
@@ -96,7 +96,7 @@ class CleanStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write several texts."""
+        """Write each text of `lines`."""
         for line in lines:
             self.write(line)
 

@@ -54,7 +54,7 @@ def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
     """Print the tables of a benchmark, or its single measurements if it has no tables.
 
     Returns:
-        The results behind the tables, None without tables.
+        The results shown in the tables, None if there are no tables.
     """
     from mate_cli.reports.benchmark import parse_results, print_benchmark, print_figures
     from mate_cli.terminal.console import report_console

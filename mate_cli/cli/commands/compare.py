@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def arguments(words: Sequence[str]) -> list[str]:
     """Convert the folders among the arguments of `mate compare` to the key `runs`."""
     folders: list[str] = []
-    rest: list[str] = []
+    other_arguments: list[str] = []
     for previous, argument in zip(["", *words], words, strict=False):
-        (folders if LONG.get(previous, previous) not in VALUED and is_folder(argument) else rest).append(
+        (folders if LONG.get(previous, previous) not in VALUED and is_folder(argument) else other_arguments).append(
             quote_label(argument)
         )
-    return [*rest, f"runs={quote_list(folders)}"] if folders else rest
+    return [*other_arguments, f"runs={quote_list(folders)}"] if folders else other_arguments
 
 
 def takes_word(word: str) -> bool:
@@ -188,12 +188,12 @@ def run_diff(cfg: Diff) -> None:
             else "mate diff outputs/train/<name>/<date> <another>"
         )
         raise ConfigError(problem, where="runs", remedy=f"Type: {command}")
-    loaded = open_runs(folders)
-    section = difference_section((loaded.runs[0], loaded.runs[1]), cfg.questions)
+    runs = open_runs(folders)
+    section = difference_section((runs.runs[0], runs.runs[1]), cfg.questions)
     console = report_console()
-    print_warnings(loaded.warnings, console)
+    print_warnings(runs.warnings, console)
     console.print(section.notes[0], "", sep="\n", soft_wrap=True)
     print_views(section.views, console, section.notes[1:])
     if cfg.html is not None:
         page = folders[0] / "diff.html" if cfg.html == "auto" else Path(cfg.html)
-        console.print(f"page: {write_difference(section, loaded, page)}", soft_wrap=True)
+        console.print(f"page: {write_difference(section, runs, page)}", soft_wrap=True)

@@ -111,15 +111,15 @@ class Completer:
         return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
-        """Yield the values of a key. The last of several comma-separated values is completed."""
-        prefix, comma, last = value.rpartition(",")
+        """Yield the possible values of a key, completing the last of comma-separated values."""
+        prefix, comma, fragment = value.rpartition(",")
         groups = self._groups()
         is_flag = key not in groups and isinstance(self._default(key), bool)
         candidates = ("true", "false") if is_flag else choices(key) if key in groups else ()
-        yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(last))
+        yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
     def _keys(self, typed: str) -> Iterator[str]:
-        """Yield groups, keys and sections, or the content of a section that is already typed."""
+        """Yield groups, keys and sections, or the keys of the section in front of the last dot."""
         section = typed.rpartition(".")[0]
         if section:
             node = self._section(section)

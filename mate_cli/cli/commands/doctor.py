@@ -1,4 +1,4 @@
-"""`mate doctor`: what this machine provides, and what is missing, with hints."""
+"""`mate doctor`: check the hardware and software of this machine, with hints."""
 
 from __future__ import annotations
 

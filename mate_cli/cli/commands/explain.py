@@ -129,22 +129,26 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     exact_matches = [entry for entry in all_keys if entry.key == key]  # if not, the leading sections may be missing
     for choice_key in exact_matches or [entry for entry in all_keys if entry.key.endswith(f".{key}")]:
         first = choice_key.homes[0]
-        listed = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
+        found_text = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
         (entry,) = explain_keys(command, choice_key.key, [*words, first])
         usage = f"  type    mate {command} {first} {quote_for_shell(f'{choice_key.key}={entry.value}')}"
-        head = textwrap.fill(listed, width, subsequent_indent="  ")
+        head = textwrap.fill(found_text, width, subsequent_indent="  ")
         parts.append("\n".join([head, *_one(entry, width).splitlines()[1:], usage]))
     if parts:
         return "\n\n".join(parts[:MAX_FOUND])
     group = key.partition(".")[0]
-    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in top_keys(name)]):
-        commands = " and ".join(f"mate {name}" for name in others)
-        raise ConfigError(f"is a key of {commands}", where=key, remedy=f"Type mate {others[0]} --help {key}")
+    if not choices(group) and (
+        other_commands := [name for name in SCHEMAS if name != command and group in top_keys(name)]
+    ):
+        commands = " and ".join(f"mate {name}" for name in other_commands)
+        raise ConfigError(f"is a key of {commands}", where=key, remedy=f"Type mate {other_commands[0]} --help {key}")
     if rows := search_keys(key, command, all_keys)[:MAX_FOUND]:
         size = max(len(name) for name, _ in rows)
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
-        listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
-        return f"unknown key {key}. Close to it:\n{listed}"
+        found_text = "\n".join(
+            f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True)
+        )
+        return f"unknown key {key}. Close to it:\n{found_text}"
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
         suggestion = nearest(key, [*groups_of(command), *(choice.key for choice in all_keys)], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=suggestion or unknown.remedy)

@@ -76,7 +76,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def kinds() -> list[str]:
-    """Return all categories, in plural."""
+    """Return the plural names of all categories."""
     return [*map(_plural, group_names()), SECTIONS, RUNS]
 
 

@@ -102,7 +102,7 @@ def predict_dataset(cfg: Predict) -> None:
     output = Path(cfg.output or "predictions.json").expanduser()
     check_writable(output, f"output={output}")
 
-    # What follows loads torch.
+    # The imports below load torch.
     check_run_types(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import predict_file
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -173,14 +173,27 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Answer all questions about tables, see `answer_tables`."""
+    """Answer all questions about tables, see `answer_tables`.
+
+    Args:
+        opened: tables and questions.
+        load: function that loads the model.
+        say: function that shows the current task.
+        **options: further arguments of `answer_tables`.
+    """
     from mate_cli.pipelines.inference.tables import answer_tables  # imports torch
 
     return answer_tables(opened, load, say, **options)
 
 
 def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
-    """Load the configured model, and answer the questions."""
+    """Load the configured model, and answer the questions.
+
+    Args:
+        cfg: configuration of the command.
+        answer: function that answers all questions with the loaded model.
+        say: function that shows the current task.
+    """
     from mate_cli.cli.config.validate import check_run_types
 
     if cfg.run is not None:

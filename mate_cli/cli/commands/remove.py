@@ -40,8 +40,8 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.runs.folders import index_run
 
     flags, names = split_flags(words)
-    if unknown := next((flag for flag in flags if flag != YES), None):
-        raise ConfigError("unknown flag", where=unknown, remedy="Type mate remove --help")
+    if unknown_flag := next((flag for flag in flags if flag != YES), None):
+        raise ConfigError("unknown flag", where=unknown_flag, remedy="Type mate remove --help")
     folders = list(dict.fromkeys(Path(name.removeprefix("run=")) for name in names))
     for folder in folders:
         check_removable(folder)
@@ -62,7 +62,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def check_removable(path: Path) -> None:
-    """Check that a folder is a complete run, and not running.
+    """Check that a folder is a complete run that is not running.
 
     Raises:
         RunError: if it is a link, no run, a stage of another run, a parent of the working directory, or being trained.
@@ -85,7 +85,7 @@ def check_removable(path: Path) -> None:
 
 
 def remove_run(path: Path) -> None:
-    """Remove a run folder. It is renamed first, so that no process reads a partial folder.
+    """Remove a run folder, renaming it first so that no process reads a partial folder.
 
     Raises:
         RunError: see `check_removable`, or if the file system rejects it.

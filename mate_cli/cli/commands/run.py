@@ -26,7 +26,7 @@ def run_plain(words: Sequence[str]) -> int:
 
     Raises:
         ConfigError: if no folder is named.
-        RunError: if the folder contains no run, or another process trains it.
+        RunError: if the folder contains no run, or the run is already running.
         TrustError: if its configuration names untrusted classes.
     """
     folders = [argument for argument in words if not argument.startswith(("trust=", ROOT, "-"))]
@@ -44,15 +44,15 @@ def _trusted(value: str) -> list[str]:
 
 
 def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -> int:
-    """Train the run in a folder, on all its devices, with its original working directory.
+    """Train the run in a folder on all its devices, from its original working directory.
 
     Args:
         path: run folder.
         trust: `trust=` values from the command line.
-        root: replacement for `data.root`, None to keep it.
+        root: replacement for `data.root`, None for the recorded one.
 
     Raises:
-        RunError: if the folder contains no run, or another process trains it.
+        RunError: if the folder contains no run, or the run is already running.
     """
     from mate_cli.cli.check import check_parts
     from mate_cli.cli.commands.train import execute, join_others

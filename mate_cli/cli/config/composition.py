@@ -119,8 +119,8 @@ class Composition:
 
         It does if the stage has the key, or the section to which the key is added.
         """
-        section = word.key.rpartition(".")[0]
-        return bool(word.group) or has_key(self.config, section if "+" in word.sign else word.key)
+        parent = word.key.rpartition(".")[0]
+        return bool(word.group) or has_key(self.config, parent if "+" in word.sign else word.key)
 
     def find_settings(self) -> dict[str, str]:
         """Return settings that differ from defaults: selected options and values as text.
@@ -143,7 +143,8 @@ class Composition:
                 OmegaConf.update(trial := copy.deepcopy(self.config), key, base_value, merge=False)
                 unset = OmegaConf.select(trial, key)
             value = self.values.get(key, value_text(None))
-            if value != value_text(unset) or (key in base) != (key in final):  # Covers null in place of a section.
+            # The second condition covers null instead of a section.
+            if value != value_text(unset) or (key in base) != (key in final):
                 settings[key] = value
         return settings
 
@@ -172,7 +173,7 @@ class Composition:
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
-        """Return the stage, complete except for initial weights from another stage.
+        """Return the stage without the initial weights that come from another stage.
 
         Args:
             system: configuration of the system that combines the stages, None without a system.

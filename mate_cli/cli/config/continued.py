@@ -31,12 +31,13 @@ WEIGHTS = ("best.safetensors", "final.safetensors")
 
 
 def expand_continued(words: Sequence[str]) -> list[str]:
-    """Replace `init=run:FOLDER` by the experiment, groups and values of that run; later overrides win.
+    """Replace `init=run:FOLDER` by the experiment, groups and values of that run.
 
-    If another experiment or task is specified, only the network and its positions are those of the run.
+    Other overrides take precedence. If another experiment or task is specified, only the network and its positions are
+    those of the run.
 
     Raises:
-        ConfigError: the run has no experiment that can be composed, or the folder is neither a run nor an export.
+        ConfigError: if the run's experiment cannot be composed, or the folder is neither a run nor an export.
     """
     word = next((word for word in words if word.startswith(CONTINUED)), None)
     if word is None:
@@ -76,9 +77,13 @@ def expand_continued(words: Sequence[str]) -> list[str]:
 def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Path, str]:
     """Read the settings of a run or an export, and find its weights and tokenizer.
 
+    Args:
+        name: run folder, export folder, or repository on the Hugging Face Hub.
+        trust: `trust=` values from the command line.
+
     Raises:
-        CheckpointError: an export is damaged or was written by an earlier version.
-        RunError: there is no such run, or it has no weights.
+        CheckpointError: if an export is damaged or was written by an earlier version.
+        RunError: if the run does not exist, or has no weights.
     """
     folder = Path(name).expanduser()
     exported = folder / EXPORT if folder.is_dir() else None if folder.exists() else hub_file(name, EXPORT)
@@ -100,13 +105,16 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
 
 
 def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the experiment of a run. For a chain, yield the experiment of its last stage."""
+    """Yield the experiment of a run, for a chain that of the last stage.
+
+    Empty if it has no file.
+    """
     experiment = str(names.get("experiment"))
     if experiment not in choices("experiment"):
         return
     stages = compose_choices([Override.parse(f"experiment={experiment}")]).config.stages
-    last = (stages or {}).get(names.get("stage") or "") or {}
-    yield Override("", "experiment", str(last.get("experiment", experiment)))
+    stage = (stages or {}).get(names.get("stage") or "") or {}
+    yield Override("", "experiment", str(stage.get("experiment", experiment)))
 
 
 def _compose(words: Sequence[Override]) -> dict[str, Any]:
@@ -134,7 +142,10 @@ def _settings(group: str, values: Mapping[str, Any], words: Sequence[Override]) 
 
 
 def _differences(key: str, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the overrides of keys whose values differ; keys that the run did not have keep their defaults."""
+    """Yield the overrides of keys whose values differ.
+
+    Keys that the run did not have get no override, so their defaults apply.
+    """
     for name, new_value in wanted.items():
         path, old = f"{key}.{name}", now.get(name)
         if isinstance(old, Mapping) and isinstance(new_value, Mapping):

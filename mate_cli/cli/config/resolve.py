@@ -48,7 +48,7 @@ PARTS = ("name", "resume", "trust", "system", "stages")
 
 
 def resolve(words: Sequence[str]) -> RunSpec:
-    """Compose and check everything that a command trains, without importing torch.
+    """Compose and check all stages that a command trains, without importing torch.
 
     Raises:
         ConfigError: if no stage has a key, a value is out of bounds, or stages cannot be connected.
@@ -61,7 +61,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
     with composing([str(word) for word in all_overrides if word.is_below("hydra")]):
         with_options = compose_choices(top)
         options = (word for word in overrides if word.stage and word.inner.key in StageOptions.model_fields)
-        added = (replace(word, sign=word.sign or "++") for word in options)  # for example stages.NAME.run
+        added = (replace(word, sign=word.sign or "++") for word in options)  # stages.NAME.run, for example
         whole = with_options.with_values([*(word for word in top if word.is_below(*WHOLE)), *added])
         name, resume, trust, system, nodes = (_resolve_part(whole.config, key) for key in PARTS)
         recorded = [str(word) for word in overrides if not word.is_below("name", "resume", "trust", "sweep")]

@@ -18,19 +18,19 @@ def as_list(value: Any) -> Any:  # noqa: ANN401 - any value
 
 
 Texts = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str] | None)]
-"""One text, a list of texts, or null."""
+"""Texts: a single text, a list of texts, or null."""
 SomeTexts = Annotated[Texts, Field(min_length=1)]
-"""One text, or a list of at least one text."""
+"""Texts: a single text, or a list of at least one text."""
 
 
 class StageOptions(Section):
-    """One of `stages`: a run from a separate experiment.
+    """Options of one stage in `stages`: a run from a separate experiment.
 
     Args:
         experiment: experiment from which it is composed.
         overrides: overrides of the experiment.
         run: finished run that replaces this stage, or an experiment whose newest run does.
-        after: what it passes on; by default predictions if there is a system, else nothing.
+        after: output that it passes on. Default: predictions if there is a system, else weights.
         keeps: groups whose option, and keys whose value, overrides for all stages do not change.
         shared: train it once for all runs that have such a stage, in a separate run next to them.
     """

@@ -1,4 +1,7 @@
-"""Arguments that are not valid overrides, and hints for the override that was intended.
+"""Arguments that are not valid overrides, and hints for the intended override.
+
+Users of other programs write flags, names without their group, spaces around the sign and lists without quotes. Such
+arguments raise an error before composition, with the correct form as a hint.
 
 Users of other programs write flags, names without their group, spaces around the sign and lists without quotes. These
 raise an error before composition, with the correct form.

@@ -34,7 +34,7 @@ RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 OmegaConf.register_new_resolver(
     "on_data", lambda name, value, other, *, _root_: value if _root_.data.get("name") == name else other, replace=True
 )
-"""`${on_data:wtq,0.66,null}`: a number that belongs to one dataset, and what stands in for it on any other."""
+"""`${on_data:wtq,0.66,null}`: the value for one dataset (0.66 on wtq), and the value for all other datasets (null)."""
 ROWS = "rows"
 """Key of a sweep's file in addition to Hydra's settings. Jobs do not have it."""
 

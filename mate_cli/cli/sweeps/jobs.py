@@ -121,7 +121,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
         begun: existing folder, if a scheduler restarts the job.
 
     Returns:
-        Folder, record, and whether the run is already finished or running in another process.
+        Folder, record, and whether the run is finished or already running.
 
     Raises:
         RunError: if the run cannot be resumed, or its folder cannot be created.
@@ -157,7 +157,7 @@ def follow_job(
 
     errors = folder.remember("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
-    # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
+    # Use a file, because children of a killed process could keep a pipe open.
     errors.unlink(missing_ok=True)  # The file may be a symbolic link.
     with (
         errors.open("x+b") as file,
@@ -194,7 +194,7 @@ def follow_job(
 
 
 def is_follower() -> bool:
-    """Return whether this is not the first of several Slurm processes of a job."""
+    """Return whether this is one of several Slurm processes of a job, but not the first."""
     return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and os.environ.get("SLURM_PROCID", "0") != "0"
 
 

@@ -25,12 +25,12 @@ LOG = "log"
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The fixed overrides of every trial, and the distributions of the others.
+    """The fixed overrides of every trial, and the distributions of varied values.
 
     Args:
         fixed: overrides of every trial.
-        distributions: distribution of each key.
-        signs: prefix of each key, such as `++`.
+        distributions: distribution of each varied key.
+        signs: prefix of each varied key, such as `++`.
     """
 
     fixed: tuple[str, ...]
@@ -135,7 +135,13 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
 
 
 def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
-    """Yield the problems of a value, if the configuration of the command has its key."""
+    """Yield the problems of a value, if the configuration of the command has its key.
+
+    Args:
+        key: dotted key.
+        value: value to check.
+        config: configuration of the command.
+    """
     from mate_cli.cli.config.validate import plain_problems, target_problems
 
     job = OmegaConf.masked_copy(config, [str(name) for name in config if name != "hydra"])

@@ -29,7 +29,7 @@ NOTICE = b"\nStopping when the jobs at work have saved their states; once more t
 class StopHandler:
     """Signal handling in the process of a sweep, for any launcher.
 
-    Each job is a process in a separate session, so it receives no signals of the terminal.
+    A job is a process in a separate session and receives no signals of the terminal. This handler forwards them.
 
     Args:
         notes: function that returns the files of the sweep's jobs.
@@ -53,19 +53,19 @@ class StopHandler:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        ended = kind
+        exit_type = kind
         try:
-            while self.asked and ended is not KeyboardInterrupt and self._tell(STILL_THERE):
+            while self.asked and exit_type is not KeyboardInterrupt and self._tell(STILL_THERE):
                 time.sleep(PAUSE)  # The jobs may outlive their launcher.
         except KeyboardInterrupt:
-            ended = KeyboardInterrupt
+            exit_type = KeyboardInterrupt
             raise
         finally:
             StopHandler.current = None
             self._stack.close()
-            if ended is KeyboardInterrupt:
+            if exit_type is KeyboardInterrupt:
                 self._tell(signal.SIGKILL)
-        if self.asked and ended is not KeyboardInterrupt:
+        if self.asked and exit_type is not KeyboardInterrupt:
             raise KeyboardInterrupt from error
 
     def _stop(self) -> None:
@@ -102,6 +102,6 @@ def ignore_interrupts() -> None:
     The sweep process forwards signals to the jobs.
     """
     if StopHandler.current is None:
-        with suppress(ValueError):  # not the main thread
+        with suppress(ValueError):  # Only the main thread may set handlers.
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)

@@ -26,9 +26,9 @@ def check_slurm(config: DictConfig, words: Sequence[str]) -> None:
     """
     if not str(config.hydra.launcher._target_).endswith(".SlurmLauncher"):
         return
-    if missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:
+    if missing_programs := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:
         hint = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
-        problem = f"Slurm is not installed on this machine (no {' and no '.join(missing)} on PATH)"
+        problem = f"Slurm is not installed on this machine (no {' and no '.join(missing_programs)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=hint)
     tell_time_limit(words)
 

@@ -1,5 +1,7 @@
 """`mate train -m`: Hydra's sweepers vary overrides, and Hydra's launchers start the jobs.
 
+This module resolves the jobs.
+
 Each job is resolved here.
 """
 
@@ -61,7 +63,13 @@ class GridSweeper(Sweeper):
         self.rows = [[f"{key}={_value_text(value)}" for key, value in row.items()] for row in rows] or [[]]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Instantiate the launcher."""
+        """Instantiate the launcher.
+
+        Args:
+            hydra_context: context of Hydra.
+            task_function: function that runs a job.
+            config: configuration of the command, with Hydra's section.
+        """
         self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
 
     def sweep(self, arguments: list[str]) -> list[Any]:
@@ -203,7 +211,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
         submit: whether jobs are submitted, so that their scheduler must be available.
 
     Returns:
-        0 if every job has finished (or is running elsewhere), else 1.
+        0 if every job has finished (or is already running), else 1.
 
     Raises:
         MateError: if the sweep's configuration is invalid.
@@ -212,7 +220,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
     from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
 
     overrides = [Override.parse(word) for word in words]
-    folders, jobs, problem, planned = list[Path](), None, None, 0
+    folders, jobs, problem, planned_count = list[Path](), None, None, 0
     try:
         with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             config = compose_sweep(overrides)
@@ -224,7 +232,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
                 start_tracker()
             varied = texts(word for word in overrides if not word.is_below("hydra", "sweep"))
             sweeper = make_sweeper(config, jobs, overrides)
-            planned = count_jobs(sweeper, config, varied)
+            planned_count = count_jobs(sweeper, config, varied)
             sweeper.sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(folders)
@@ -244,7 +252,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
         files = job_files(jobs)
         mistake = common_mistake(files)
         if files and not mistake:
-            print_summary(files, problem, max(planned - len(files), 0), words)
+            print_summary(files, problem, max(planned_count - len(files), 0), words)
         if mistake or not files:
             remove_unbegun(folders)
     if mistake:
@@ -269,7 +277,7 @@ def compose_sweep(typed: Sequence[Override]) -> DictConfig:
 
 
 def make_grid(config: DictConfig) -> GridSweeper | None:
-    """Create the sweeper of a grid. None if another sweeper is selected."""
+    """Create the sweeper of a grid, or return None if another sweeper is selected."""
     sweeper = config.hydra.sweeper
     if not str(sweeper._target_).endswith(".BasicSweeper"):
         return None
@@ -305,7 +313,13 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
 
 
 def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
-    """Return the number of jobs of a grid, or of trials of an optuna sweep. 0 if unknown."""
+    """Return the number of jobs of a grid, or of trials of an optuna sweep. 0 if unknown.
+
+    Args:
+        sweeper: sweeper of the sweep.
+        config: configuration of the command, with Hydra's section.
+        varied: overrides of the jobs.
+    """
     if isinstance(sweeper, GridSweeper):
         return len(sweeper.jobs(varied))
     return int(config.hydra.sweeper.get("n_trials") or 0)

@@ -25,14 +25,14 @@ STYLES = {**STATE_STYLES, "killed": "red"}
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One row of the summary.
+    """A row of the summary.
 
     Args:
         number: job number.
         overrides: overrides of the job.
         status: recorded status, or `killed` for a run whose process ended without a final record.
-        result: monitored metric, None if there is none.
-        reason: reason for the status, "" if there is none.
+        result: monitored metric, None without a result.
+        reason: reason for the status, "" without a reason.
         folder: run folder, None if none was created.
         before: whether the run was finished or running before this sweep.
     """
@@ -73,7 +73,7 @@ def read_job(file: Path) -> SweepJob:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read a run's record. A damaged record counts as a failure."""
+    """Read a run's record. For a damaged record, return one with status `failed`."""
     try:
         return read_entries(folder, "its record cannot be read", "")
     except RunError as error:
@@ -81,13 +81,13 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(files: Sequence[Path]) -> bool:
-    """Return whether every job has finished, or is running in another process."""
+    """Return whether every job has finished or is already running."""
     jobs = [read_job(file) for file in files]
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
 
 
 def common_mistake(files: Sequence[Path]) -> str | None:
-    """Return the problem that all jobs share, or None. It is an error in the sweep itself."""
+    """Return the problem that all jobs share, an error in the sweep itself, or None."""
     notes = [load_json(file) for file in files]
     problems = [note.get("problem") for note in notes]
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
@@ -114,13 +114,13 @@ def print_summary(
     counts = Counter(job.status for job in jobs)
     done_before = sum(job.before for job in jobs)
     earlier = f" ({done_before} before this sweep)" if done_before else ""
-    ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-    console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
+    status_counts = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print(f"{plural(len(jobs), 'job')}: {status_counts}{earlier}")
     if unstarted := not_begun + sum(job.folder is None and job.status == "interrupted" for job in jobs):
         total = plural(len(jobs) + not_begun, "job")
         console.print(f"{counts['finished']} of {total} finished, {unstarted} not started")
-    if best := best_of_search(files[0].parents[1], [job.result for job in jobs if job.result]):
-        console.print(best)
+    if best_line := best_of_search(files[0].parents[1], [job.result for job in jobs if job.result]):
+        console.print(best_line)
     if problem:
         console.print(Text(problem, style="red"))
     if problem or not_begun or not is_complete(files):

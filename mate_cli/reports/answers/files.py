@@ -40,12 +40,12 @@ def answers_json(session: Session) -> str:
 
 
 def answers_jsonl(session: Session) -> str:
-    """Write one answer per line."""
+    """Write a JSON line per answer."""
     return "".join(to_json(entry(answered)) for answered in session.answers)
 
 
 def answers_csv(session: Session) -> str:
-    """Write one answer per line, with cells as `row 3, sales: 1,204`, separated by semicolons.
+    """Write a CSV row per answer, with cells as `row 3, sales: 1,204`, joined by semicolons.
 
     The cells are the selected cells, or the cells of a query result.
     """
@@ -140,22 +140,24 @@ def render_answers(session: Session) -> str:
 
 def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
     """Return one question with its answer and the part of the table around selected cells."""
-    shown = window(answered, MAX_ROWS, MAX_COLUMNS)
-    right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))
+    shown_part = window(answered, MAX_ROWS, MAX_COLUMNS)
+    is_numeric = dict(zip(shown_part.columns, numeric_columns(answered, shown_part), strict=True))
     confidence = confidence_text(answered)
-    facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
+    details = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
     header = answered.table.header
     return {
         "answered": answered,
         "text": answer_text(answered),
         "sure": rate_certainty(answered),
-        "facts": " · ".join(filter(None, facts)),
-        "shown": shown,
-        "names": {column: (header[column].text, right[column]) for column in shown.columns if column is not None},
+        "facts": " · ".join(filter(None, details)),
+        "shown": shown_part,
+        "names": {
+            column: (header[column].text, is_numeric[column]) for column in shown_part.columns if column is not None
+        },
         "number": lambda row: f"{answered.row_numbers[row]:,}",
-        "hits": {row for row, column in answered.cells if column in shown.columns},
+        "hits": {row for row, column in answered.cells if column in shown_part.columns},
         "cell": lambda row, column: answered.table.rows[row][column].text,
-        "hidden": hidden_text(shown),
+        "hidden": hidden_text(shown_part),
     }
 
 

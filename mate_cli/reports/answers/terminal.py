@@ -78,7 +78,13 @@ def _print_line(name: str, text: Text, console: Console) -> None:
 
 
 def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console: Console) -> Table:
-    """Build the shown part of the table. Selected cells have a color and a mark."""
+    """Build the shown part of the table. Selected cells have a color and a mark.
+
+    Args:
+        answered: answer with its table.
+        shown: part of the table to show.
+        console: console that determines width and encoding.
+    """
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")
     header, selected = answered.table.header, frozenset(answered.cells)
@@ -126,11 +132,11 @@ def single_line(text: str) -> str:
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
     """Describe how many rows, columns and important cells of a table are not shown."""
     rows = f"more than {plural(shown.hidden_rows, 'row')}" if shown.hidden_rows else "more rows"
-    counted = {
+    counts = {
         rows if shown.more else plural(shown.hidden_rows, "row"): shown.hidden_rows or shown.more,
         plural(shown.hidden_columns, "column"): shown.hidden_columns,
     }
-    parts = [part for part, count in counted.items() if count]
+    parts = [part for part, count in counts.items() if count]
     cells = f", {plural(shown.hidden_cells, cell)} among them" if shown.hidden_cells else ""
     return f"{' and '.join(parts)} not shown{cells}" if parts else ""
 
@@ -173,14 +179,20 @@ class TableWindow:
 
 
 def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
-    """Select the rows and columns around the selected cells of an answer."""
+    """Select the rows and columns around the selected cells of an answer.
+
+    Args:
+        answered: answer with its table.
+        most_rows: maximum number of shown rows.
+        most_columns: maximum number of shown columns.
+    """
     shape = len(answered.table.rows), len(answered.table.header)
     pairs = sorted(zip(answered.cells, answered.probabilities, strict=True), key=lambda pair: -pair[1])
     shown = cell_window([cell for cell, _ in pairs], shape, most_rows, most_columns)
     if answered.result is None:
         return shown
-    unread = answered.rows_in_file - len(answered.result)
-    return replace(shown, hidden_rows=shown.hidden_rows + unread, more=answered.more_rows)
+    hidden_result_rows = answered.rows_in_file - len(answered.result)
+    return replace(shown, hidden_rows=shown.hidden_rows + hidden_result_rows, more=answered.more_rows)
 
 
 def cell_window(
@@ -260,7 +272,7 @@ def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
 
 
 def answer_text(answered: TableAnswerResult) -> str:
-    """Return the answer as text."""
+    """Format the answer: failure, abstention, verdict, value or cell texts."""
     if answered.failure:
         return answered.failure if answered.failure == UNANSWERABLE else f"no answer: {answered.failure}"
     if answered.abstained:
@@ -287,7 +299,10 @@ def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "gi
 
 
 def computed_text(answered: TableAnswerResult) -> str:
-    """Return how the value was computed, as `sum of 3 cells = 1,204`. Empty if not computed."""
+    """Describe the computation of the value, as `sum of 3 cells = 1,204`.
+
+    Empty if not computed.
+    """
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
     count = len(answered.cells)

@@ -106,9 +106,9 @@ def count_asked(run: LoadedRun, metric: str) -> int | None:
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
     """Format the number of questions: `40 dev, 38 test questions`. Empty if unknown."""
-    *previous, last = [(count(asked[split]), split) for split in splits if split in asked] or [(0, "")]
+    *previous, final = [(count(asked[split]), split) for split in splits if split in asked] or [(0, "")]
     texts = [f"{number:,} {split}" for number, split in previous]
-    return ", ".join([*texts, plural(last[0], f"{last[1]} question")]) if last[1] else ""
+    return ", ".join([*texts, plural(final[0], f"{final[1]} question")]) if final[1] else ""
 
 
 def split_by_settings(
@@ -218,6 +218,9 @@ class Configuration:
     def summary(self, metric: str) -> Summary | None:
         """Summarize a final metric over the counted runs.
 
+        A stage score that its pipeline repeats is included only once. The folds of a cross-validation are one value per
+        seed: the mean over all of their questions.
+
         A stage score that its pipeline repeats counts once. The folds of a cross-validation count once per seed, by the
         mean over all of their questions.
         """
@@ -226,17 +229,23 @@ class Configuration:
         values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(unique_runs))
         questions = self.count_questions(metric) if MetricName.parse(metric).is_share else None
         summary = summarize(values, self.options.statistic, questions=questions)
-        chosen = scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
-        return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
+        median_value = (
+            scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
+        )
+        return (
+            replace(summary, chosen=median_value)
+            if summary and median_value is not None and is_finite(median_value)
+            else summary
+        )
 
     def count_questions(self, metric: str) -> int | None:
         """Return the number of questions of a metric over all folds, None if unknown or ambiguous."""
         split, numbers = MetricName.parse(metric).split, dict[str, set[int | None]]()
         for run in (run for run in self.counted if metric in run.metrics):
-            # All folds share the questions of test, so each set of questions counts once.
+            # All folds share the questions of test, so each question set is counted only once.
             numbers.setdefault(read_question_set(run).get(split, ""), set()).add(count_asked(run, metric))
-        known = [next(iter(of_set)) for of_set in numbers.values() if len(of_set) == 1]
-        counts = [number for number in known if number is not None]
+        unambiguous = [next(iter(of_set)) for of_set in numbers.values() if len(of_set) == 1]
+        counts = [number for number in unambiguous if number is not None]
         return sum(counts) if counts and len(counts) == len(numbers) else None
 
     @property
@@ -302,7 +311,7 @@ def known_metrics(groups: Iterable[Configuration]) -> set[str]:
 
 
 def fold_of(run: LoadedRun) -> str:
-    """Return the cross-validation fold that a run is scored on, or "" if there is none."""
+    """Return the cross-validation fold that a run is scored on, "" without a cross-validation."""
     return run.config.get(FOLD, "null").replace("null", "")
 
 

@@ -90,8 +90,8 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
         raise ConfigError(
             f"no such status: {unknown_statuses[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}"
         )
-    loaded = load_runs(folders)
-    runs, hidden = select_runs(loaded.runs, requested)
+    found = load_runs(folders)
+    runs, hidden = select_runs(found.runs, requested)
     known_keys = {*FIELDS, *(key for run in runs for key in (*run.config, *run.record))}
     if unknown := [key for key in requested.by if key not in known_keys]:
         full_keys = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
@@ -107,7 +107,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     datasets = sorted({run.setting("dataset") for run in runs}) if requested.published else ()
     papers = tuple(row for name in datasets for row in published_results(name))
     return Report(
-        folders=tuple(map(str, loaded.folders)),
+        folders=tuple(map(str, found.folders)),
         runs=runs,
         groups=tuple(ranked),
         tables=tuple(tables),
@@ -116,7 +116,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
         comparisons=comparisons(ranked),
         published=papers,
         notes=(*hidden, *notes(groups, requested), *published_notes(tables, papers, requested.statistic)),
-        warnings=loaded.warnings,
+        warnings=found.warnings,
         created=now or datetime.now(timezone.utc),
         options=requested,
         significance=compare_with(ranked, metric, requested.against) if requested.against else None,
@@ -177,6 +177,8 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Col
 def near_metrics(asked: str, known: Collection[str]) -> str:
     """Return a hint for an unknown metric.
 
+    The hint names similar metrics, or else all metrics that are not of a subset.
+
     It names similar metrics, or else all metrics that are not of a subset.
     """
     if similar_names := [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(
@@ -235,11 +237,11 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
 
 def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
     """Return the notes recorded under `name`, each with the labels of its configurations."""
-    labels: dict[str, set[str]] = {}
+    labels_by_text: dict[str, set[str]] = {}
     for group in groups:
         for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:
-            labels.setdefault(text[:MAX_TEXT], set()).add(group.label)
-    return labels
+            labels_by_text.setdefault(text[:MAX_TEXT], set()).add(group.label)
+    return labels_by_text
 
 
 def published_notes(

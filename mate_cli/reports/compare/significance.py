@@ -49,7 +49,9 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Difference(Bootstrap):
-    """A configuration compared with the reference on their common questions, as fractions.
+    """A configuration compared with the reference configuration on common questions.
+
+    Scores and differences are fractions.
 
     Args:
         label: label of the configuration.
@@ -213,7 +215,13 @@ def compare_pair(
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
-    """Return the mean score over `questions` of each counted run."""
+    """Return the mean score over some questions of each counted run.
+
+    Args:
+        group: configuration of the runs.
+        metric: full name of the metric.
+        questions: questions to average over.
+    """
     run_scores = scored_runs(group, metric)
     return {run: float(np.mean([scored[question][1] for question in questions])) for run, scored in run_scores.items()}
 
@@ -237,14 +245,14 @@ def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedR
 def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
     """Return the p-value of Welch's t-test between the seeds of two configurations.
 
-    It is the probability that other seeds make the means differ at least this much.
+    The p-value is the probability that other seeds make the means differ at least this much.
 
     Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
     algorithms" (Welch's t-test for few seeds of unequal variance).
 
     Args:
         scores: scores of one configuration, one per seed.
-        others: scores of the other configuration, one per seed.
+        others: scores of the second configuration, one per seed.
 
     Returns:
         The two-sided p-value. None if a side has fewer than two seeds, or the scores of both sides are constant.
@@ -260,7 +268,7 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
 def paired_p(differences: Sequence[float]) -> float | None:
     """Return the p-value of the paired t-test over runs.
 
-    It is the probability that other runs make the mean differ from 0 at least this much.
+    The p-value is the probability that other runs make the mean differ from 0 at least this much.
 
     Args:
         differences: score differences between two runs each, for example with the same number of examples and seed.
@@ -304,7 +312,13 @@ def paired_bootstrap(
 
 
 def resample_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the means [resamples] of bootstrap samples as large as `scores`."""
+    """Return the means [resamples] of bootstrap samples as large as the data.
+
+    Args:
+        scores: [n] values to sample with replacement.
+        resamples: number of samples.
+        rng: random generator.
+    """
     values, counts = np.unique(scores, return_counts=True)
     total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
     # Sampling how often each distinct value occurs is equivalent to sampling questions, and faster.

@@ -80,7 +80,9 @@ class Summary:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def is_close(self, other: Summary) -> bool:
-        """Return whether `other` is within this spread, or within the sampling noise of questions.
+        """Return whether `other` is within the spread, or within the sampling noise of questions.
+
+        The test assumes independent questions although both summaries may share them, so it errs towards True.
 
         That both were scored on the same questions is not used, so the test errs towards True.
 
@@ -116,7 +118,7 @@ def summarize(
     if not finite:
         return None
     has_several = len(finite) > 1
-    # Source: the error margin of the TAPAS and MATE papers; how they interpolate quartiles is not stated.
+    # Source: the error margin of the TAPAS and MATE papers, which do not state how they interpolate quartiles.
     lower, _, upper = quantiles(finite, n=4, method="inclusive") if has_several else (0.0, 0.0, 0.0)
     return Summary(
         mean=math.fsum(finite) / len(finite),

@@ -36,7 +36,7 @@ Mark = Literal["best", "close", ""]
 
 @dataclass(frozen=True)
 class ResultRow:
-    """One row of a table: a configuration, a baseline or a published result.
+    """A row of a table: a configuration, a baseline or a published result.
 
     Args:
         label: display name, the same in every table.
@@ -121,7 +121,7 @@ class ResultTable:
             return None
         best = max(rivals, key=lambda rival: metric.direction * rival.center)
         text = center_text(best, metric)
-        # The sampling noise of a share is unknown without its number of questions, so it never counts as different.
+        # The sampling noise of a share is unknown without its number of questions, so it is never considered different.
         judged = [rival for rival in rivals if rival.questions or not metric.is_share]
         differs = best in judged and any(
             center_text(rival, metric) != text and not best.is_close(rival) for rival in judged
@@ -176,8 +176,8 @@ def units(tables: Sequence[ResultTable]) -> str:
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
     """Sort configurations by block and by a metric, best first.
 
-    Those without the metric come last. Datasets with most runs come first. Within a dataset, blocks with most runs come
-    first, then blocks with most questions.
+    Configurations without the metric come last. Datasets with most runs come first. Within a dataset, blocks with most
+    runs come first, then blocks with most questions.
     """
     of_dataset = Counter(group.dataset for group in groups for _ in group.runs)
     of_block = Counter(group.block for group in groups for _ in group.runs)
@@ -306,13 +306,13 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """One row of a paper's table.
+    """A row of a paper's table.
 
     Args:
         label: name in the paper.
         model: `model=` option of the same network or system.
         metrics: scores as fractions, under the full names that runs use, such as `dev/em/table`.
-        source: where the scores were published.
+        source: publication of the scores.
         errors: errors printed after ± in the paper, as fractions under full metric names.
         best: scores of the best of several runs, as fractions under full metric names.
         statistic: whether a score is the median or the mean of several runs, which determines the meaning of its error.

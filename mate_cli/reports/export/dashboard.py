@@ -165,7 +165,13 @@ def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
 
 
 def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> Workspace:
-    """Build the view of grouped runs: panels for learning, results, sweep and predictions."""
+    """Build the view of grouped runs: panels for learning, results, sweep and predictions.
+
+    Args:
+        report: comparison to show.
+        entity: W&B entity.
+        options: options of `logger.wandb`.
+    """
     import wandb_workspaces.reports.v2 as wr
     import wandb_workspaces.workspaces as ws
 
@@ -222,7 +228,13 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
 
 
 def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -> WandbReport:
-    """Build the report: current tables, with live curves and the live page of comparisons."""
+    """Build the report: current tables, with live curves and the live page of comparisons.
+
+    Args:
+        report: comparison to show.
+        entity: W&B entity.
+        options: options of `logger.wandb`.
+    """
     import wandb_workspaces.reports.v2 as wr
     from wandb_workspaces import expr
 

@@ -63,7 +63,7 @@ def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
 
 
 def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
-    """Write one table of numeric columns. Rules separate baselines and published results.
+    """Write a table of numeric columns. Rules separate baselines and published results.
 
     Args:
         view: table to write.
@@ -110,7 +110,13 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
 
 
 def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
-    """Write one row of numeric cells, labeled by `names` or by the network's name in papers."""
+    """Write a row of numeric cells.
+
+    Args:
+        row: row to write.
+        places: indices of the numeric columns.
+        names: LaTeX names of rows by label. Other rows use the paper's name of the network.
+    """
     first, space, rest = row.label.partition(" ")
     name = first if row.kind else PAPER_NAMES.get(first, first)
     head = names.get(row.label) or escape(f"{name}{space}{rest}")

@@ -51,7 +51,7 @@ class LoadedRun:
 
     @property
     def status(self) -> str:
-        """One of `STATUSES`, or `unknown`."""
+        """The recorded status: one of `STATUSES`, or `unknown`."""
         status = self.text("status")
         return status if status in STATUSES else "unknown"
 
@@ -213,7 +213,7 @@ def run_folders(root: Path) -> Iterator[Path]:
     while waiting:
         start = waiting.pop(0)
         path = start.resolve()
-        if path in visited or (start != root and root.resolve().is_relative_to(path)):  # for example a link to /
+        if path in visited or (start != root and root.resolve().is_relative_to(path)):  # a link to /, for example
             continue
         for folder, inner, files in os.walk(start):
             visited.add(Path(folder).resolve())

@@ -23,7 +23,7 @@ MAX_POINTS = 40
 
 
 class Cost(NamedTuple):
-    """One column of costs.
+    """A column of costs.
 
     Args:
         name: heading.
@@ -319,6 +319,11 @@ def draw_coordinates(
 ) -> Mapping[str, Any]:
     """Draw a parallel coordinates plot of runs: one axis per setting and one for the score.
 
+    Args:
+        panel_list: settings to show, one axis each.
+        runs: runs to show, one line each.
+        metric: metric of the scores.
+
     Returns:
         `axes`: x, name, explained variance as text, and y and text of each tick. `lines`: points, goodness in percent
             and text of each run, with the best runs last. `top`, `bottom`, `height` and `width`: sizes in pixels.
@@ -339,9 +344,9 @@ def draw_coordinates(
         )
         for run, share, *ys in zip(runs, spread(scores), *heights, strict=True)
     ]
-    shown = sorted(lines[:: -(-len(runs) // MAX_LINES)], key=lambda line: line[1])
+    shown_lines = sorted(lines[:: -(-len(runs) // MAX_LINES)], key=lambda line: line[1])
     size = {"top": TOP, "bottom": BOTTOM, "height": HEIGHT, "width": STEP * len(axes)}
-    return {"axes": axes, "lines": shown, **size}
+    return {"axes": axes, "lines": shown_lines, **size}
 
 
 def panel_name(panel: SettingPanel) -> str:

@@ -96,13 +96,13 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
     Lines that are not JSON objects are skipped, such as the last line of an interrupted run. Final metrics are skipped
     too, because they are single points.
     """
-    collected: dict[str, list[tuple[float, float]]] = {}
+    points_by_metric: dict[str, list[tuple[float, float]]] = {}
     for row in logged_rows(folder / "metrics.jsonl"):
         for name, value in row.items():
             if name != "step" and is_number(value) and is_finite(value) and not name.startswith(FINAL):
-                collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
-    epochs, seconds = (thin_clock(collected.pop(name, [])) for name in ("epoch", "time"))
-    return RunLog({name: thin(sorted(pairs), points) for name, pairs in collected.items()}, epochs, seconds)
+                points_by_metric.setdefault(clean(name), []).append((float(row["step"]), float(value)))
+    epochs, seconds = (thin_clock(points_by_metric.pop(name, [])) for name in ("epoch", "time"))
+    return RunLog({name: thin(sorted(pairs), points) for name, pairs in points_by_metric.items()}, epochs, seconds)
 
 
 def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
@@ -238,7 +238,13 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
 
 
 def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
-    """Return the curves of one run, see `curve_data`."""
+    """Return the curves of one run, see `curve_data`.
+
+    Args:
+        run: run of the log.
+        log: curves of the run.
+        names: metrics in display order.
+    """
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(names):
@@ -265,5 +271,5 @@ def curve_times(curve: Curve, digits: int) -> list[list[float]]:
 
 
 def round_numbers(numbers: Iterable[float], digits: int) -> list[float]:
-    """Round numbers. Integral numbers become `int`."""
+    """Round to `digits` decimals, and convert integral numbers to `int`."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]

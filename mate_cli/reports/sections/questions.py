@@ -104,13 +104,19 @@ def tables_of(
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
-    """Return one question with the correct answer, each configuration's answer and the table."""
+    """Return the data of a question's card: gold answer, configurations' answers and table.
+
+    Args:
+        case: question with its answers.
+        table: table of the question, None if missing.
+        places: index of each configuration by label.
+    """
     question = case.question
-    facts = [subset_of(question.source).title, question.table_id.replace("_", " ")]
+    details = [subset_of(question.source).title, question.table_id.replace("_", " ")]
     return {
         "text": question.text or question.question_id,
         "gold": " / ".join(question.answers) or NOTHING,
-        "detail": " · ".join(fact for fact in facts if fact),
+        "detail": " · ".join(fact for fact in details if fact),
         "answers": [answer_row(answer, question, places[answer.label]) for answer in case.answers],
         "right": [answer.label for answer in case.answers if answer.score >= 1.0],
         "wrong": [answer.label for answer in case.answers if answer.score <= 0.0],
@@ -119,7 +125,13 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 
 
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
-    """Return the answer of one configuration, with a colorblind-safe mark and seed counts."""
+    """Return the answer of one configuration, with a colorblind-safe mark and seed counts.
+
+    Args:
+        answer: answer of the configuration.
+        question: answered question.
+        place: index of the configuration.
+    """
     seeds = sum(number for _, number in answer.texts)
     is_mixed = len(answer.texts) > 1
     return {
@@ -134,7 +146,7 @@ def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Map
 
 
 def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
-    """Return whether the correct prediction is a cell that only links to the answer's passage."""
+    """Return whether the correct prediction is only a link to the passage with the answer."""
     texts = {" ".join(text.lower().split()) for text in question.answers}
     predictions = (" ".join(text.lower().split()) for text, _ in answer.texts)
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
@@ -186,8 +198,8 @@ def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]
     gold = [cell for cell in table.gold if cell not in chosen]
     wrong = [cell for cell in chosen if cell not in table.gold]
     alternating = [cell for pair in zip(gold, wrong, strict=False) for cell in pair]
-    both = [cell for cell in chosen if cell in table.gold]
-    return list(dict.fromkeys([*both, *alternating, *gold, *wrong]))
+    correct_choices = [cell for cell in chosen if cell in table.gold]
+    return list(dict.fromkeys([*correct_choices, *alternating, *gold, *wrong]))
 
 
 MAX_PACKED = 100_000_000
@@ -251,10 +263,7 @@ def read_tables(
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
-    """Return the dataset options of a run, or of its first stage with a dataset.
-
-    None without any.
-    """
+    """Return the dataset options of a run, or of its first stage with a dataset, or None."""
     try:
         config = rename_targets(read_yaml(run.folder / "config.yaml", RunError, AGAIN))
     except MateError:

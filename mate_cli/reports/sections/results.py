@@ -52,9 +52,9 @@ def reading_notes(report: Report) -> str:
 
 
 def result_view(table: ResultTable, *, wide: bool = False) -> View:
-    """Return one table.
+    """Return the view of a table.
 
-    Baselines and published results are below the configurations, unmarked.
+    Baselines and published results are below the configurations, and are not marked.
     """
     rows_by_kind: tuple[tuple[Kind, tuple[ResultRow, ...]], ...] = (
         ("", table.rows),
@@ -111,7 +111,13 @@ def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
-    """Return a cell per metric."""
+    """Return a cell per metric.
+
+    Args:
+        row: summaries of the row.
+        table: table of the row.
+        kind: type of the row. Only configurations ("") are marked.
+    """
     return [
         result_cell(metric, cell, "" if kind else table.mark(index, cell))
         for index, (metric, cell) in enumerate(zip(table.columns, row.cells, strict=True))
@@ -119,7 +125,13 @@ def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
 
 
 def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
-    """Return one number with its spread, and its exact values on hover."""
+    """Return a score with its spread, and its exact values on hover.
+
+    Args:
+        metric: metric of the score.
+        cell: summary of the score, None if missing.
+        mark: emphasis of the cell.
+    """
     if cell is None:
         return ViewCell()
     centers = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
@@ -152,7 +164,10 @@ def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def difference_row(test: Difference, tests: Significance) -> Row:
-    """Return one test. A significant difference is marked and described in text next to its p."""
+    """Return the row of a significance test.
+
+    A significant difference is marked, and described in text next to its p.
+    """
     metric = MetricName.parse(tests.metric)
     spec, scale = metric.spec, metric.scale
     better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
@@ -209,7 +224,13 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_table(report: Report, groups: Members, kind: str) -> View | None:
-    """Return the first table that splits a metric by a type of subsets, main metric first."""
+    """Return the first table that splits a metric by a type of subsets, main metric first.
+
+    Args:
+        report: comparison to show.
+        groups: configurations with their indices.
+        kind: type of subsets, such as `by place of the answer`.
+    """
     overall_metrics = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
     return next(
         (table for overall in overall_metrics if (table := kind_table(groups, overall, kind)) is not None), None
@@ -224,14 +245,16 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
         whole: metric of all questions.
         kind: type of subsets, such as `by place of the answer`.
     """
-    known = set(map(MetricName.parse, known_metrics(group for _, group in groups)))
-    parts = [part for part in known if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)]
+    metrics_of_runs = set(map(MetricName.parse, known_metrics(group for _, group in groups)))
+    parts = [
+        part for part in metrics_of_runs if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)
+    ]
     if not parts:
         return None
     metrics = [*sorted(parts, key=MetricName.rank), whole]
     summaries = [[group.summary(metric.full) for metric in metrics] for _, group in groups]
     counts = [{cell.questions for cell in column if cell} for column in zip(*summaries, strict=True)]
-    sizes = [known.pop() if len(known) == 1 else None for known in counts]
+    sizes = [metrics_of_runs.pop() if len(metrics_of_runs) == 1 else None for metrics_of_runs in counts]
     titles = (sized_title(metric.part_title, size) for metric, size in zip(metrics, sizes, strict=True))
     columns = tuple(map(Column, titles))
     rows = [
@@ -257,7 +280,13 @@ def group_data(report: Report, place: int) -> dict[str, Any]:
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
-    """Return published results of a metric: of the compared models, or else the best result."""
+    """Return published results of a metric: of the compared models, or else the best result.
+
+    Args:
+        report: comparison to show.
+        metric: full name of the metric.
+        dataset: name of the dataset.
+    """
     rows = published_results(dataset) if report.published else ()
     direction = MetricName.parse(metric).direction or 1
     ranked = sorted((row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric])
@@ -354,7 +383,13 @@ def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
 
 
 def draw_bar(axes: Axes, index: int, row: Row) -> None:
-    """Draw one bar with its error bar, its runs and its number."""
+    """Draw one bar with its error bar, its runs and its number.
+
+    Args:
+        axes: axes of the bars.
+        index: position of the bar.
+        row: row with a single cell.
+    """
     (cell,) = row.cells
     center, spread = cell.value or 0.0, cell.spread_value or 0.0
     patch = axes.barh(index, center, height=0.62, color=color_of(row.place), alpha=0.85)[0]
