@@ -115,7 +115,7 @@ def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) ->
 def _with_evidence(answers: tuple[AnswerNode, ...], linked_cells: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
     """Keep answers in rows with a linked cell, if any.
 
-    Of these, keep answers in linked cells, if any.
+    Among them, keep answers in linked cells, if any.
     """
     rows = {row for row, _ in linked_cells}
     in_row = tuple(node for node in answers if node.coordinate[0] in rows) or answers
@@ -137,7 +137,7 @@ def _holds(text: str, words: str) -> bool:
 
 
 def ranking_labels(target: Target, nodes: Sequence[Node]) -> tuple[int, ...]:
-    """Stage 1: 1 for each node in a row with an answer node, else 0.
+    """Return the labels of stage 1: 1 for each node in a row with an answer node, else 0.
 
     The result is empty if ranking does not train on the question.
     """
@@ -147,7 +147,10 @@ def ranking_labels(target: Target, nodes: Sequence[Node]) -> tuple[int, ...]:
 
 
 def hop_candidates(table: Table, row: int) -> tuple[Candidate, ...]:
-    """Stage 2: the non-empty cells of a row, each followed by its linked pages; at most 16."""
+    """Return the candidates of stage 2: non-empty cells of a row with their linked pages.
+
+    Each cell is followed by its pages. There are at most 16 candidates.
+    """
     candidates: list[Candidate] = []
     for column, cell in enumerate(table.rows[row]):
         if cell.text:
@@ -161,7 +164,7 @@ def hop_candidates(table: Table, row: int) -> tuple[Candidate, ...]:
 
 
 def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ...]:
-    """Stage 2: 1 for each candidate that is the last answer node of its row, else 0.
+    """Return the labels of stage 2: 1 for the last answer node of the row, else 0.
 
     The result is empty if the row has no answer node. A cell whose text equals the content of that answer node is also
     correct. Thus a page and a cell with the same name are both correct.
@@ -176,14 +179,16 @@ def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ..
 
 
 def reading_links(example: TableExample, target: Target) -> list[str]:
-    """Stage 3: the links of the pages that contain the answer, without duplicates."""
+    """Return the links of stage 3: the pages that contain the answer, without duplicates."""
     if target.kind == "trivial" or example.answer is None:
         return []
     return list(dict.fromkeys(node.link for node in target.nodes if node.link))
 
 
 def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
-    """Stage 3: a page, preceded by its title, as a table of one cell without links.
+    """Return an example of stage 3: a page as a table of one cell without links.
+
+    The title precedes the text.
 
     Args:
         example: the question.

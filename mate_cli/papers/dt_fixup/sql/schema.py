@@ -211,7 +211,7 @@ class Schema:
 
 
 def _zip_lists(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
-    """Zip lists of equal length in an entry."""
+    """Pair the entries of lists of equal length."""
     first, *other_keys = keys
     for key in other_keys:
         longer = len(entry[key]) - len(entry[first])
