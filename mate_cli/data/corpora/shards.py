@@ -306,14 +306,14 @@ class ShardSequence:
         """Yield the tables at the indices from `begin` to `end` (exclusive). A table is read only when it is used."""
         for index in range(begin, end):
             epoch, offset = divmod(index, self.size)
-            for file in self._order(epoch):
-                number, shard = self.shards[file]
+            for file_index in self._order(epoch):
+                number, shard = self.shards[file_index]
                 if offset < shard.tables:
                     break
                 offset -= shard.tables
             block, block_index = divmod(offset, BLOCK)
-            row = int(self._mix(epoch, file, block)[block_index])
-            read_table = partial(self._table, file, block, row)
+            row = int(self._mix(epoch, file_index, block)[block_index])
+            read_table = partial(self._table, file_index, block, row)
             yield StreamedTable(epoch, number, shard.before + block * BLOCK + row, read_table)
 
     def _order(self, epoch: int) -> list[int]:
@@ -321,28 +321,28 @@ class ShardSequence:
         if self._epoch is None or self._epoch[0] != epoch:
             order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
             shards = [shard for _, shard in self.shards]
-            order.sort(key=lambda file: bool(shards[file].after) - bool(shards[file].before))
+            order.sort(key=lambda file_index: bool(shards[file_index].after) - bool(shards[file_index].before))
             self._epoch = epoch, order
         return self._epoch[1]
 
-    def _mix(self, epoch: int, file: int, block: int) -> np.ndarray:
+    def _mix(self, epoch: int, file_index: int, block: int) -> np.ndarray:
         """Return the order of the tables of a block in an epoch."""
-        count = min(BLOCK, self.shards[file][1].tables - block * BLOCK)
-        return _permute((*self.seed, epoch, file, block), count)
+        count = min(BLOCK, self.shards[file_index][1].tables - block * BLOCK)
+        return _permute((*self.seed, epoch, file_index, block), count)
 
-    def _table(self, file: int, block: int, row: int) -> CorpusTable:
-        if self._block is None or self._block[0] != (file, block):
-            self._block = (file, block), self._read(file, block)
+    def _table(self, file_index: int, block: int, row: int) -> CorpusTable:
+        if self._block is None or self._block[0] != (file_index, block):
+            self._block = (file_index, block), self._read(file_index, block)
         return from_row(self._block[1].slice(row, 1).to_pylist()[0])
 
-    def _read(self, file: int, block: int) -> pa.Table:
-        if self._ahead is None or self._ahead[0] != (file, block):
-            blocks = _blocks(self.shards[file][1], block * BLOCK)
+    def _read(self, file_index: int, block: int) -> pa.Table:
+        if self._ahead is None or self._ahead[0] != (file_index, block):
+            blocks = _blocks(self.shards[file_index][1], block * BLOCK)
             # Otherwise the file would be closed late in the shutdown of the interpreter.
             finalize(self, blocks.close)
         else:
             blocks = self._ahead[1]
-        self._ahead = (file, block + 1), blocks
+        self._ahead = (file_index, block + 1), blocks
         return next(blocks)
 
 

@@ -1,1 +1,1 @@
-"""The datasets, a folder each: a reader, and `release.json` with all that is known of the release."""
+"""Datasets, each in a folder with a reader and a `release.json` that describes the release."""

@@ -1,7 +1,7 @@
-"""Find the datasets: every folder beside this file, or in `datasets` of a paper, that holds a `release.json`.
+"""Catalogue of datasets: the folders with a `release.json` next to this file, or in the `datasets` of a paper.
 
-Corpora, contamination checks, benchmarks, model cards and `mate data` ask here, so that a dataset is added by its
-folder alone. Nothing of a folder is imported before its reader is asked for.
+Corpora, contamination checks, benchmarks, model cards and `mate data` use this catalogue. A new dataset therefore only
+needs a folder. The code of a dataset is imported only when its reader is used.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FILE = "release.json"
 
 
 class TableDataset(Protocol):
-    """A dataset as its authors ship it."""
+    """Protocol of a dataset as released by its authors."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that there are.
+        """Available splits.
 
         Raises:
-            DataError: the data are neither there nor to be fetched.
+            DataError: the data are missing and cannot be downloaded.
         """
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the training data for the record, in words."""
+        """Notes on the training data for the run record, as text."""
 
     def examples(self, split: str) -> list[TableExample]:
         """Return all questions of a split."""
@@ -45,24 +45,25 @@ class TableDataset(Protocol):
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Content of the `release.json` of a dataset; of its licence it is the authors' word that counts.
+    """Content of the `release.json` of a dataset. For its licence, the statement of the authors is authoritative.
 
     Args:
-        name: of its folder, and of its file in `conf/data`.
-        title: the dataset, for people.
-        licence: its short name in lower case, as the Hugging Face hub writes it; "other" where it has none there.
-        terms: the licence in words.
-        splits: all that there can be.
-        evaluation: those whose tables no network may be pre-trained on.
-        reader: the class in its `reader.py`, or a module beside the folder and its class (`passage_readers.SQuAD`).
-        homepage: where the dataset comes from, where that is elsewhere.
-        hub_name: its name on the Hugging Face hub, where it has one.
-        files: of the public release, see `RemoteFile`.
-        published: how many questions, tables, ... the whole release has, by its authors.
-        papers: what papers say of the whole release: `source`, `counts` by split ("all" is of all) and `means` of
-            sizes, under the names that a check gives them.
-        shipped: the files come with the package.
-        package: whose folder it is in.
+        name: name of the dataset's folder, and of its file in `conf/data`.
+        title: human-readable name of the dataset.
+        licence: lower-case identifier of the licence on the Hugging Face Hub, or "other" if there is none.
+        terms: human-readable licence.
+        splits: all splits that the dataset can have.
+        evaluation: splits whose tables must not be used for pre-training.
+        reader: class in the dataset's `reader.py`, or a module next to the folder and its class
+            (`passage_readers.SQuAD`).
+        homepage: homepage of the dataset. None for a dataset of this package.
+        hub_name: name on the Hugging Face Hub. None if the dataset is not there.
+        files: files of the public release, see `RemoteFile`.
+        published: number of questions, tables, ... of the whole release, as published by its authors.
+        papers: statistics of the whole release in papers: `source`, `counts` by split ("all" for all splits) and
+            `means` of sizes, under the names used by `mate data check`.
+        shipped: whether the files are part of the package.
+        package: Python package of the dataset's folder.
     """
 
     name: str
@@ -88,20 +89,23 @@ class DatasetInfo:
 
     @property
     def remote_files(self) -> tuple[RemoteFile, ...]:
-        """The files of the public release."""
+        """Files of the public release."""
         from mate_cli.data.download import RemoteFile
 
         return tuple(RemoteFile(**cast(dict[str, Any], file)) for file in self.files)
 
     @property
     def target(self) -> str:
-        """The reader, as `_target_` names it."""
+        """Import path of the reader, as for `_target_`."""
         return f"{self.package}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
     def open(self, root: Path, *, as_written: bool = False, **options: Any) -> TableDataset:
-        """Build the reader with its options, and the folder of its files where they do not come with the package.
+        """Build the reader.
 
-        Cells may be `as_written` by the authors, see `Release`.
+        Args:
+            root: folder of the files. Ignored if the files are part of the package.
+            as_written: whether cells stay as written by the authors, see `Release`.
+            options: further arguments of the reader.
         """
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
@@ -110,13 +114,14 @@ class DatasetInfo:
 
 
 def require_train(dataset: TableDataset) -> None:
-    """Refuse data to train on that are neither there nor to be fetched.
+    """Check that a dataset has a train split.
 
     Raises:
-        DataError: saying what is missing.
+        DataError: the train split is missing and cannot be downloaded.
     """
     if "train" not in dataset.splits:
-        dataset.examples("train")  # says what is missing
+        # Raises the error for the missing files.
+        dataset.examples("train")
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -125,15 +130,15 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def all_datasets() -> list[DatasetInfo]:
-    """List the information on every dataset, by name."""
+    """Return the information on every dataset, sorted by name."""
     return [read_info(folder) for _, folder in sorted(_folders().items())]
 
 
 def find_dataset(name: str) -> DatasetInfo:
-    """Find the information on a dataset.
+    """Return the information on a dataset.
 
     Raises:
-        DataError: there is no such dataset.
+        DataError: the dataset does not exist.
     """
     folder = _folders().get(name)
     if folder is None:
@@ -142,26 +147,26 @@ def find_dataset(name: str) -> DatasetInfo:
 
 
 def evaluation_splits() -> tuple[str, ...]:
-    """Return the splits for evaluation of all datasets, each as `<dataset>/<split>`."""
+    """Return the evaluation splits of all datasets, each as `<dataset>/<split>`."""
     return tuple(f"{info.name}/{split}" for info in all_datasets() for split in info.evaluation)
 
 
 def find_info(reader: type) -> DatasetInfo | None:
-    """Find the dataset of a reader, or of a class that it inherits from; None where there is none."""
-    known = {info.target: info for info in all_datasets()}
-    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in reader.__mro__)
-    return next((known[name] for name in names if name in known), None)
+    """Return the information on the dataset of a reader or of one of its base classes, or None if there is none."""
+    info_by_target = {info.target: info for info in all_datasets()}
+    names = (f"{base_class.__module__}.{base_class.__qualname__}" for base_class in reader.__mro__)
+    return next((info_by_target[name] for name in names if name in info_by_target), None)
 
 
 def read_info(folder: Path) -> DatasetInfo:
     """Read the `release.json` of a folder.
 
     Raises:
-        DataError: it is not JSON, or has other keys than it should.
+        DataError: the file is not JSON, or has invalid keys.
     """
     file = folder / FILE
     try:
-        homes = {place: name for name, place in find_packages("datasets").items()}
+        homes = {folder_of_package: name for name, folder_of_package in find_packages("datasets").items()}
         package = homes.get(folder.parent, datasets.__name__)
         return DatasetInfo(name=folder.name, package=package, **json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
@@ -172,6 +177,6 @@ def read_info(folder: Path) -> DatasetInfo:
 
 def _folders() -> dict[str, Path]:
     """Return the folder of each dataset, by name."""
-    places = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
-    folders = (file.parent for place in places for file in place.glob(f"*/{FILE}"))
+    parents = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
+    folders = (file.parent for parent in parents for file in parent.glob(f"*/{FILE}"))
     return {folder.name: folder for folder in folders}

@@ -1,4 +1,4 @@
-"""Files of releases: JSON or JSON lines, each part of the type that it has to be of, and CSV with a header."""
+"""Parsers of release files: JSON and JSON lines with type checks, and CSV with a header."""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ _KINDS: Mapping[type, str] = {
 
 
 class DamagedEntryError(Exception):
-    """An entry cannot be used; the message says why."""
+    """An entry cannot be used. The message is the reason."""
 
 
 @contextmanager
 def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
-    """Append to `problems` why the entry at `key` cannot be used, and go on behind it."""
+    """Append a `DamagedEntryError` of the body to `problems`, and continue after the `with` block.
+
+    Args:
+        file: file of the entry.
+        key: key of the entry.
+        problems: list that receives the problem.
+    """
     try:
         yield
     except DamagedEntryError as error:
@@ -42,28 +48,34 @@ def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
 def read_entries(
     file: str, content: bytes, problems: list[Problem], what: str = "a list of questions"
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Place and content of each entry, of a list in JSON or of one entry a line; what is none is a problem.
+    """Yield the location and the content of each entry of a JSON list or of JSON lines.
 
-    `what` the file holds is for people.
+    Entries that are not objects are reported as problems.
+
+    Args:
+        file: name of the file.
+        content: content of the file.
+        problems: list that receives the problems.
+        what: expected content of the file, for the message.
     """
     content = content.removeprefix(b"\xef\xbb\xbf")
-    known = len(problems)
+    problem_count = len(problems)
     if _is_lines(content):
         entries = _of_lines(file, content, problems)
     else:
-        whole = parse_json_as(list, what, file, content, problems)
-        entries = [(f"entry {place}", entry) for place, entry in enumerate(whole or ())]
-        if whole == []:
+        items = parse_json_as(list, what, file, content, problems)
+        entries = [(f"entry {index}", entry) for index, entry in enumerate(items or ())]
+        if items == []:
             problems.append(Problem(file, "", "is empty"))
-    wrong = [(key, entry) for key, entry in entries if not isinstance(entry, dict)]
-    if wrong and len(problems) == known:
-        more = f" (nor are {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        problems.append(Problem(file, wrong[0][0], f"is not a JSON object{more}"))
+    invalid_entries = [(key, entry) for key, entry in entries if not isinstance(entry, dict)]
+    if invalid_entries and len(problems) == problem_count:
+        more = f" (nor are {len(invalid_entries) - 1} more)" if len(invalid_entries) > 1 else ""
+        problems.append(Problem(file, invalid_entries[0][0], f"is not a JSON object{more}"))
     yield from ((key, entry) for key, entry in entries if isinstance(entry, dict))
 
 
 def _is_lines(content: bytes) -> bool:
-    """Tell lines of JSON, of which some may be damaged, from one value of many lines."""
+    """Return whether a file has JSON lines, some possibly damaged, rather than one value of several lines."""
     first, _, more = content.strip().partition(b"\n")
     if not more or first.startswith(b"{"):
         return first.startswith(b"{")
@@ -79,33 +91,38 @@ def _is_json(line: bytes) -> bool:
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
-    """Return the value of every line that can be read; of the others the first one is a problem."""
+    """Return the values of all readable lines. Report the first unreadable line as a problem, with their number."""
     entries: list[tuple[str, Any]] = []
-    wrong: list[Problem] = []
+    line_problems: list[Problem] = []
     for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
-            key, known = f"line {number}", len(wrong)
-            value = parse_json(file, line, wrong, key)
-            if len(wrong) == known:
+            key, problem_count = f"line {number}", len(line_problems)
+            value = parse_json(file, line, line_problems, key)
+            if len(line_problems) == problem_count:
                 entries.append((key, value))
-    if wrong:
-        first, more = wrong[0], len(wrong) - 1
-        what = f"{first.what} (and so are {more} more lines)" if more else first.what
-        problems.append(Problem(file, first.key, what))
+    if line_problems:
+        first, more = line_problems[0], len(line_problems) - 1
+        message = f"{first.what} (and so are {more} more lines)" if more else first.what
+        problems.append(Problem(file, first.key, message))
     return entries
 
 
 def find_name(entry: Mapping[str, Any]) -> str:
-    """Return the id of a question; "" without one."""
+    """Return the id of a question, or "" if it has none."""
     names = (entry.get(key) for key in ("_id", "id", "qid"))
     return next((str(name) for name in names if (isinstance(name, str) and name) or type(name) is int), "")
 
 
 def require_type(value: object, kind: type[Kind], what: str) -> Kind:
-    """Return a value that has to be of a type.
+    """Return a value after checking its type.
+
+    Args:
+        value: value to check.
+        kind: required type.
+        what: name of the value, for the message.
 
     Raises:
-        DamagedEntryError: `what` it is of is of another.
+        DamagedEntryError: the value has another type.
     """
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
@@ -113,29 +130,34 @@ def require_type(value: object, kind: type[Kind], what: str) -> Kind:
 
 
 def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
-    """Return a part of an object that has to be there, and of a type.
+    """Return a required field of an object after checking its type.
+
+    Args:
+        entry: object with the field.
+        key: name of the field.
+        kind: required type.
 
     Raises:
-        DamagedEntryError: it is not, or the entry is no object.
+        DamagedEntryError: the field is missing or has another type, or the entry is not an object.
     """
     return require_type(require_type(entry, dict, f"what holds {key}").get(key), kind, key)
 
 
 def find_text(entry: Mapping[str, Any], key: str) -> str:
-    """Return a text that may be missing or null; "" then.
+    """Return an optional text field, or "" if it is missing or null.
 
     Raises:
-        DamagedEntryError: it is something else.
+        DamagedEntryError: the field is not text.
     """
     value = entry.get(key)
     return "" if value is None else require_type(value, str, key)
 
 
 def require_text(entry: Mapping[str, Any], key: str) -> str:
-    """Return a text that has to be there.
+    """Return a required text field.
 
     Raises:
-        DamagedEntryError: it is not, or it is empty.
+        DamagedEntryError: the field is missing, empty or not text.
     """
     value = entry.get(key)
     if not isinstance(value, str) or not value.strip():
@@ -144,20 +166,20 @@ def require_text(entry: Mapping[str, Any], key: str) -> str:
 
 
 def require_name(entry: Mapping[str, Any], key: str = "id") -> str:
-    """Return a name that has to be there, which may be a whole number.
+    """Return a required id, which is text or an integer.
 
     Raises:
-        DamagedEntryError: it is not, or it is something else.
+        DamagedEntryError: the field is missing, empty or has another type.
     """
     value = entry.get(key)
     return str(value) if type(value) is int else require_text(entry, key)
 
 
 def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """Return a list that has to be there, and not to be empty.
+    """Return a required list that is not empty.
 
     Raises:
-        DamagedEntryError: it is not.
+        DamagedEntryError: the field is missing, empty or not a list.
     """
     value = entry.get(key)
     if not isinstance(value, list) or not value:
@@ -166,19 +188,25 @@ def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def require_texts(values: object, key: str) -> list[str]:
-    """Return a list of texts.
+    """Return a list of texts after checking its type.
 
     Raises:
-        DamagedEntryError: it is none, or one of them is something else.
+        DamagedEntryError: the value is not a list of texts.
     """
-    return [require_type(value, str, f"{key} {place}") for place, value in enumerate(require_type(values, list, key))]
+    return [require_type(value, str, f"{key} {index}") for index, value in enumerate(require_type(values, list, key))]
 
 
 END = "the end"
 
 
 def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
-    """Decode UTF-8, or note a problem and return None."""
+    """Decode UTF-8 text. Append a problem and return None if this fails.
+
+    Args:
+        file: name of the file.
+        content: content of the file.
+        problems: list that receives the problem.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -187,21 +215,35 @@ def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
 
 
 def read_text(file: str, content: bytes, problems: list[Problem], key: str = "") -> str:
-    """Decode UTF-8; "" and a problem where it is something else, or blank."""
-    known, text = len(problems), decode(file, content, problems) or ""
-    if not text.strip() and len(problems) == known:
+    """Decode UTF-8 text. Append a problem and return "" if the file is blank or not UTF-8.
+
+    Args:
+        file: name of the file.
+        content: content of the file.
+        problems: list that receives the problem.
+        key: key of the problem.
+    """
+    problem_count, text = len(problems), decode(file, content, problems) or ""
+    if not text.strip() and len(problems) == problem_count:
         problems.append(Problem(file, key, "is empty"))
     return text if text.strip() else ""
 
 
 def read_lines(file: str, content: bytes, problems: list[Problem], key: str = "") -> list[str]:
-    """Read lines without their ends; none and a problem where the file is not UTF-8, or blank."""
+    """Read lines without line breaks. Append a problem and return [] if the file is blank or not UTF-8.
+
+    Args:
+        file: name of the file.
+        content: content of the file.
+        problems: list that receives the problem.
+        key: key of the problem.
+    """
     text = read_text(file, content, problems, key)
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def open_end(file: str, content: bytes) -> list[Problem]:
-    """Suspect that a file of lines is cut, whose last line has no end; none of one that is empty."""
+    """Return a problem if the last line of a file has no line break, which indicates truncation, else []."""
     if not content or content.endswith((b"\n", b"\r")):
         return []
     number = content.count(b"\n") + 1
@@ -209,9 +251,11 @@ def open_end(file: str, content: bytes) -> list[Problem]:
 
 
 class CsvTables:
-    """The tables of a dataset, each read once, however many questions and splits ask for it.
+    """Cache of the tables of a dataset, each read once for all questions and splits.
 
-    Contents of files are None where they are not there; `parse` does as `parse_csv_table`.
+    Args:
+        content: function that returns the content of a file, or None if the file is missing.
+        parse: function that parses a table, see `parse_csv_table`.
     """
 
     def __init__(
@@ -221,7 +265,7 @@ class CsvTables:
         self._read: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     def get(self, file: str, problems: list[Problem]) -> Table | None:
-        """Return the table of a file; None, and a problem noted, when it is missing or damaged."""
+        """Return the table of a file. Append a problem and return None if it is missing or damaged."""
         if file not in self._read:
             file_problems: list[Problem] = []
             self._read[file] = self._look_up(file, file_problems), file_problems
@@ -233,7 +277,8 @@ class CsvTables:
         path = PurePosixPath(file)
         try:
             content = None if path.is_absolute() or ".." in path.parts else self._content(file)
-        except OSError as error:  # such as a name that no file can have
+        # For example an invalid file name.
+        except OSError as error:
             problems.append(Problem(file, "", f"cannot be read ({error.strerror})"))
             return None
         if content is None:
@@ -252,19 +297,19 @@ def parse_csv_table(
     backslashes: bool = False,
     clean: Callable[[str], str] = str,
 ) -> Table | None:
-    """Read one table, which is named by its file; None when it is damaged.
+    """Parse a CSV table, whose id is its file name. Return None if it is damaged.
 
-    Lines without anything are no rows. Rows that end too early are filled up with empty cells, which is noted; rows
-    that are too long are a problem. Both are what the reference's reader (pandas) does.
+    Empty lines are skipped. Rows that are too short are padded with empty cells, with a note. A row that is too long is
+    a problem. The reader of google-research/tapas (pandas) does the same.
 
     Args:
-        file: the table's name.
-        content: of the file.
-        problems: gets what is wrong.
-        notes: gets what is worth knowing.
-        suspicions: gets what looks like damage, though it can be read.
-        backslashes: quotation marks inside cells stand behind a backslash; otherwise they are doubled.
-        clean: is applied to the text of every body cell, not to the header.
+        file: file name, and id of the table.
+        content: content of the file.
+        problems: list that receives problems.
+        notes: list that receives observations that are not problems.
+        suspicions: list that receives possible damage of a readable table. None discards it.
+        backslashes: whether quotation marks inside cells are escaped by a backslash. Otherwise they are doubled.
+        clean: function applied to the text of every body cell, but not to the header.
     """
     suspects = [] if suspicions is None else suspicions
     lines = _lines(file, content, problems, suspects, backslashes)
@@ -273,10 +318,11 @@ def parse_csv_table(
     header, *rows = lines
     if is_ragged(file, "", header, rows, problems, longer=True):
         return None
-    if short := sum(len(row) < len(header) for row in rows):
-        notes.append(Problem(file, "", f"rows that were too short and got empty cells: {short}"))
+    if short_rows := sum(len(row) < len(header) for row in rows):
+        notes.append(Problem(file, "", f"rows that were too short and got empty cells: {short_rows}"))
     body = (row + [""] * (len(header) - len(row)) for row in rows)
-    cell = cache(lambda text: Cell(clean(text)))  # columns repeat few texts
+    # Cached, because columns repeat few texts.
+    cell = cache(lambda text: Cell(clean(text)))
     return Table(file, tuple(map(Cell, header)), tuple(tuple(map(cell, row)) for row in body))
 
 
@@ -303,6 +349,6 @@ def _lines(
 
 
 def _is_open(text: str, escape: str | None) -> bool:
-    """Tell whether a text ends inside quotation marks, so that a line after it would be part of its last cell."""
+    """Return whether a text ends inside quotation marks, so its last cell would continue in a further line."""
     lines = csv.reader(StringIO(f"{text}\n{END}", newline=""), doublequote=escape is None, escapechar=escape)
     return deque(lines, maxlen=1) != deque([[END]])

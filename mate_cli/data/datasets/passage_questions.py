@@ -1,4 +1,4 @@
-"""Base of the readers of questions about single passages: files, windows, passages as tables of one cell."""
+"""Base class of readers of questions about single passages, which become tables of one cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An answer in a passage: its text, and its first character there."""
+    """An answer in a passage.
+
+    Args:
+        text: text of the answer.
+        start: index of its first character in the passage.
+    """
 
     text: str
     start: int
@@ -34,10 +39,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PassageQuestion:
-    """A question about one passage, as a file has it.
+    """A question about one passage, as stated in a file.
 
-    Answers are of several annotators, repeats kept: none where nothing answers it, None where nobody says. References
-    are what counts as right, where that is more than the texts of the answers.
+    Args:
+        name: id of the question.
+        question: text of the question.
+        passage: text of the passage.
+        answers: answers of all annotators, including duplicates. Empty if the question has no answer, None if the
+            answer is unknown.
+        title: title of the passage.
+        references: reference answers, if these are more than the texts of `answers`.
     """
 
     name: str
@@ -50,16 +61,16 @@ class PassageQuestion:
 
 @dataclass(eq=False, kw_only=True)
 class PassageQuestions(Release):
-    """Questions in files, each with the passage to read: a table of one cell, the title before the text.
+    """Questions in files, each with a passage as a table of one cell, with the title before the text.
 
-    Of a split, the files are read that are there; one has to be. A question of the train split that repeats another
-    one, or whose passage dev or test have too, is left out.
+    A split consists of its files on disk, at least one. A question of the train split is excluded if it duplicates
+    another question, or if its passage occurs in dev or test.
 
     Args:
-        train_files: questions to learn from, below the root; None for those of the release.
-        dev_files: of the dev split; None for those of the release.
-        window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
-            evaluated is not cut here.
+        train_files: files of the train split, relative to the root. None means the files of the release.
+        dev_files: files of the dev split, relative to the root. None means the files of the release.
+        window: maximum number of words of a training passage, taken around the answer. None uses the whole passage.
+            Passages for evaluation are not truncated here.
     """
 
     unit = "passages"
@@ -72,67 +83,76 @@ class PassageQuestions(Release):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.repeated: Counter[str] = Counter()
-        """How many questions of the train split were left out, by the reason; known once it was read."""
+        """Number of excluded questions of the train split by reason, set when the split is read."""
 
     @property
     @abstractmethod
     def released_files(self) -> Mapping[str, Sequence[str]]:
-        """The files of each split of the release, and those of partial copies."""
+        """Files of each split of the release, and of partial copies."""
 
     @property
     def files(self) -> Mapping[str, Sequence[str]]:
-        """The files that are looked for, by split."""
-        typed = {"train": self.train_files, "dev": self.dev_files}
-        files = {**self.released_files, **{split: names for split, names in typed.items() if names is not None}}
+        """Files to read, by split."""
+        user_files = {"train": self.train_files, "dev": self.dev_files}
+        files = {**self.released_files, **{split: names for split, names in user_files.items() if names is not None}}
         return {split: names for split, names in files.items() if names}
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The first file of each split."""
+        """First file of each split."""
         return {split: files[0] for split, files in self.files.items()}
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """The files that are looked for."""
+        """All files to read."""
         return tuple(file for files in self.files.values() for file in files)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Questions left out, by number, and files that are not read, in words; nothing where there are none."""
+        """Counts of excluded questions and names of unread files, as text. Empty entries are omitted."""
         self.load("train")
-        left_out = counts_in_words(dict(sorted(self.repeated.items())))
-        return {name: text for name, text in (("left out, train", left_out), ("not read", self._unread)) if text}
+        excluded = counts_in_words(dict(sorted(self.repeated.items())))
+        return {name: text for name, text in (("left out, train", excluded), ("not read", self._unread)) if text}
 
     @property
     def _unread(self) -> str:
-        """Files of the root that nobody reads and that may be taken for some of the release."""
-        released = (file.destination for file in (self.info.remote_files if self.info else ()))
-        known = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *released))}
-        names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known
+        """JSON files of the root that are not read and could be mistaken for files of the release."""
+        remote_files = (file.destination for file in (self.info.remote_files if self.info else ()))
+        known_names = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *remote_files))}
+        names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known_names
         return ", ".join(sorted(name for name in names if name.endswith((".json", ".jsonl"))))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of its files; see `Release.read`."""
+        """Return the valid questions of a split, in the order of its files. See `Release.read`."""
         questions = self._read_split(split, problems)
         if split != "train":
             return build_examples(questions)
         passages = {
-            digest_passage(q.passage) for other in self.splits if other != "train" for q in self._read_split(other, [])
+            digest_passage(q.passage)
+            for evaluation_split in self.splits
+            if evaluation_split != "train"
+            for q in self._read_split(evaluation_split, [])
         }
         distinct, self.repeated = drop_repeats(questions, passages)
         return build_examples(distinct, self.window)
 
     @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Read the questions of a file; what is wrong with others is appended to `problems`."""
+        """Yield the valid questions of a file.
+
+        Args:
+            file: name of the file.
+            content: content of the file.
+            problems: list that receives the problems of invalid questions.
+        """
 
     def check(self) -> CheckReport:
-        """Check as every release is checked; count passages, and what is left out of the train split."""
+        """Check the release, and count passages and excluded questions of the train split. See `Release.check`."""
         report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
-        counts.get("train", {}).update({f"{LEFT_OUT}{why}": count for why, count in self.repeated.items()})
-        what = f"not read: {self._unread}; name it with data.train_files"
-        notes = [*report.notes, *[Problem(str(self.root), "", what)] * bool(self._unread)]
+        counts.get("train", {}).update({f"{LEFT_OUT}{reason}": count for reason, count in self.repeated.items()})
+        note = f"not read: {self._unread}; name it with data.train_files"
+        notes = [*report.notes, *[Problem(str(self.root), "", note)] * bool(self._unread)]
         return replace(report, counts=counts, percentiles=measure_passages(splits), notes=notes)
 
     def _read_split(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
@@ -141,8 +161,8 @@ class PassageQuestions(Release):
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
         for question in self.questions(file, self.need(file), problems):
-            if wrong := _damage(question):
-                problems.append(Problem(file, question.name, wrong))
+            if damage := _damage(question):
+                problems.append(Problem(file, question.name, damage))
             else:
                 self.origins[question.name] = file
                 yield question
@@ -152,7 +172,7 @@ class PassageQuestions(Release):
 
 
 def _damage(question: PassageQuestion) -> str:
-    """Say what is wrong with a question; "" where nothing is."""
+    """Return the problem of a question, or "" if it is valid."""
     if not question.question.strip():
         return "the question is empty"
     if not question.passage.strip():
@@ -166,96 +186,114 @@ def _damage(question: PassageQuestion) -> str:
 def drop_repeats(
     questions: Sequence[PassageQuestion], evaluated: set[str]
 ) -> tuple[list[PassageQuestion], Counter[str]]:
-    """Return the questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
+    """Remove duplicate questions, and questions about passages of evaluation splits.
 
-    `evaluated` are the keys of the passages of evaluation, see `digest_passage`.
+    Args:
+        questions: questions of the train split.
+        evaluated: keys of the passages of evaluation splits, see `digest_passage`.
+
+    Returns:
+        The remaining questions, and the number of removed questions by reason.
     """
-    distinct, reasons, known = [], Counter[str](), set()
+    distinct, reasons, question_keys = [], Counter[str](), set()
     for question in questions:
         key = digest_passage(question.passage)
-        asked = (key, normalize_words(question.question))
+        question_key = (key, normalize_words(question.question))
         if key in evaluated:
             reasons["on a passage of evaluation"] += 1
-        elif asked in known:
+        elif question_key in question_keys:
             reasons["equal to another"] += 1
         else:
-            known.add(asked)
+            question_keys.add(question_key)
             distinct.append(question)
     return distinct, reasons
 
 
 def digest_passage(text: str) -> str:
-    """Return a name of a passage's words, whatever its case, accents, punctuation and spaces."""
+    """Return a key of a passage that ignores case, accents, punctuation and spaces."""
     return hashlib.sha1(" ".join(normalize_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def _share(key: str) -> float:
-    """Place a key between 0 and 1, at random but always the same."""
+    """Map a key to a pseudorandom number in [0, 1), the same in every run."""
     return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
-    """Turn sound questions into examples; those about the same words share a table. See `PassageQuestions`."""
+    """Turn valid questions into examples. Questions about the same text share a table.
+
+    Args:
+        questions: valid questions.
+        window: maximum number of words of a passage, see `PassageQuestions`.
+    """
     tables: dict[tuple[str, str], Table] = {}
     return [_example(question, window, tables) for question in questions]
 
 
 def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[str, str], Table]) -> TableExample:
-    learnt = _most_given(question.answers or ())
-    begin, end = _window(question, learnt, window)
+    target = _most_given(question.answers or ())
+    window_start, window_end = _window(question, target, window)
     title = f"{question.title.replace('_', ' ').strip()} : " if question.title.strip() else ""
-    text, key = f"{title}{question.passage[begin:end]}", digest_passage(question.passage)
-    name = key if (begin, end) == (0, len(question.passage)) else f"{key}/{begin}"
+    text, key = f"{title}{question.passage[window_start:window_end]}", digest_passage(question.passage)
+    name = key if (window_start, window_end) == (0, len(question.passage)) else f"{key}/{window_start}"
     table = tables.setdefault((name, text), Table(name, (Cell(""),), ((Cell(text),),)))
     answer = None
     if question.answers is not None:
-        start = len(title) + learnt.start - begin if learnt else 0
+        start = len(title) + target.start - window_start if target else 0
         texts = tuple(dict.fromkeys(question.references or (span.text for span in question.answers)))
-        span = (start, start + len(learnt.text)) if learnt else None
+        span = (start, start + len(target.text)) if target else None
         answer = Answer(texts, ((0, 0),), "passage", span=span)
     return TableExample(question.name, question.question.strip(), table, answer)
 
 
 def _most_given(spans: Sequence[Span]) -> Span | None:
-    """Return the answer that most annotators give, of these the shortest, of these the first; None without any."""
+    """Return the most frequent answer, with ties broken by length, then by order, or None if there is no answer."""
     counts = Counter(span.text for span in spans)
     return min(spans, key=lambda span: (-counts[span.text], len(span.text))) if spans else None
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
-    """Return the first character of what is read of a passage, and the one behind its last.
+    """Return the first character and the end (exclusive) of the window of a passage.
 
-    Where in it the answer stands depends on the name of the question: it would be learnt otherwise.
+    The position of the answer in the window is pseudorandom, by the id of the question. The network would learn a fixed
+    position.
     """
-    whole = 0, len(question.passage)
+    full_span = 0, len(question.passage)
     bounds = [match.span() for match in _WORD.finditer(question.passage)] if words else []
     if words is None or len(bounds) <= words:
-        return whole
+        return full_span
     start, stop = (answer.start, answer.start + len(answer.text)) if answer else (0, 0)
-    held = [place for place, (begin, end) in enumerate(bounds) if answer and begin < stop and end > start]
-    last = len(bounds) - words
-    earliest, latest = (max(0, held[-1] + 1 - words), min(held[0], last)) if held else (0, last)
-    if earliest > latest:  # the answer has more words than the window
-        return whole
+    answer_words = [
+        index
+        for index, (word_start, word_end) in enumerate(bounds)
+        if answer and word_start < stop and word_end > start
+    ]
+    last_start = len(bounds) - words
+    earliest, latest = (
+        (max(0, answer_words[-1] + 1 - words), min(answer_words[0], last_start)) if answer_words else (0, last_start)
+    )
+    # The answer has more words than the window.
+    if earliest > latest:
+        return full_span
     first = earliest + int(_share(question.name) * (latest - earliest + 1))
     return bounds[first][0], bounds[first + words - 1][1]
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
-    """Count questions, passages, and questions with an answer, without one, and of which nobody says."""
-    known = [example.answer for example in examples if example.answer]
-    answered = sum(bool(answer.texts) for answer in known)
+    """Count the questions and passages, and the questions with an answer, without one, and with an unknown one."""
+    known_answers = [example.answer for example in examples if example.answer]
+    answered_count = sum(bool(answer.texts) for answer in known_answers)
     return {
         "questions": len(examples),
         "passages": len({id(example.table) for example in examples}),
-        "answered": answered,
-        "without an answer": len(known) - answered,
-        "not given": len(examples) - len(known),
+        "answered": answered_count,
+        "without an answer": len(known_answers) - answered_count,
+        "not given": len(examples) - len(known_answers),
     }
 
 
 def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int | str, float]]:
-    """Return the words in questions, passages and answers; each passage counts once."""
+    """Return statistics of the number of words in questions, passages and answers. Each passage counts once."""
     sizes = Sizes()
     tables = {id(example.table): example.table for examples in splits.values() for example in examples}
     for examples in splits.values():

@@ -1,4 +1,4 @@
-"""Readers of questions about passages: each brings the layout of its files into one.
+"""Readers of questions about passages, one class per file layout.
 
 Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text"; Rajpurkar, Jia and Liang
 2018, "Know What You Don't Know: Unanswerable Questions for SQuAD"; Fisch et al. 2019, "MRQA 2019 Shared Task:
@@ -32,42 +32,42 @@ from mate_cli.data.question_contamination import normalize_words
 
 Entry = Mapping[str, Any]
 Subset = Literal["SQuAD", "NewsQA", "TriviaQA-web", "SearchQA", "HotpotQA", "NaturalQuestionsShort"]
-"""Parts of MRQA that may be learnt from."""
+"""Training datasets of MRQA."""
 SQUAD_FILES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "1.1": {"train": ("train-v1.1.json", "train-v1.1-part.json", "extra_train.json"), "dev": ("dev-v1.1.json",)},
     "2.0": {"train": ("train-v2.0.json",), "dev": ("dev-v2.0.json", "dev-v2.0-half.json")},
 }
-"""The files of the releases, and those of partial copies."""
+"""Files of the releases, and of partial copies."""
 
 
 @dataclass(eq=False, kw_only=True)
 class SQuAD(PassageQuestions):
-    """Questions about paragraphs of Wikipedia, or of files with the layout of SQuAD; in 2.0, half have no answer.
+    """Questions about paragraphs of Wikipedia, or of other files in the format of SQuAD.
 
-    Answers without a word are those that a release holds back.
+    In version 2.0 half of the questions have no answer. Blank answers are answers that a release withholds.
 
     Args:
-        version: of the release.
+        version: version of the release.
     """
 
     version: Annotated[Literal["1.1", "2.0"], BeforeValidator(str)] = "1.1"
 
     @property
     def released_files(self) -> Mapping[str, Sequence[str]]:
-        """The files of the version."""
+        """Files of the version, by split."""
         return SQUAD_FILES[str(self.version)]
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Read the questions of a file, see `PassageQuestions`."""
-        whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
+        """Yield the questions of a file, see `PassageQuestions.questions`."""
+        content_object = parse_json_as(dict, "an object with a list of articles", file, content, problems)
         articles: list[Any] = []
         with note_damage(file, "", problems):
-            articles = [] if whole is None else require_part(whole, "data", list)
-        for place, article in enumerate(articles):
-            with note_damage(file, f"article {place}", problems):
+            articles = [] if content_object is None else require_part(content_object, "data", list)
+        for index, article in enumerate(articles):
+            with note_damage(file, f"article {index}", problems):
                 title = find_text(require_type(article, dict, "it"), "title")
                 for number, paragraph in enumerate(require_part(article, "paragraphs", list)):
-                    key = f"{title or f'article {place}'}, paragraph {number}"
+                    key = f"{title or f'article {index}'}, paragraph {number}"
                     yield from _questions_of(file, key, title, paragraph, problems)
 
 
@@ -76,18 +76,18 @@ def _questions_of(
 ) -> Iterator[PassageQuestion]:
     with note_damage(file, key, problems):
         context = require_text(require_type(paragraph, dict, "it"), "context")
-        for place, asked in enumerate(require_part(paragraph, "qas", list)):
-            name = find_name(asked) if isinstance(asked, dict) else ""
-            with note_damage(file, name or f"{key}, question {place}", problems):
-                name, text = require_name(require_type(asked, dict, "it")), require_text(asked, "question")
-                yield PassageQuestion(name, text, context, _squad_answers(asked), title)
+        for index, entry in enumerate(require_part(paragraph, "qas", list)):
+            name = find_name(entry) if isinstance(entry, dict) else ""
+            with note_damage(file, name or f"{key}, question {index}", problems):
+                name, text = require_name(require_type(entry, dict, "it")), require_text(entry, "question")
+                yield PassageQuestion(name, text, context, _squad_answers(entry), title)
 
 
 def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
-    """Return the answers of a question; None where they are held back.
+    """Return the answers of a question, or None if they are withheld.
 
     Raises:
-        DamagedEntryError: they are missing, or of other types.
+        DamagedEntryError: the answers are missing or have another type.
     """
     if require_type(entry.get("is_impossible", False), bool, "is_impossible"):
         return ()
@@ -102,57 +102,59 @@ def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
 
 @dataclass(eq=False, kw_only=True)
 class MRQA(PassageQuestions):
-    """Questions of some of the six datasets that the shared task trained on, a line for each passage.
+    """Questions of the six training datasets of the MRQA shared task, with one passage per line.
 
     Args:
-        subsets: which ones; only their files are read and fetched.
+        subsets: datasets to read and download.
     """
 
     subsets: Sequence[Subset] = field(default_factory=lambda: ["NaturalQuestionsShort"])
 
     @property
     def released_files(self) -> Mapping[str, Sequence[str]]:
-        """The files of the subsets."""
+        """Files of the subsets, by split."""
         return {split: tuple(f"{split}/{name}.jsonl" for name in self.subsets) for split in ("train", "dev")}
 
     @property
     def remote_files(self) -> Sequence[RemoteFile]:
-        """The files of the subsets that are fetched."""
-        needed = {f"{file}.gz" for files in self.released_files.values() for file in files}
-        return [file for file in super().remote_files if file.destination in needed]
+        """Files of the subsets to download."""
+        destinations = {f"{file}.gz" for files in self.released_files.values() for file in files}
+        return [file for file in super().remote_files if file.destination in destinations]
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Read the questions of a file, see `PassageQuestions`; the first line may be a header."""
+        """Yield the questions of a file, whose first line may be a header. See `PassageQuestions.questions`."""
         for key, entry in read_entries(file, content, problems):
             with note_damage(file, key, problems):
                 passage = "" if "header" in entry else require_text(entry, "context")
-                for asked in require_part(entry, "qas", list) if passage else ():
+                for question_entry in require_part(entry, "qas", list) if passage else ():
                     with note_damage(file, key, problems):
-                        yield _mrqa_question(require_type(asked, dict, "a question"), passage)
+                        yield _mrqa_question(require_type(question_entry, dict, "a question"), passage)
 
 
-def _mrqa_question(asked: Entry, passage: str) -> PassageQuestion:
-    name, question = require_name(asked, "qid"), require_text(asked, "question")
-    references = require_texts(asked.get("answers"), "answers")
-    answers = require_part(asked, "detected_answers", list)
+def _mrqa_question(entry: Entry, passage: str) -> PassageQuestion:
+    name, question = require_name(entry, "qid"), require_text(entry, "question")
+    references = require_texts(entry.get("answers"), "answers")
+    answers = require_part(entry, "detected_answers", list)
     spans = [span for answer in answers for span in _detected_spans(answer, passage)]
     return PassageQuestion(name, question, passage, spans, references=references)
 
 
 def _detected_spans(answer: Entry, passage: str) -> Iterator[Span]:
-    """Yield where an answer stands; ends are those of its last characters. Its words may be in other cases there.
+    """Yield the spans of an answer in a passage, which may differ from the answer in case.
+
+    Ends in the file are inclusive.
 
     Raises:
-        DamagedEntryError: it stands nowhere.
+        DamagedEntryError: the answer does not occur at a span.
     """
     text = require_part(answer, "text", str)
-    for place in require_part(answer, "char_spans", list):
-        if len(require_type(place, list, "an answer position")) != 2:
+    for positions in require_part(answer, "char_spans", list):
+        if len(require_type(positions, list, "an answer position")) != 2:
             raise DamagedEntryError("an answer position is not [begin, end]")
-        begin, end = (require_type(index, int, "an answer position") for index in place)
-        if not 0 <= begin <= end < len(passage):
-            raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {begin} to {end} of the passage")
-        span = Span(passage[begin : end + 1], begin)
+        first, last = (require_type(index, int, "an answer position") for index in positions)
+        if not 0 <= first <= last < len(passage):
+            raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {first} to {last} of the passage")
+        span = Span(passage[first : last + 1], first)
         if not {*normalize_words(text)} & {*normalize_words(span.text)} and normalize_words(text):
             raise DamagedEntryError(f"the answer {text!r:.60} is not {span.text!r:.60} of the passage")
         yield span

@@ -1,4 +1,4 @@
-"""Base of most readers of datasets: files are found, and damage is refused or left out."""
+"""Base class of most dataset readers: finds and downloads files, and rejects or skips damaged examples."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Release(ABC):
-    """A dataset as its authors ship it, on disk. A subclass says which files there are and how to read a split.
+    """A dataset on disk, as released by its authors. A subclass defines the files and reads the splits.
 
-    What is known of the release as a whole is in the `release.json` beside the subclass, see `DatasetInfo`.
+    The `release.json` next to the subclass describes the release as a whole, see `DatasetInfo`.
 
     Args:
-        root: the folder of the files, or the archive that the authors offer; see `ReleaseFiles`.
-        download: "auto" fetches the public release into `root` when nothing is there; False never does.
-        damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
-        name: the dataset's name in commands and records; "" for that of its folder.
+        root: folder of the files, or the authors' archive, see `ReleaseFiles`.
+        download: "auto" downloads the public release into `root` if no split is on disk. False never downloads.
+        damaged: "error" raises an error for a split with damaged entries. "skip" skips these questions with a warning.
+        name: name of the dataset in commands and records. "" means the name of its folder.
 
     Attributes:
-        notes: what a subclass met when it read the files that is worth knowing, but no damage.
-        suspicions: what looks like damage and can be read all the same; a check reports it among the problems.
-        origins: the file of each question by its id, where a split has several.
+        notes: observations made while reading the files that are not problems.
+        suspicions: possible damage of readable files. A check reports it with the problems.
+        origins: file of each question by its id, for splits with several files.
     """
 
     folders: ClassVar[Sequence[str]] = ("",)
-    """Where files may lie, below the root."""
+    """Folders below the root that may contain the files."""
     archives: ClassVar[Sequence[str]] = ("*",)
-    """Patterns of the names of archives that hold files of the release."""
+    """Name patterns of archives with files of the release."""
     unit: ClassVar[str] = "tables"
-    """What questions are about, for people; passages have no names of columns."""
+    """Plural name of the documents that questions are about. Passages have no column names."""
     as_written: ClassVar[Mapping[str, Any]] = {}
-    """Options with which cells are as the authors wrote them."""
+    """Options that leave cells as written by the authors."""
     metric = "mate_cli.metrics.system_answers.TableAnswers"
-    """The `AnswerMetric` that scores what any system answers."""
+    """Class path of the `AnswerMetric` that scores the answers of any system."""
 
     root: Path
     _: KW_ONLY
@@ -83,62 +83,64 @@ class Release(ABC):
 
     @property
     def arguments(self) -> str:
-        """Words of the command line for these data."""
+        """Command-line arguments that select this dataset."""
         return f"data={self.name} {format_setting('data.root', self.root)}"
 
     @property
     @abstractmethod
     def split_files(self) -> Mapping[str, str]:
-        """The file of questions of each split (train, dev, test), relative to the root and without .gz."""
+        """Question file of each split (train, dev, test), relative to the root and without .gz."""
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """The files and folders that are looked for, for people."""
+        """Required files and folders, for messages."""
         return tuple(dict.fromkeys(self.split_files.values()))
 
     @property
     def remote_files(self) -> Sequence[RemoteFile]:
-        """The files that are fetched."""
+        """Files to download."""
         return self.info.remote_files if self.info else ()
 
     @property
     def published(self) -> Mapping[str, int]:
-        """Numbers of questions, tables, ... of the whole release, by its authors."""
+        """Number of questions, tables, ... of the whole release, as published by its authors."""
         return self.info.published if self.info else {}
 
     @abstractmethod
     def read(self, split: str, problems: list[Problem]) -> Iterable[TableExample]:
-        """Read the sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
+        """Read the valid examples of a split on disk.
 
-        One that yields them is read no further than questions are wanted.
+        A generator is read only until enough questions were found. Questions about the same table share one `Table`
+        object. An `Answer` without a training signal has no cells, number or label, and its `source` is the reason.
 
-        Questions about the same table share one `Table`. What is known of an answer is in `Answer`; one from which
-        nothing can be learnt has neither cells nor number nor label, and its `source` says why in a word or two.
+        Args:
+            split: name of the split.
+            problems: list that receives the problems of invalid examples.
 
         Raises:
-            DataError: a file that all of the split needs is missing or damaged.
+            DataError: a file that the whole split needs is missing or damaged.
         """
 
     def left_out(self, example: TableExample) -> str:
-        """Say why a sound example is not used at all, in a few words; "" where it is."""
+        """Return a short reason why a valid example is excluded, or "" if it is used."""
         return ""
 
     @property
     def train_tables(self) -> Collection[str]:
-        """Names of the tables of train; none where other splits are not scored by whether theirs are among them."""
+        """Ids of the tables of train. Empty if other splits are not scored separately for seen and unseen tables."""
         return ()
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Facts of the data that are learnt from for the record of a run, in words."""
+        """Notes on the training data for the run record, as text."""
         return {}
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are on disk, of train, dev and test; where there are none, they may be fetched.
+        """Splits on disk. If there are none, the release is downloaded if `download` allows it.
 
         Raises:
-            DataError: there are none.
+            DataError: no split is available.
         """
         splits = self._found_splits()
         if splits:
@@ -160,46 +162,47 @@ class Release(ABC):
         """Return all questions of a split.
 
         Raises:
-            DataError: files are missing, or damaged and `damaged` is "error".
+            DataError: files are missing, or files are damaged and `damaged` is "error".
         """
         if split not in self._kept:
             examples, problems = self.load(split)
             self._settle(problems)
             reasons = [self.left_out(example) for example in examples]
-            self._kept[split] = [example for example, why in zip(examples, reasons, strict=True) if not why]
-            for why, count in Counter(filter(None, reasons)).items():
+            self._kept[split] = [example for example, reason in zip(examples, reasons, strict=True) if not reason]
+            for reason, count in Counter(filter(None, reasons)).items():
                 warnings.warn(
-                    f"{self.name} {split}: {count:,} of {len(examples):,} questions left out ({why}).", stacklevel=2
+                    f"{self.name} {split}: {count:,} of {len(examples):,} questions left out ({reason}).", stacklevel=2
                 )
         return list(self._kept[split])
 
     def first_examples(self, split: str, count: int) -> list[TableExample]:
-        """Return the first questions of a split, without reading what follows where `read` yields one by one.
+        """Return the first `count` questions of a split. If `read` is a generator, further questions are not read.
 
         Raises:
-            DataError: as `examples`; of damage only where it was read.
+            DataError: files are missing, or the part that was read is damaged and `damaged` is "error".
         """
-        has_own = type(self).examples is not Release.examples  # of a subclass: what it does holds here too
-        if has_own or split in self._kept or split not in self.splits:
+        # The `examples` of a subclass determine the first examples too.
+        is_overridden = type(self).examples is not Release.examples
+        if is_overridden or split in self._kept or split not in self.splits:
             return self.examples(split)[:count]
         problems: list[Problem] = []
-        used = (example for example in self.read(split, problems) if not self.left_out(example))
-        examples = [*islice(used, count)]
+        used_examples = (example for example in self.read(split, problems) if not self.left_out(example))
+        examples = [*islice(used_examples, count)]
         self._settle(problems)
         return self._mark_seen_tables(split, examples)
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
-        """Return the sound examples of a split, also those that are left out, and all that is wrong with the others.
+        """Return the valid examples of a split, including excluded examples, and the problems of invalid examples.
 
         Raises:
-            DataError: the split is not on disk, or a file that all of it needs is missing or damaged.
+            DataError: the split is not on disk, or a file that the whole split needs is missing or damaged.
         """
         if split not in self.splits:
-            wanted = self.split_files.get(split)
+            split_file = self.split_files.get(split)
             raise DataError(
                 f"has no split {split!r}; choose from {', '.join(self.splits)}",
                 where=str(self.root),
-                remedy=f"Put {wanted} into {self.root}" if wanted else f"Choose split={self.splits[-1]}",
+                remedy=f"Put {split_file} into {self.root}" if split_file else f"Choose split={self.splits[-1]}",
             )
         if split not in self._loaded:
             problems: list[Problem] = []
@@ -208,25 +211,25 @@ class Release(ABC):
         return self._loaded[split]
 
     def check(self) -> CheckReport:
-        """Read everything to its end and report every problem, the counts and the sizes.
+        """Read all splits completely, and report all problems, counts and sizes.
 
-        Noted as problems: whatever the reader notes or suspects, files that cannot be read at all, ids that are blank
-        or occur twice, splits without questions, and tables without rows that nothing is said of.
-        Tables that serve two splits are only mentioned.
+        Problems are everything that the reader reports or suspects, unreadable files, blank or duplicate ids, splits
+        without questions, and tables without rows for which no other problem is reported. Tables that occur in two
+        splits are notes only.
 
         Raises:
-            DataError: the data are not there at all.
+            DataError: no split is available.
         """
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
-        used = {
+        empty_entries = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
+        used_examples = {
             split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
         }
         more = (
-            *find_repeated_ids(used, files, self.origins),
-            *find_unanswered(used, files),
-            *wanting,
+            *find_repeated_ids(used_examples, files, self.origins),
+            *find_unanswered(used_examples, files),
+            *empty_entries,
             *self.suspicions,
         )
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
@@ -236,56 +239,57 @@ class Release(ABC):
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
-        """Return the sound examples of each split; what is wrong with others, or with a whole file, is noted."""
+        """Return the valid examples of each split, and append the problems of invalid examples and of whole files."""
         splits: dict[str, list[TableExample]] = {}
         for split in self.splits:
             try:
-                splits[split], wrong = self.load(split)
+                splits[split], split_problems = self.load(split)
             except DataError as error:
                 splits[split] = []
                 problem = Problem(error.where or self.split_files[split], "", error.problem)
                 problems += [problem] if problem not in problems else []
             else:
-                known = set(problems)  # a table that two splits share has the same problem in both
-                problems += [problem for problem in wrong if problem not in known]
+                # A table in two splits has the same problem in both.
+                reported_problems = set(problems)
+                problems += [problem for problem in split_problems if problem not in reported_problems]
         return splits
 
     def fetch(self) -> None:
-        """Fetch the public release into `root`; what is there and intact is kept.
+        """Download the public release into `root`. Intact files on disk are not downloaded again.
 
         Raises:
-            DataError: there is no public release, or a file of it cannot be fetched.
+            DataError: the dataset has no public release, or a file cannot be downloaded.
         """
         from mate_cli.data.download import fetch_all
 
         if not self.remote_files:
-            remedy = f"Download its files manually: {self.info.homepage}" if self.info and self.info.homepage else None
-            where = self.name or type(self).__name__
-            raise DataError("has no public release", where=where, remedy=remedy)
+            hint = f"Download its files manually: {self.info.homepage}" if self.info and self.info.homepage else None
+            dataset_name = self.name or type(self).__name__
+            raise DataError("has no public release", where=dataset_name, remedy=hint)
         fetch_all(self.remote_files, self.root)
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """Return a file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
+        """Return the content of a file, packed or not, see `ReleaseFiles`, or None if it is missing.
 
         Raises:
-            DataError: it is cut short or damaged.
+            DataError: the file is truncated or damaged.
         """
-        places = (str(PurePosixPath(folder, file)) for folder in self.folders)
-        contents = (self._files.content(place) for place in places)
+        paths = (str(PurePosixPath(folder, file)) for folder in self.folders)
+        contents = (self._files.content(path) for path in paths)
         return next((content for content in contents if content is not None), None)
 
     def train_content(self) -> bytes:
-        """Return the content of train's file for what others say of it; nothing where it cannot be had."""
+        """Return the content of the train file for comparison with other splits, or b"" if it is not available."""
         with suppress(DataError):
             return self.content(self.split_files["train"]) or b""
         return b""
 
     def need(self, file: str) -> bytes:
-        """Return the content of a file that has to be there.
+        """Return the content of a required file.
 
         Raises:
-            DataError: it is not, or it is damaged.
+            DataError: the file is missing or damaged.
         """
         content = self.content(file)
         if content is None:
@@ -293,27 +297,31 @@ class Release(ABC):
         return content
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
-        """Build the error for files that are not there: their names, and how to get them."""
-        there = "lacks files of the dataset" if self.root.exists() else "there is no such folder"
+        """Build the error for missing files, with their names and a hint how to get them."""
+        folder_problem = "lacks files of the dataset" if self.root.exists() else "there is no such folder"
         lower = self._place_of(wanted)
         by_hand = self.info is not None and not self.info.files and self.info.homepage
         get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
-        elsewhere = f"Give another data.root, or {get}"
-        remedy = f"They are in another folder: {format_setting('data.root', lower)}" if lower else elsewhere
+        other_hint = f"Give another data.root, or {get}"
+        hint = f"They are in another folder: {format_setting('data.root', lower)}" if lower else other_hint
         return DataError(
-            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
+            f"{folder_problem}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
             ".tar, .tar.*, .zip)",
             where=str(self.root),
-            remedy=remedy,
+            remedy=hint,
         )
 
-    def _place_of(self, wanted: Sequence[str]) -> Path | None:
-        """Find the folder that would do as a root, below the one that is named, or around it; else None."""
-        inside = self.root.is_file() or any(PurePosixPath(file).parts[:-1][:1] == (self.root.name,) for file in wanted)
-        places = [*folders_below(self.root), *(self.root.parents[:2] if inside else ())]
-        names = [str(PurePosixPath(folder, file)) for folder in self.folders for file in wanted]
-        tried = ((place, name) for place in places for name in names)
-        return next((place for place, name in tried if find_file(place, name) or find_store(place, name)), None)
+    def _place_of(self, files: Sequence[str]) -> Path | None:
+        """Return a folder below or above the root that contains the files, or None if there is none."""
+        is_inside = self.root.is_file() or any(
+            PurePosixPath(file).parts[:-1][:1] == (self.root.name,) for file in files
+        )
+        folders = [*folders_below(self.root), *(self.root.parents[:2] if is_inside else ())]
+        names = [str(PurePosixPath(subfolder, file)) for subfolder in self.folders for file in files]
+        candidates = ((folder, name) for folder in folders for name in names)
+        return next(
+            (folder for folder, name in candidates if find_file(folder, name) or find_store(folder, name)), None
+        )
 
     def _found_splits(self) -> tuple[str, ...]:
         return tuple(split for split, file in self.split_files.items() if self._has(file))
@@ -322,19 +330,17 @@ class Release(ABC):
         return any(self._files.has(str(PurePosixPath(folder, file))) for folder in self.folders)
 
     def _settle(self, problems: Sequence[Problem]) -> None:
-        """Refuse or report what is damaged."""
-        remedy = f"See all: mate data check {self.arguments}; or leave them out: data.damaged=skip"
+        """Raise an error for damaged examples, or warn if `damaged` is "skip"."""
+        hint = f"See all: mate data check {self.arguments}; or leave them out: data.damaged=skip"
         if self.damaged == "error":
-            raise_problems(problems, remedy)
+            raise_problems(problems, hint)
         if problems:
-            warnings.warn(
-                f"{self.root}: {len(problems)} problems; damaged examples are left out. {remedy}", stacklevel=3
-            )
+            warnings.warn(f"{self.root}: {len(problems)} problems; damaged examples are left out. {hint}", stacklevel=3)
 
     def _mark_seen_tables(self, split: str, examples: list[TableExample]) -> list[TableExample]:
-        """Put each example into the subset of those about tables of train or the others, where there are both."""
-        known = () if split == "train" else self.train_tables
-        in_train = [example.table.table_id in known for example in examples]
+        """Add each example to a subset for tables that occur in train or do not, if the split has both."""
+        train_tables = () if split == "train" else self.train_tables
+        in_train = [example.table.table_id in train_tables for example in examples]
         if len(set(in_train)) < 2:
             return examples
         names = ("unseen_tables", "seen_tables")

@@ -303,7 +303,7 @@ def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[i
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the occurrences of a phrase as whole tokens, which no letter, digit or decimal continues."""
+    """Yield (start, end) of the occurrences of a phrase as whole tokens, not followed by a letter, digit or decimal."""
     start = text.find(needle) if needle else -1
     while start >= 0:
         end = start + len(needle)

@@ -1,4 +1,4 @@
-"""The files of the HybridQA release, turned into questions and tables; whatever is wrong is noted, never dropped.
+"""Parsers of the HybridQA release files. Every invalid entry is reported as a problem.
 
 Source: wenhuchen/HybridQA (released_data) and wenhuchen/WikiTables-WithLinks (tables_tok, request_tok).
 """
@@ -16,12 +16,15 @@ from mate_cli.tables.table import Cell, Table
 
 @dataclass(frozen=True, slots=True)
 class HybridQAQuestion:
-    """One question as the release states it.
+    """A question as stated in the release.
 
     Args:
-        answer: the answer text; None where the release holds it back.
-        source: "table", "passage" or "missing"; empty without an answer.
-        tags: part-of-speech tags of the words, parted by spaces; empty where the release has none.
+        question_id: id of the question.
+        text: text of the question.
+        table_id: id of its table.
+        answer: text of the answer. None if the release withholds it.
+        source: source of the answer: "table", "passage" or "missing". Empty without an answer.
+        tags: part-of-speech tags of the words, separated by spaces. Empty if the release has none.
     """
 
     question_id: str
@@ -33,11 +36,15 @@ class HybridQAQuestion:
 
 
 def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[HybridQAQuestion]:
-    """Read one split's questions, with the source of each answer.
+    """Parse the questions of a split, with the source of each answer.
 
-    The source is what `<split>_reference.json` says, else the kind of the first answer node in
-    `<split>.traced.json`, else "missing". Source: wenhuchen/HybridQA, the rule that made its dev_reference.json.
-    `released` has the contents of the files of `released_data`, by name.
+    The source of an answer is taken from `<split>_reference.json`, else from the first answer node in
+    `<split>.traced.json`, else "missing". Source: wenhuchen/HybridQA, the rule behind its dev_reference.json.
+
+    Args:
+        file: name of the question file.
+        released: contents of the files of `released_data`, by name.
+        problems: list that receives the problems of invalid questions.
     """
     stem = file.removesuffix(".json").removesuffix(".traced")
     traced = f"{stem}.traced.json"
@@ -84,17 +91,17 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
         return {str(key): source for source in ("table", "passage") for key in reference[source]}
     name = f"{stem}.traced.json"
     sources: dict[str, str] = {}
-    for place, entry in enumerate(traced):
-        with note_damage(name, f"entry {place}", problems):
+    for index, entry in enumerate(traced):
+        with note_damage(name, f"entry {index}", problems):
             sources |= {require_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
     return sources
 
 
 def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:
-    """Return the text, place, link and kind of each node that a question's answer was found at.
+    """Return the text, cell, link and source of each answer node of a question.
 
     Raises:
-        DamagedEntryError: one is something else.
+        DamagedEntryError: an answer node is invalid.
     """
     nodes = []
     for node in require_type(entry.get("answer-node", []), list, "answer-node"):
@@ -107,7 +114,16 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
 
 
 def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
-    """Read a split's reference file ({"reference": {id: answer}, "table": [ids], "passage": [ids]}), or None."""
+    """Parse the reference file of a split: {"reference": {id: answer}, "table": [ids], "passage": [ids]}.
+
+    Args:
+        name: name of the reference file.
+        released: contents of the files of `released_data`, by name.
+        problems: list that receives the problems.
+
+    Returns:
+        The content of the file, or None if the file is missing or invalid.
+    """
     if name not in released:
         return None
     content = parse_json(name, released[name], problems)
@@ -121,7 +137,13 @@ def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Pro
 
 
 def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
-    """Read one file of `tables_tok`, without its passages; None (and a problem noted) when it is damaged."""
+    """Parse a file of `tables_tok`, without its passages. Append a problem and return None if it is damaged.
+
+    Args:
+        table_id: id of the table.
+        content: content of the file.
+        problems: list that receives the problem.
+    """
     file = f"tables_tok/{table_id}.json"
     raw = parse_json(file, content, problems, table_id)
     if raw is None:
@@ -135,8 +157,8 @@ def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem])
     if is_ragged(file, table_id, header, rows, problems):
         return None
     texts: dict[str, Any] = {name: raw.get(name) or "" for name in ("title", "section_title", "section_text", "intro")}
-    if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
-        problems.append(Problem(file, table_id, f"{wrong[0]} is not text"))
+    if invalid_fields := [name for name, text in texts.items() if not isinstance(text, str)]:
+        problems.append(Problem(file, table_id, f"{invalid_fields[0]} is not text"))
         return None
     return Table(table_id, header, rows, **texts)
 
@@ -149,9 +171,14 @@ def _cell(raw: list[Any]) -> Cell:
 
 
 def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Table:
-    """Give a table the passages that its body cells link to, from its file of `request_tok`.
+    """Return the table with the passages that its body cells link to.
 
-    Links of the header are not followed, as in the reference systems. A link without passage is noted.
+    Links of the header are not followed, as in the published systems. A link without passage is reported.
+
+    Args:
+        table: table without passages.
+        content: content of the table's file in `request_tok`.
+        problems: list that receives the problems.
     """
     file = f"request_tok/{table.table_id}.json"
     raw = parse_json_as(dict, "an object of passages by link", file, content, problems, table.table_id)

@@ -1,4 +1,4 @@
-"""HybridQA: questions whose answer is in a table's cell or in a passage that a cell links to.
+"""HybridQA: questions whose answer is in a table cell or in a passage that a cell links to.
 
 Source: Chen et al. 2020, "HybridQA: A Dataset of Multi-Hop Question Answering over Tabular and Textual Data".
 """
@@ -34,14 +34,20 @@ from mate_cli.tables.text import candidate_cells
 
 FOLDERS = ("released_data", "tables_tok", "request_tok")
 REPOSITORY = "WikiTables-WithLinks"
-"""What holds the last two, as a checkout or an archive."""
+"""Repository with the folders tables_tok and request_tok, as a checkout or an archive."""
 SAMPLE_ROOT = Path(__file__).parents[1] / "sample" / "release"
-"""Holds the packed folders of the HybridQA layout and vocab.txt, a WordPiece vocabulary of the sample's words."""
+"""Folder with the sample in the format of HybridQA, packed, and vocab.txt, a WordPiece vocabulary of its words."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraQuestions:
-    """The questions of further files: those that are learnt from, why others are not, and what is wrong."""
+    """Questions of the files in `extra_train`.
+
+    Args:
+        questions: questions to train on.
+        left_out: number of excluded questions by reason.
+        problems: problems of invalid questions.
+    """
 
     questions: Sequence[HybridQAQuestion]
     left_out: Mapping[str, int]
@@ -50,18 +56,18 @@ class ExtraQuestions:
 
 @dataclass(eq=False, kw_only=True)
 class HybridQA(Release):
-    """The HybridQA release as it lies on disk, packed or not.
+    """The HybridQA release on disk, packed or not.
 
-    The coordinates of an answer are its candidate cells (`tables.text.candidate_cells`), possibly none; there is no
-    answer where the release holds the answers back.
+    The coordinates of an answer are its candidate cells (`tables.text.candidate_cells`), possibly none. The answer is
+    None if the release withholds it.
 
     Args:
-        root: folder that holds released_data, tables_tok and request_tok, each as a folder, .tar.gz, .tar.xz or .zip
-            (or a checkout or archive of WikiTables-WithLinks for the last two); for the other options see `Release`.
-        extra_train: further files of questions for the train split, which they follow: names in released_data, or
-            paths; each may be packed by itself, as may the .traced.json beside it. Questions that repeat one of the
-            train split, or one of dev or test, are left out, see `question_contamination`.
-        near_duplicate: the overlap from which on questions repeat each other; 1 for equal ones alone.
+        root: folder with released_data, tables_tok and request_tok, each as a folder, .tar.gz, .tar.xz or .zip
+            (or a checkout or archive of WikiTables-WithLinks for the last two). For the other options see `Release`.
+        extra_train: further files of training questions, appended to the train split: names in released_data, or
+            paths. Each file, and the .traced.json next to it, may be packed separately. Duplicates of questions in
+            train, dev or test are excluded, see `question_contamination`.
+        near_duplicate: minimum overlap of duplicate questions. 1 means equal questions only.
     """
 
     archives: ClassVar[Sequence[str]] = (f"{REPOSITORY}*", "HybridQA*")
@@ -77,16 +83,16 @@ class HybridQA(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The questions of each split."""
+        """Question file of each split."""
         return {split: f"released_data/{split}.json" for split in ("train", "dev", "test")}
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """The folders that are looked for."""
+        """Required folders."""
         return FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the valid questions of a split, in the order of the files. See `Release.read`."""
         return self._join(f"{split}.json", self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
@@ -103,13 +109,13 @@ class HybridQA(Release):
         return examples
 
     def check(self) -> CheckReport:
-        """Check as every release is checked, and compare the files of references and answer nodes with the questions.
+        """Check the release, and compare its reference files and answer nodes with the questions.
 
-        Questions of the release that repeat one of dev or test are only mentioned; those of `extra_train` that repeat
-        any are counted as left out.
+        Training questions of the release that duplicate a question of dev or test are notes only. Duplicates in
+        `extra_train` are counted as excluded. See `Release.check`.
 
         Raises:
-            DataError: the data are not there at all.
+            DataError: no split is available.
         """
         report = super().check()
         splits = {split: self.questions(split, []) for split in self.splits}
@@ -120,13 +126,17 @@ class HybridQA(Release):
             problems |= dict.fromkeys(check_reference(split, questions, released))
             problems |= dict.fromkeys(check_nodes(split, released, tables))
         counts = {split: count_questions(questions) for split, questions in splits.items()}
-        for why, count in self.repeated.items():
-            counts["train"][f"{LEFT_OUT}{why}"] = count
+        for reason, count in self.repeated.items():
+            counts["train"][f"{LEFT_OUT}{reason}"] = count
         notes = [*report.notes, *note_contamination(splits, self.near_duplicate), *self._unchecked()]
         return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        """Return the questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
+        """Return the questions of a split on disk, without tables.
+
+        Args:
+            split: name of the split.
+            problems: list that receives the problems of invalid questions.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -139,7 +149,7 @@ class HybridQA(Release):
 
     @property
     def repeated(self) -> Mapping[str, int]:
-        """Numbers of questions of `extra_train` that are left out, by the reason.
+        """Number of excluded questions of `extra_train`, by reason.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -148,45 +158,45 @@ class HybridQA(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Number of questions of `extra_train` that are left out, and splits they were not compared with, in words."""
+        """Counts of excluded questions of `extra_train`, and splits that they were not compared with, as text."""
         text = counts_in_words(self.repeated)
-        facts = {"left out, train": f"{text}; {len(self._extra.questions):,} of extra_train are left"} if text else {}
-        return facts | {problem.file: problem.what for problem in self._unchecked()}
+        notes = {"left out, train": f"{text}; {len(self._extra.questions):,} of extra_train are left"} if text else {}
+        return notes | {problem.file: problem.what for problem in self._unchecked()}
 
     def check_extra(self) -> None:
-        """Refuse files of `extra_train` that are not there, where the release is; none is read.
+        """Check that the files of `extra_train` exist if the release is on disk, without reading them.
 
         Raises:
-            DataError: naming the first.
+            DataError: a file does not exist.
         """
         for name in self.extra_train if self._found_splits() else ():
             self._find_extra(name)
 
     def read_released(self, file: str) -> dict[str, bytes]:
-        """Read a file of released_data with its .traced.json and _reference.json, by name; those that are there."""
+        """Return the contents of a file of released_data and of its .traced.json and _reference.json, if available."""
         contents = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
         return {name: content for name, content in contents.items() if content is not None}
 
     def store(self, folder: str) -> Path:
-        """Find where `folder` (tables_tok or request_tok) is kept.
+        """Return the folder or archive that contains `folder` (tables_tok or request_tok).
 
         Raises:
-            DataError: it is nowhere below the root.
+            DataError: the folder is not found below the root.
         """
         if self.root.is_file() and self.root.name.endswith(SUFFIXES[1:]):
             return self.root
-        deeper = sorted(path for path in self.root.glob("*") if path.is_dir())
-        stores = (find_store(place, folder, REPOSITORY) for place in (self.root, *deeper))
-        store = next((place for place in stores if place), None)
+        subfolders = sorted(path for path in self.root.glob("*") if path.is_dir())
+        stores = (find_store(parent, folder, REPOSITORY) for parent in (self.root, *subfolders))
+        store = next((parent for parent in stores if parent), None)
         if store is None:
             raise self.refusal((folder,))
         return store
 
     def _unchecked(self) -> list[Problem]:
-        """Note the evaluation splits that are not on disk, with which `extra_train` is not compared."""
+        """Return a note on evaluation splits that are not on disk, so `extra_train` is not compared with them."""
         absent = [split for split in self.split_files if split not in ("train", *self.splits)]
-        what = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
-        return [Problem("extra_train", "", what)] if self.extra_train and absent else []
+        note = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
+        return [Problem("extra_train", "", note)] if self.extra_train and absent else []
 
     def _read_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         return parse_questions(f"{split}.json", self.read_released(f"{split}.json"), problems)
@@ -198,67 +208,68 @@ class HybridQA(Release):
         for path in map(self._find_extra, self.extra_train):
             file = unpacked_name(path.name)
             contents = _files_beside(path) if path.is_file() else self.read_released(file)
-            further = parse_questions(file, contents, problems)
-            questions += further
-            self.origins |= {question.question_id: file for question in further}
+            file_questions = parse_questions(file, contents, problems)
+            questions += file_questions
+            self.origins |= {question.question_id: file for question in file_questions}
         evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
         reasons = find_repetitions(questions, self._read_questions("train", []), evaluation, self.near_duplicate)
-        distinct = [question for question, why in zip(questions, reasons, strict=True) if not why]
+        distinct = [question for question, reason in zip(questions, reasons, strict=True) if not reason]
         return ExtraQuestions(distinct, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _find_extra(self, name: str) -> Path:
-        """Find a file of `extra_train`: in released_data, at its path, or below the root; packed or not.
+        """Return the path of a file of `extra_train`: in released_data, at its path, or below the root, packed or not.
 
-        Where released_data is in an archive, it is the path that the file would have unpacked.
+        If released_data is an archive, the path is that of the unpacked file.
 
         Raises:
-            DataError: it is not there.
+            DataError: the file does not exist.
         """
-        places = (self.root / "released_data", Path(), self.root)
+        folders = (self.root / "released_data", Path(), self.root)
         names = (str(Path(name).expanduser()), f"{Path(name).expanduser()}.json")
-        files = (find_file(place, name) for name in names for place in places)
+        files = (find_file(folder, name) for name in names for folder in folders)
         file = next(filter(None, files), None)
         if file is None and str(Path(name).parent) in (".", "released_data"):
-            inside = f"released_data/{Path(name).name.removesuffix('.json')}.json"
-            file = self.root / inside if self._has(inside) else None
+            inner_path = f"released_data/{Path(name).name.removesuffix('.json')}.json"
+            file = self.root / inner_path if self._has(inner_path) else None
         if file is None:
             raise _no_such_file(self.root / name)
         return file
 
     def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
-        """Join the questions of a file and their sound tables; what is wrong with these is appended to `problems`."""
+        """Join the questions of a file with their valid tables, and append the problems of tables to `problems`."""
         self._read_tables({question.table_id for question in questions})
         for table_id in dict.fromkeys(question.table_id for question in questions):
             problems += self._tables[table_id][1]
         absent: dict[str, list[str]] = {}
         for question in questions:
             if self._tables[question.table_id] == (None, []):
-                what = f"tables_tok/{question.table_id}.json is not there"
-                absent.setdefault(what, []).append(question.question_id)
+                problem = f"tables_tok/{question.table_id}.json is not there"
+                absent.setdefault(problem, []).append(question.question_id)
         problems += note_absent_tables(file, absent)
         tables = (self._tables[question.table_id][0] for question in questions)
         return [_example(question, table) for question, table in zip(questions, tables, strict=True) if table]
 
     def _read_tables(self, table_ids: Collection[str]) -> None:
-        """Read the tables that are not in memory yet."""
-        missing = [table_id for table_id in table_ids if table_id not in self._tables]
-        if not missing:
+        """Read the tables that are not cached."""
+        missing_ids = [table_id for table_id in table_ids if table_id not in self._tables]
+        if not missing_ids:
             return
         for folder, contents in self._raw.items():
-            self._read_raw(folder, [table_id for table_id in missing if table_id not in contents])
-        for table_id in missing:
+            self._read_raw(folder, [table_id for table_id in missing_ids if table_id not in contents])
+        for table_id in missing_ids:
             self._tables[table_id] = self._parse(table_id)
 
     def _read_raw(self, folder: str, table_ids: list[str]) -> None:
         if not table_ids:
             return
         store = self.store(folder)
-        wanted = set(table_ids)
-        if not store.is_dir() and store.suffix != ".zip":  # one pass over a .tar serves every split
-            wanted |= {
+        requested_ids = set(table_ids)
+        # One pass over a .tar archive reads the tables of all splits.
+        if not store.is_dir() and store.suffix != ".zip":
+            requested_ids |= {
                 q.table_id for split in self.splits for q in self._read_questions(split, [])
             } - self._tables.keys()
-        for name, content in read_members(store, folder, {f"{table_id}.json" for table_id in wanted}):
+        for name, content in read_members(store, folder, {f"{table_id}.json" for table_id in requested_ids}):
             self._raw[folder][name.removesuffix(".json")] = content
 
     def _parse(self, table_id: str) -> tuple[Table | None, list[Problem]]:
@@ -276,19 +287,19 @@ class HybridQA(Release):
 
 @dataclass(eq=False, kw_only=True)
 class Sample(HybridQA):
-    """80 small tables with passages and 1,500 questions, made by `tools/make_sample.py` from our own word lists.
+    """80 small tables with passages and 1,500 questions, generated by `tools/make_sample.py` from word lists.
 
-    Half of the questions are answered by a cell, half by words of a passage; a few by neither, as in HybridQA. It comes
-    with the package and is learnt in under a minute.
+    Half of the questions are answered by a cell, half by words of a passage, and a few by neither, as in HybridQA. The
+    sample is part of the package, and training on it takes less than a minute.
 
     Args:
-        root: where they come with the package; for the other options see `HybridQA`.
+        root: folder of the sample in the package. For the other options see `HybridQA`.
     """
 
     root: Path = SAMPLE_ROOT
 
     def fetch(self) -> None:
-        """Do nothing: the sample comes with the package."""
+        """Do nothing, because the sample is part of the package."""
 
 
 def _example(question: HybridQAQuestion, table: Table) -> TableExample:
@@ -299,12 +310,12 @@ def _example(question: HybridQAQuestion, table: Table) -> TableExample:
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
+    """Read a question file with its .traced.json and _reference.json, packed or not, by unpacked name."""
     if not path.is_file():
         raise _no_such_file(path)
     file, *companions = _with_companions(unpacked_name(path.name))
-    paths = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
-    return {name: read_file(place) for name, place in paths.items()}
+    paths = {file: path} | {name: companion for name in companions if (companion := find_file(path.parent, name))}
+    return {name: read_file(companion) for name, companion in paths.items()}
 
 
 def _no_such_file(path: Path) -> DataError:
@@ -317,54 +328,70 @@ def _with_companions(file: str) -> tuple[str, ...]:
 
 
 Files = Mapping[str, bytes]
-"""Contents of files of questions, by name."""
+"""Contents of question files, by name."""
 
 
 def check_reference(split: str, questions: Sequence[HybridQAQuestion], released: Files) -> Iterator[Problem]:
-    """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
+    """Compare the reference file with the questions of its split.
+
+    Problems of the file itself were reported when the split was read.
+
+    Args:
+        split: name of the split.
+        questions: questions of the split.
+        released: contents of the files of `released_data`, by name.
+    """
     name = f"{split}_reference.json"
     answers = (parse_reference(name, released, []) or {"reference": {}})["reference"]
-    here = {question.question_id: question.answer for question in questions}
+    answers_of_split = {question.question_id: question.answer for question in questions}
     for key, answer in answers.items():
-        if key not in here:
+        if key not in answers_of_split:
             yield Problem(name, key, f"the question is not in {split}.json")
-        elif here[key] is not None and here[key] != answer:
-            yield Problem(name, key, f"the answer is {answer!r}, but {here[key]!r} in {split}.json")
+        elif answers_of_split[key] is not None and answers_of_split[key] != answer:
+            yield Problem(name, key, f"the answer is {answer!r}, but {answers_of_split[key]!r} in {split}.json")
 
 
 def check_nodes(split: str, released: Files, tables: Mapping[str, Table]) -> Iterator[Problem]:
-    """Look for answer nodes that are no cell of their table; what is wrong with the JSON was noted before."""
+    """Yield a problem for each question with an answer node that is not a cell of its table.
+
+    Args:
+        split: name of the split.
+        released: contents of the files of `released_data`, by name.
+        tables: tables by id.
+    """
     name = f"{split}.traced.json"
     entries = read_entries(name, released[name], []) if name in released else ()
-    for place, (_, entry) in enumerate(entries):
+    for index, (_, entry) in enumerate(entries):
         table = tables.get(str(entry.get("table_id")))
         try:
-            wrong = [node for node in answer_nodes(entry) if table is not None and not is_cell(node[1], table)]
+            invalid_nodes = [node for node in answer_nodes(entry) if table is not None and not is_cell(node[1], table)]
         except DamagedEntryError as error:
-            yield Problem(name, f"entry {place}", str(error))
+            yield Problem(name, f"entry {index}", str(error))
             continue
-        if wrong:
-            yield Problem(name, str(entry.get("question_id")), f"no cell is at answer node {wrong[0]!r:.80}")
+        if invalid_nodes:
+            yield Problem(name, str(entry.get("question_id")), f"no cell is at answer node {invalid_nodes[0]!r:.80}")
 
 
 def is_cell(place: object, table: Table) -> bool:
-    """Tell whether [row, column], both from 0, is a cell of the body of a table."""
+    """Return whether [row, column], both from 0, is a body cell of a table."""
     if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
         return False
     return table.has_cell(*place)
 
 
 def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
-    """Note the questions of the release that repeat one of its evaluation splits; they stay as released."""
-    known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
-    repeats = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
+    """Yield a note on training questions that duplicate a question of an evaluation split, which are not removed."""
+    evaluation_questions = KnownQuestions(
+        near, (q for split, questions in splits.items() if split != "train" for q in questions)
+    )
+    repeats = [question.question_id for question in splits.get("train", ()) if evaluation_questions.holds(question)]
     if repeats:
-        what = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
-        yield Problem("train.json", repeats[0], what)
+        note = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
+        yield Problem("train.json", repeats[0], note)
 
 
 def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
-    """Return the questions, tables, and questions by the source of their answer."""
+    """Count the questions, the tables, and the questions by the source of their answer."""
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}

@@ -1,1 +1,1 @@
-"""Labelled questions of the user's own: in files, or in a dataset of the `datasets` library."""
+"""Labelled questions of the user, in files or in a dataset of the `datasets` library."""

@@ -1,4 +1,4 @@
-"""Labelled questions as people write them down: a question, a table, and what is known of the answer, row by row."""
+"""Rows of user data: each row is a labelled question with a question, a table and an answer in any of several forms."""
 
 from __future__ import annotations
 
@@ -40,25 +40,28 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "sql": ("sql",),
     "database": ("database",),
 }
-"""What a row may have, and what each may be called."""
+"""Fields of a row, each with its accepted column names."""
 PARTED = "|"
-"""Between the texts of one cell of a spreadsheet."""
+"""Separator of several texts in one cell of a spreadsheet."""
 
 
 class RowError(ValueError):
-    """A row cannot be used; the message says why."""
+    """A row cannot be used. The message is the reason."""
 
 
 class RowTableError(RowError):
-    """The table file of a row cannot be used, which is reported once for all of its rows."""
+    """The table file of a row cannot be used. The error is reported once for all rows of the table."""
 
 
 @dataclass(frozen=True)
 class LabelledRow:
-    """A row with its values by our names; what is empty is left out.
+    """A row of user data.
 
-    A row of a spreadsheet is plain: all values are texts. Tables that it names may lie in its folder.
-    `is_unanswerable` says that its answer is null or an empty list of JSON.
+    Args:
+        values: values by field name, see `NAMES`, without empty values.
+        plain: whether all values are texts, as in a spreadsheet.
+        folder: folder of the file, for the relative paths of tables.
+        is_unanswerable: whether the answer is null or an empty list in JSON.
     """
 
     values: Mapping[str, Any]
@@ -68,24 +71,31 @@ class LabelledRow:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> LabelledRow:
-        """Find what is known by the names that values may have.
+        """Build a row from the columns of a file.
 
-        `columns` has the names that some have there, by ours.
+        Args:
+            values: values by column name.
+            columns: column names in the file that differ from `NAMES`, by field name.
+            folder: folder of the file.
+            plain: whether all values are texts.
         """
-        there = {str(name).strip().lower(): value for name, value in values.items()}
-        names = {ours: (columns[ours].lower(),) if ours in columns else also for ours, also in NAMES.items()}
-        fields = {ours: next((there[name] for name in also if name in there), None) for ours, also in names.items()}
-        known = {name: value for name, value in fields.items() if value not in (None, "", [])}
-        is_stated = any(name in there for name in names["answer"]) and fields["answer"] in (None, [])
-        is_null = is_stated and not plain and known.keys().isdisjoint(("coordinates", "number", "label", "sql"))
-        return cls(known, plain, folder, is_null)
+        by_column = {str(name).strip().lower(): value for name, value in values.items()}
+        names = {key: (columns[key].lower(),) if key in columns else aliases for key, aliases in NAMES.items()}
+        fields = {
+            key: next((by_column[name] for name in aliases if name in by_column), None)
+            for key, aliases in names.items()
+        }
+        filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
+        is_stated = any(name in by_column for name in names["answer"]) and fields["answer"] in (None, [])
+        is_null = is_stated and not plain and filled.keys().isdisjoint(("coordinates", "number", "label", "sql"))
+        return cls(filled, plain, folder, is_null)
 
     def text(self, name: str) -> str:
-        """Return a value as text; "" without it."""
+        """Return a value as text, or "" if it is missing."""
         return spreadsheet_text(self.values[name]).strip() if name in self.values else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
+        """Return a value as texts: the entries of a list, or the parts between "|" in a cell of a spreadsheet."""
         value = self.values.get(name)
         if value is None:
             return ()
@@ -95,10 +105,10 @@ class LabelledRow:
         return tuple(text for entry in entries if (text := spreadsheet_text(entry).strip()))
 
     def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return a value that may be JSON in a text.
+        """Return a value, decoded from JSON if it is text.
 
         Raises:
-            RowError: it is not.
+            RowError: the text is not JSON.
         """
         value = self.values.get(name)
         if not isinstance(value, str):
@@ -110,7 +120,11 @@ class LabelledRow:
 
 
 class RowTables:
-    """The tables of rows, each read once, whether it is named or stands in the row."""
+    """Cache of the tables of rows, which are table files or inline in the row.
+
+    Args:
+        root: folder for relative paths that are not found next to the file of the row.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -120,7 +134,7 @@ class RowTables:
         """Return the table of a row, with its passages.
 
         Raises:
-            RowError: it is missing, damaged, or has no such cell as a passage names.
+            RowError: the table is missing or damaged, or lacks the cell of a passage.
         """
         if "table" not in row.values:
             raise RowError("has neither a table nor a database")
@@ -147,13 +161,18 @@ class RowTables:
             raise RowTableError(f"its table cannot be used: {error}") from error
 
     def find(self, name: str, folder: Path, kind: str = "table") -> Path:
-        """Find a file that a row names, beside its own file or below the root.
+        """Return the path of a file that a row refers to, in the folder of the row's file or in the root.
+
+        Args:
+            name: path of the file, relative to one of the folders.
+            folder: folder of the row's file.
+            kind: type of the file, for the message.
 
         Raises:
-            RowError: it is not there.
+            RowError: the file does not exist.
         """
-        places = (folder / name, self._root / name)
-        path = next((place for place in places if place.is_file()), None)
+        paths = (folder / name, self._root / name)
+        path = next((candidate for candidate in paths if candidate.is_file()), None)
         if path is None:
             raise RowError(f"its {kind} {name} was not found")
         return path
@@ -173,12 +192,13 @@ class RowTables:
 
 
 def inline_table(value: object) -> Table:
-    """Return a table that stands in a row: lists, of which the first is the header, objects, or an object of a shape.
+    """Parse a table that is inline in a row.
 
-    The shapes are those of JSON files, such as `{header, rows}` and `{columns, data}` of pandas.
+    The table is a list of lists with the header first, a list of objects, or an object in a format of JSON table
+    files, such as `{header, rows}` or `{columns, data}` of pandas.
 
     Raises:
-        RowError: it is none of these.
+        RowError: the value has none of these formats.
     """
     name = spreadsheet_text(value.get("id") or value.get("name")) if isinstance(value, Mapping) else ""
     parts = _split_header(value)
@@ -188,7 +208,7 @@ def inline_table(value: object) -> Table:
     lines = [header, *rows]
     if not all(isinstance(line, (list, tuple)) for line in lines):
         raise RowError("a row of the table is not a list")
-    long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
+    long = next((index for index, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
     texts = [
@@ -196,8 +216,8 @@ def inline_table(value: object) -> Table:
         + [""] * (len(header) - len(line))
         for line in lines
     ]
-    top, *body = (tuple(map(Cell, line)) for line in texts)
-    table = Table(name, top, tuple(body))
+    header_cells, *body = (tuple(map(Cell, line)) for line in texts)
+    table = Table(name, header_cells, tuple(body))
     return replace(table, formats=find_table_formats(table))
 
 
@@ -216,20 +236,22 @@ def _split_header(value: Any) -> tuple[Any, list[Any]] | None:  # noqa: ANN401 -
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table with passages linked to cells.
+    """Return the table with passages linked to its cells.
 
-    Each has `row`, `column` (a number from 0, or a name) and `text`, perhaps a `title`.
+    Args:
+        table: table without these passages.
+        passages: passages with `row`, `column` (an index from 0, or a name), `text`, and optionally `title`.
 
     Raises:
-        RowError: the table has no such cell, or a passage no text.
+        RowError: a cell does not exist, or a passage has no text.
     """
     links: dict[tuple[int, int], list[str]] = {}
     texts = dict(table.passages)
-    for place, passage in enumerate(passages):
+    for index, passage in enumerate(passages):
         text = spreadsheet_text(passage.get("text")).strip()
         if not text:
-            raise RowError(f"passage {place} has no text")
-        link = spreadsheet_text(passage.get("title")).strip() or f"passage {place}"
+            raise RowError(f"passage {index} has no text")
+        link = spreadsheet_text(passage.get("title")).strip() or f"passage {index}"
         texts[link] = text
         links.setdefault(find_cell(table, [passage.get("row"), passage.get("column")]), []).append(link)
     rows = tuple(
@@ -240,10 +262,10 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def find_cell(table: Table, pair: object) -> tuple[int, int]:
-    """Return (row, column) of a body cell, from a number of the row and a number or name of the column.
+    """Return (row, column) of a body cell, given as pair of a row index and a column index or name.
 
     Raises:
-        RowError: it is no pair, or outside the table.
+        RowError: the value is not a pair, or the cell is outside the table.
     """
     if not isinstance(pair, (list, tuple)) or len(pair) != 2:
         raise RowError("coordinates should be a list of [row, column], rows from 0 below the header")
@@ -259,12 +281,15 @@ def find_cell(table: Table, pair: object) -> tuple[int, int]:
 
 
 def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
-    """Return the question of a row with what it states of its answer; nothing is derived yet.
+    """Build the example of a row with its answer as stated, before cells are derived from the answer.
 
-    `name` is for a question that has none.
+    Args:
+        row: row of user data.
+        name: id of the question if the row has none.
+        tables: cache of tables.
 
     Raises:
-        RowError: saying what is wrong with it.
+        RowError: the row is invalid.
     """
     question = row.text("question")
     if not question:
@@ -324,55 +349,69 @@ def _number(row: LabelledRow, table: Table) -> float | None:
 
 
 def read_stated_number(text: str, table: Table) -> float | None:
-    """Read the number of an answer: as its table writes numbers, else as the text alone is read; None for no number."""
-    marks = {column_format.decimal for column_format in table.formats} - {""}
-    as_in_table = ColumnFormat(decimal=marks.pop()).read_number(text) if len(marks) == 1 else None
+    """Parse the number of an answer in the number format of its table, else by the text alone, or return None."""
+    decimal_separators = {column_format.decimal for column_format in table.formats} - {""}
+    as_in_table = (
+        ColumnFormat(decimal=decimal_separators.pop()).read_number(text) if len(decimal_separators) == 1 else None
+    )
     return format_of([text]).read_number(text) if as_in_table is None else as_in_table
 
 
 NEEDED = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
-"""What rows have: of each, one."""
+"""Required fields of a row: one of each group."""
 ALIKE = 0.75
-"""How much of two names must be equal, from 0 to 1."""
+"""Minimum similarity of two names from 0 to 1, for `difflib.get_close_matches`."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
 
 
 def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) -> None:
-    """Refuse rows that lack a column which they need where another one is spelled nearly so.
+    """Check for misspelled names of required columns.
 
     Args:
-        names: those that rows have.
-        columns: what some are called there, by our names.
-        place: the file, to name it.
+        names: names of the columns of a file.
+        columns: column names in the file that differ from `NAMES`, by field name.
+        place: name of the file, for the message.
 
     Raises:
-        DataError: with both names.
+        DataError: a required column is missing and an unknown column has a similar name.
     """
-    there = [name.strip().lower() for name in names]
-    for needed in NEEDED:
-        wanted = [name for ours in needed for name in ([columns[ours].lower()] if ours in columns else NAMES[ours])]
-        if any(name in there for name in wanted):
+    column_names = [name.strip().lower() for name in names]
+    for group in NEEDED:
+        accepted_names = [
+            name
+            for field_name in group
+            for name in ([columns[field_name].lower()] if field_name in columns else NAMES[field_name])
+        ]
+        if any(name in column_names for name in accepted_names):
             continue
-        unknown = unknown_columns(there, columns)
-        for name in wanted:
-            for near in get_close_matches(name, unknown, n=1, cutoff=ALIKE):
-                ours = next(key for key in needed if name in (*NAMES[key], columns.get(key, "").lower()))
-                typed = format_setting("data.columns", {**columns, ours: near})
-                remedy = f"Did you mean {near}? Rename it, or type {typed}"
-                raise DataError(f"no column `{name}`", where=place, remedy=remedy)
+        unknown = unknown_columns(column_names, columns)
+        for name in accepted_names:
+            for similar in get_close_matches(name, unknown, n=1, cutoff=ALIKE):
+                field_name = next(key for key in group if name in (*NAMES[key], columns.get(key, "").lower()))
+                setting = format_setting("data.columns", {**columns, field_name: similar})
+                hint = f"Did you mean {similar}? Rename it, or type {setting}"
+                raise DataError(f"no column `{name}`", where=place, remedy=hint)
 
 
 def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[str]:
-    """Return the columns that nobody reads."""
-    known = {*(name for also in NAMES.values() for name in also), *map(str.lower, columns.values())}
-    return [name for name in names if name.strip().lower() not in known]
+    """Return the columns that are not read."""
+    known_names = {*(name for aliases in NAMES.values() for name in aliases), *map(str.lower, columns.values())}
+    return [name for name in names if name.strip().lower() not in known_names]
 
 
 def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, Iterator[Mapping[str, Any]]]:
-    """Read the rows of a file; say whether their values are texts alone, as those of a table are.
+    """Read the rows of a file.
+
+    Args:
+        path: path of the file.
+        place: name of the file in the configuration, which has its type and names the file in problems.
+        problems: list that receives the problems of invalid rows.
+
+    Returns:
+        Whether all values are texts, as in a table file, and the rows.
 
     Raises:
-        DataError: it is of no type that is read, or damaged.
+        DataError: the type of the file is not supported, or the file is damaged.
     """
     suffix = Path(place.removesuffix(".gz")).suffix.lower()
     if suffix in (*JSON_LINES, *JSON):
@@ -384,7 +423,7 @@ def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, It
 
 
 def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a file of JSON, or of its lines; what is none is noted."""
+    """Yield the objects of a JSON file, or of each of its lines. Other values are reported as problems."""
     text = decode(place, read_file(path), problems) or ""
     texts = enumerate(text.split("\n"), 1) if lines else [(1, text)]
     for number, part in texts:

@@ -1,4 +1,4 @@
-"""SQA: sequences of simple questions about one table; the answers are cells.
+"""SQA: sequences of simple questions about one table, with cells as answers.
 
 Source: Iyyer, Yih and Chang 2017, "Search-based Neural Structured Learning for Sequential Question Answering".
 """
@@ -25,10 +25,16 @@ COLUMNS = ("id", "annotator", "position", "question", "table_file", "answer_coor
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question as the release states it.
+    """A question as stated in the release.
 
-    The conversation is its sequence: the id of the question that is broken down, and who wrote it; positions in it are
-    from 0. Cells are (row, column) of the body cells that answer it. The line is the last one of its file, from 1.
+    Args:
+        conversation: id of its sequence: the id of the decomposed question and the annotator.
+        position: position in the sequence, from 0.
+        text: text of the question.
+        table_file: file of its table.
+        cells: (row, column) of the body cells that are the answer.
+        texts: texts of the answer, one per cell.
+        line: number of the last line of the question in its file, from 1.
     """
 
     conversation: str
@@ -41,21 +47,21 @@ class Turn:
 
     @property
     def key(self) -> str:
-        """The question's id."""
+        """Id of the question."""
         return f"{self.conversation}_{self.position}"
 
 
 @dataclass(eq=False, kw_only=True)
 class SQA(Release):
-    """The SQA release as it lies on disk: files of questions, and table_csv as a folder or an archive.
+    """The SQA release on disk: question files, and table_csv as a folder or an archive.
 
-    The splits are train and dev (one of five divisions of the authors' train.tsv) and test. A question's id is
-    <id>-<annotator>_<position>, as in google-research/tapas; its sequence is called <id>-<annotator>.
+    The splits are train and dev (one of five divisions of the authors' train.tsv) and test. The id of a question is
+    <id>-<annotator>_<position>, as in google-research/tapas. The id of its sequence is <id>-<annotator>.
 
     Args:
-        root: holds train.tsv, test.tsv, random-split-*.tsv and table_csv; for the other options see `Release`.
-        fold: which of the five divisions is train and dev.
-        whole_train: train on all of train.tsv, which holds the questions of dev too.
+        root: folder with train.tsv, test.tsv, random-split-*.tsv and table_csv. For the other options see `Release`.
+        fold: number of the division into train and dev.
+        whole_train: whether to train on all of train.tsv, which includes the questions of dev.
     """
 
     fold: Literal[1, 2, 3, 4, 5] = 1
@@ -69,28 +75,28 @@ class SQA(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The questions of each split."""
+        """Question file of each split."""
         train = "train.tsv" if self.whole_train else f"random-split-{self.fold}-train.tsv"
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """The tables of train, of which dev has some."""
+        """Ids of the tables of train, some of which are also in dev."""
         return {turn.table_file for turn in read_turns("train", self.train_content(), [], [])}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
-        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
+        """Yield the valid questions of a split, in the order of the file. See `Release.read`."""
         file = self.split_files[split]
         turns = read_turns(file, self.need(file), problems, self.suspicions)
-        before = _collect_history(file, turns, problems)
-        examples = (self._example(file, turn, before[turn.key], problems) for turn in turns)
+        histories = _collect_history(file, turns, problems)
+        examples = (self._example(file, turn, histories[turn.key], problems) for turn in turns)
         yield from (example for example in examples if example is not None)
 
-    def _example(self, file: str, turn: Turn, before: Sequence[Turn], problems: list[Problem]) -> TableExample | None:
+    def _example(self, file: str, turn: Turn, history: Sequence[Turn], problems: list[Problem]) -> TableExample | None:
         table = self._tables.get(turn.table_file, problems)
         if table is None:
             return None
-        previous = before[-1].cells if before else ()
+        previous = history[-1].cells if history else ()
         outside = [cell for cell in turn.cells + previous if not table.has_cell(*cell)]
         if outside:
             problems += [
@@ -104,33 +110,34 @@ class SQA(Release):
             table,
             Answer(turn.texts, turn.cells, aggregation="none"),
             conversation=turn.conversation,
-            history=tuple(earlier.text for earlier in before),
+            history=tuple(earlier.text for earlier in history),
             previous_cells=previous,
         )
 
     def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
-        """Find the damage of a table that has not the cells of its questions, or the first question that names one."""
+        """Return the problem of a table that lacks an answer cell: truncation of its file, else the question."""
         if turn.table_file not in self._outside:
-            cut = next((problem for problem in self.suspicions if problem.file == turn.table_file), None)
-            what = f"line {turn.line}: {turn.table_file} has no cell {cell}"
-            self._outside[turn.table_file] = cut or Problem(file, turn.key, what)
+            truncation = next((problem for problem in self.suspicions if problem.file == turn.table_file), None)
+            message = f"line {turn.line}: {turn.table_file} has no cell {cell}"
+            self._outside[turn.table_file] = truncation or Problem(file, turn.key, message)
         return [self._outside[turn.table_file]]
 
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
-        """Suspect an answer that is not what its cell says, as all of the release are; one of each table is enough."""
+        """Report an answer that differs from its cell text, once per table. In the release all answers are equal."""
+        # A damaged table was reported before.
         if any(problem.file == turn.table_file for problem in self.suspicions):
-            return  # the table is damaged, and that is said
+            return
         cell_texts = [table.rows[row][column].text for row, column in turn.cells]
         for text, cell in zip(turn.texts, cell_texts, strict=True):
             if text != cell and turn.table_file not in self._changed:
                 self._changed.add(turn.table_file)
-                what = (
+                message = (
                     f"line {turn.line}: the answer is {text[:40]!r}, its cell in {turn.table_file} says {cell[:40]!r}"
                 )
-                self.suspicions.append(Problem(file, turn.key, what))
+                self.suspicions.append(Problem(file, turn.key, message))
 
     def check(self) -> CheckReport:
-        """Check as every release is checked, and note how many answers name an empty cell, which some of it do."""
+        """Check the release, and count the answers that are empty cells. See `Release.check`."""
         report = super().check()
         splits = self._sound([])
         answers = (example.answer for examples in splits.values() for example in examples)
@@ -143,7 +150,14 @@ class SQA(Release):
 
 
 def read_turns(file: str, content: bytes, problems: list[Problem], suspicions: list[Problem]) -> list[Turn]:
-    """Return the sound questions of a file of SQA, in its order."""
+    """Parse the valid questions of an SQA file, in the order of the file.
+
+    Args:
+        file: name of the file.
+        content: content of the file.
+        problems: list that receives the problems of invalid questions.
+        suspicions: list that receives possible damage of valid questions.
+    """
     text = read_text(file, content, problems)
     if not text:
         return []
@@ -157,10 +171,10 @@ def read_turns(file: str, content: bytes, problems: list[Problem], suspicions: l
         for row in reader:
             try:
                 turns.append(_turn(row, reader.line_num))
-                wrong = "has more fields than columns" if None in row else ""
-                wrong = wrong or ("" if str(row["id"]).strip() else "has no id")
-                if wrong:
-                    suspicions.append(Problem(file, turns[-1].key, f"line {reader.line_num} {wrong}"))
+                oddity = "has more fields than columns" if None in row else ""
+                oddity = oddity or ("" if str(row["id"]).strip() else "has no id")
+                if oddity:
+                    suspicions.append(Problem(file, turns[-1].key, f"line {reader.line_num} {oddity}"))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
                 problems.append(
@@ -192,17 +206,18 @@ def _turn(row: Mapping[str, str], line: int) -> Turn:
 
 
 def _collect_history(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
-    """Return the questions before each one in its sequence."""
-    before: dict[str, list[Turn]] = {}
-    damaged = any(problem.file == file for problem in problems)  # then a question that is missing is no news
-    ordered = sorted(turns, key=lambda turn: (turn.conversation, turn.position))
-    for conversation, group in groupby(ordered, key=lambda turn: turn.conversation):
+    """Return the earlier questions of each question in its sequence, by question id."""
+    histories: dict[str, list[Turn]] = {}
+    # In a damaged file missing questions are expected.
+    damaged = any(problem.file == file for problem in problems)
+    sorted_turns = sorted(turns, key=lambda turn: (turn.conversation, turn.position))
+    for conversation, group in groupby(sorted_turns, key=lambda turn: turn.conversation):
         sequence = list(group)
         if [turn.position for turn in sequence] != list(range(len(sequence))) and not damaged:
-            what = f"line {sequence[0].line}: the positions of its {len(sequence)} questions are not 0, 1, ..."
-            problems.append(Problem(file, conversation, what))
+            message = f"line {sequence[0].line}: the positions of its {len(sequence)} questions are not 0, 1, ..."
+            problems.append(Problem(file, conversation, message))
         if len({turn.table_file for turn in sequence}) > 1:
             problems.append(Problem(file, conversation, "its questions are about several tables"))
-        for place, turn in enumerate(sequence):
-            before[turn.key] = sequence[:place]
-    return before
+        for index, turn in enumerate(sequence):
+            histories[turn.key] = sequence[:index]
+    return histories

@@ -20,17 +20,17 @@ from mate_cli.tables.example import VERDICTS, Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
 TABLES = ("data/all_csv", "all_csv")
-"""Folders of the tables; the authors keep them in the first folder."""
+"""Possible folders of the tables. The release uses the first folder."""
 SUBSETS = {
     "simple": ("data/simple_ids.json", "data/simple_test_id.json"),
     "complex": ("data/complex_ids.json", "data/complex_test_id.json"),
     "small": ("data/small_test_id.json",),
 }
-"""Which files list the tables of a part: written about in the first round (simple) or in the second one (complex)."""
+"""Files that list the tables of each subset: statements of the first (simple) or second (complex) annotation round."""
 IDS = {"train": "data/train_id.json", "dev": "data/val_id.json", "test": "data/test_id.json"}
-"""The tables of each split; the authors call dev "val"."""
+"""Files that list the tables of each split. The authors call dev "val"."""
 ORIGINAL = ("collected_data/r1_training_all.json", "collected_data/r2_training_all.json")
-"""The statements of both rounds as people wrote them, by table."""
+"""Files of the original statements of both annotation rounds, by table."""
 LEMMATIZED = {
     split: f"tokenized_data/{name}_examples.json" for split, name in zip(IDS, ("train", "val", "test"), strict=True)
 }
@@ -40,20 +40,21 @@ CONTENT = "an object of [statements, labels, caption] by table"
 
 @dataclass(eq=False, kw_only=True)
 class TabFact(Release):
-    """The TabFact release as it lies on disk: statements, lists of tables, and data/all_csv.
+    """The TabFact release on disk: statements, lists of tables, and data/all_csv.
 
-    The release has its statements twice. google-research/tapas reads them as people wrote them (collected_data, with
-    the tables of each split in data/*_id.json); the first networks of the data's authors read words in their base
-    forms (tokenized_data).
+    The release has two forms of its statements. google-research/tapas reads the original statements (collected_data,
+    with the tables of each split in data/*_id.json). The networks of the TabFact authors read lemmatized words
+    (tokenized_data).
 
-    Statements are scored apart by "simple" and "complex", those of the test split also by "small", the part whose
-    human accuracy was measured. A table's title is its caption; the reference does not feed it to the model.
+    The subsets "simple" and "complex" are scored separately, and in the test split also "small", the subset with a
+    measured human accuracy. The title of a table is its caption, which google-research/tapas does not give to the
+    model.
 
     Args:
-        root: holds collected_data or tokenized_data, data, and all_csv here or in data; see `ReleaseFiles`.
-        statements: "original" or "lemmatized"; "auto" takes the original ones where collected_data is there.
+        root: folder with collected_data or tokenized_data, data, and all_csv (here or in data), see `ReleaseFiles`.
+        statements: "original" or "lemmatized". "auto" means "original" if collected_data exists.
 
-    Source: google-research/tapas, `utils/tabfact_utils.py`: of a table in both rounds the second one counts.
+    Source: google-research/tapas, `utils/tabfact_utils.py`. For a table in both rounds the second round is used.
     """
 
     metric = "mate_cli.metrics.system_answers.Statements"
@@ -66,29 +67,29 @@ class TabFact(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The tables of each split, or its statements where they are lemmatised."""
+        """File of each split: its list of tables, or its statements if they are lemmatized."""
         return IDS if self._original else LEMMATIZED
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """The files that are looked for, for people."""
+        """Required files, for messages."""
         lemmatized = () if self.statements == "original" else tuple(LEMMATIZED.values())
         return lemmatized if self.statements == "lemmatized" else (*ORIGINAL, *IDS.values(), *lemmatized)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """The form of the statements."""
+        """Form of the statements that are read."""
         return {"statements": "original (collected_data)" if self._original else "lemmatized (tokenized_data)"}
 
     def check(self) -> CheckReport:
-        """Check as every release is checked, and note which form of the statements was read."""
+        """Check the release, and note the form of the statements. See `Release.check`."""
         report = super().check()
         return replace(report, notes=(Problem("statements", "", self.facts["statements"]), *report.notes))
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
-        """Yield the sound statements of a split, in the order of the file; see `Release.read`."""
-        read = self._original_entries if self._original else self._lemmatized_entries
-        entries = read(split, problems)
+        """Yield the valid statements of a split, in the order of the file. See `Release.read`."""
+        read_entries = self._original_entries if self._original else self._lemmatized_entries
+        entries = read_entries(split, problems)
         problems += self._lists[1]
         if entries and not any(map(self._files.has_folder, TABLES)):
             raise self.refusal(TABLES[:1])
@@ -97,30 +98,30 @@ class TabFact(Release):
 
     @property
     def _original(self) -> bool:
-        """Tell whether the statements are read as people wrote them; a download may bring them."""
+        """True if the original statements are read. The value may change after a download."""
         return self.statements == "original" or (self.statements == "auto" and any(map(self._has, ORIGINAL)))
 
     def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """Read the entries about each table of a split, and in which file."""
+        """Return the file and the lemmatized entry of each table of a split."""
         file = LEMMATIZED[split]
         entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
         return {key: (file, entry) for key, entry in entries.items()}
 
     def _original_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """Read the entries about each table of a split, and in which file."""
-        file, (statements, wrong) = IDS[split], self._collected
+        """Return the file and the original entry of each table of a split."""
+        file, (statements, collection_problems) = IDS[split], self._collected
         keys = parse_json_as(list, "a list of tables", file, self.need(file), problems) or []
         if not _are_names(file, keys, problems):
             return {}
-        problems += wrong
-        if not wrong:
+        problems += collection_problems
+        if not collection_problems:
             problems += [Problem(file, key, NOT_COLLECTED) for key in keys if key not in statements]
         problems += [Problem(file, key, "is listed twice") for key, count in Counter(keys).items() if count > 1]
         return {key: statements[key] for key in keys if key in statements}
 
     @cached_property
     def _collected(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
-        """Read the entries about each table in the files of both rounds, and what is wrong with these."""
+        """The file and the entry of each table in the files of both rounds, and the problems of these files."""
         tables: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
@@ -136,14 +137,14 @@ class TabFact(Release):
         split: str,
         problems: list[Problem],
     ) -> list[TableExample]:
-        wrong = _damage(entry)
-        if wrong:
-            problems.append(Problem(file, key, wrong))
+        damage_text = _damage(entry)
+        if damage_text:
+            problems.append(Problem(file, key, damage_text))
             return []
         statements, labels, caption = entry
         if not statements or not isinstance(caption, str):
-            what = "the caption is not text" if statements else "has no statements"
-            self.suspicions.append(Problem(file, key, what))
+            problem = "the caption is not text" if statements else "has no statements"
+            self.suspicions.append(Problem(file, key, problem))
         table, damage = self._table(file, key, str(caption))
         problems += damage
         if table is None:
@@ -151,13 +152,13 @@ class TabFact(Release):
         lists = self._lists[0].items()
         subsets = tuple(part for part, keys in lists if key in keys and (part != "small" or split == "test"))
         return [
-            TableExample(f"{key}_{place}", text, table, Answer((VERDICTS[label],), label=label), subsets=subsets)
-            for place, (text, label) in enumerate(zip(statements, labels, strict=True))
+            TableExample(f"{key}_{index}", text, table, Answer((VERDICTS[label],), label=label), subsets=subsets)
+            for index, (text, label) in enumerate(zip(statements, labels, strict=True))
         ]
 
     @cached_property
     def _lists(self) -> tuple[dict[str, set[str]], list[Problem]]:
-        """The tables of each subset, as far as its lists are there, and what is wrong with them."""
+        """The tables of each subset, from the lists on disk, and the problems of these lists."""
         problems: list[Problem] = []
         return {part: self._listed(files, problems) for part, files in SUBSETS.items()}, problems
 
@@ -166,16 +167,17 @@ class TabFact(Release):
         for file in files:
             content = self.content(file)
             if content is not None:
-                listed = parse_json_as(list, "a list of tables", file, content, problems) or []
-                keys |= {*listed} if _are_names(file, listed, problems) else set()
+                names = parse_json_as(list, "a list of tables", file, content, problems) or []
+                keys |= {*names} if _are_names(file, names, problems) else set()
         return keys
 
     def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
-        """Return a table and what is wrong with it, which every split that needs the table has to hear of."""
+        """Return a table and its problems, which are reported in every split that needs the table."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
-            places = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)  # not "../elsewhere"
-            content = next((candidate for place in places if (candidate := self.content(place)) is not None), None)
+            # A key with a path, such as "../elsewhere", is not read.
+            paths = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)
+            content = next((candidate for path in paths if (candidate := self.content(path)) is not None), None)
             if content is None:
                 problems.append(Problem(file, key, f"is not there, but has statements in {statements}"))
             table = None if content is None else parse_tabfact_table(file, key, content, caption, problems)
@@ -184,16 +186,23 @@ class TabFact(Release):
 
 
 def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
-    """Tell whether a list is of names; the first that is none is a problem."""
-    wrong = next((place for place, key in enumerate(keys) if not isinstance(key, str)), None)
-    problems += [] if wrong is None else [Problem(file, f"entry {wrong}", "is not the name of a table")]
-    return wrong is None
+    """Return whether all entries of a list are names, and append a problem for the first invalid entry."""
+    invalid_index = next((index for index, key in enumerate(keys) if not isinstance(key, str)), None)
+    problems += [] if invalid_index is None else [Problem(file, f"entry {invalid_index}", "is not the name of a table")]
+    return invalid_index is None
 
 
 def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
-    """Read one table: '#' between cells, the first line being the header, no quoting; None when it is damaged.
+    """Parse a table with '#' between cells, a header line and no quoting. Return None if it is damaged.
 
-    The reference reads quotes as csv does, which only matters for cells that begin with one.
+    google-research/tapas reads quotes as CSV does, which only affects cells that start with a quote.
+
+    Args:
+        file: name of the file.
+        key: id of the table.
+        content: content of the file.
+        caption: caption of the table, which becomes its title.
+        problems: list that receives the problems.
     """
     lines = read_lines(file, content, problems, key)
     if not lines:
@@ -205,7 +214,7 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
 
 def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
-    """Say what is wrong with the entry of a table; "" when nothing is."""
+    """Return the problem of a table's entry, or "" if it is valid."""
     if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, list) for part in entry[:2]):
         return "should be [statements, labels, caption]"
     statements, labels, _ = entry

@@ -1,8 +1,8 @@
-"""WikiSQL: questions with the SQL that answers them; the answers come from running it on the table.
+"""WikiSQL: questions with SQL queries, whose answers are computed by running the query on the table.
 
 Source: Zhong et al. 2017, "Seq2SQL: Generating Structured Queries from Natural Language using Reinforcement
-Learning"; salesforce/WikiSQL; google-research/tapas, `utils/wikisql_utils.py`. The authors' own engine
-(`lib/dbengine.py`) compares texts whole instead of word by word, and gives MAX and MIN as values instead of cells.
+Learning"; salesforce/WikiSQL; google-research/tapas, `utils/wikisql_utils.py`. The engine of the WikiSQL authors
+(`lib/dbengine.py`) compares whole texts instead of words, and returns MAX and MIN as values instead of cells.
 """
 
 from __future__ import annotations
@@ -25,11 +25,18 @@ from mate_cli.tables.table import Cell, Table
 NO_ROWS = "table without rows"
 NO_MATCH = "no row fits"
 WRONG_TYPE = "SQL fails"
-"""Why nothing can be learnt from a question, the last one because the SQL compares or adds up what are no numbers."""
+"""Reasons why a question has no training signal. `WRONG_TYPE`: the SQL compares or adds texts that are not numbers."""
 
 
 class TypedTable(NamedTuple):
-    """A table, its cells' texts, what its columns hold ("text" or "real"), and the finder of its cells."""
+    """A table with typed columns.
+
+    Args:
+        table: the table.
+        rows: texts of its body cells.
+        types: type of each column, "text" or "real".
+        cells: finder of its cells.
+    """
 
     table: Table
     rows: Sequence[Sequence[str]]
@@ -39,17 +46,17 @@ class TypedTable(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class WikiSQL(Release):
-    """The WikiSQL release as it lies on disk: <split>.jsonl and <split>.tables.jsonl, or data.tar.bz2 which holds them.
+    """The WikiSQL release on disk: <split>.jsonl and <split>.tables.jsonl, or data.tar.bz2 with these files.
 
-    With `supervision` "full" all splits have the cells, the aggregation and the number that the SQL gives. With "weak"
-    those of the train split are derived from the answer's texts instead (`tables.supervision`); a numeric answer is
-    text as "3.0", as in the reference, so that it is seldom found in a cell. A question on a table without rows has the
-    answer that the file states, if any, and no cells.
+    With `supervision` "full", answers in all splits have the cells, the aggregation and the number computed by the SQL.
+    With "weak", answers in the train split are derived from the answer texts instead (`tables.supervision`). A numeric
+    answer has a text such as "3.0", as in google-research/tapas, which is rarely found in a cell. A question about a
+    table without rows has the answer stated in the file, if any, and no cells.
 
     Args:
-        root: the folder of the files, or of the folder data or data.tar.bz2 with the files.
-        supervision: what the train split says of an answer.
-        require_rows: leave out questions on tables that have no rows, as partial copies of the data have many.
+        root: folder of the files, or of the folder data or the archive data.tar.bz2 with the files.
+        supervision: supervision of answers in the train split, "weak" or "full".
+        require_rows: whether to exclude questions about tables without rows, which are frequent in partial copies.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "data")
@@ -59,18 +66,19 @@ class WikiSQL(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The questions of each split."""
+        """Question file of each split."""
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
-        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
+        """Yield the valid questions of a split, in the order of the file. See `Release.read`."""
         damaged: list[Problem] = []
         tables = self._read_tables(f"{split}.tables.jsonl", damaged)
         problems += damaged
         file = self.split_files[split]
         waiting: dict[str, list[str]] = {}
-        for place, entry in _entries(file, self.need(file), problems):
-            key = f"{split}-{place}"  # the reference's id
+        for index, entry in _entries(file, self.need(file), problems):
+            # The same id as in google-research/tapas.
+            key = f"{split}-{index}"
             with note_damage(file, key, problems):
                 table_id, question = require_text(entry, "table_id"), require_text(entry, "question")
                 if table := tables.get(table_id):
@@ -81,7 +89,7 @@ class WikiSQL(Release):
         problems += () if damaged else note_absent_tables(file, waiting)
 
     def left_out(self, example: TableExample) -> str:
-        """Say why a question is not used: its table has no rows, and `require_rows` is on."""
+        """Return a reason if the table has no rows and `require_rows` is set, else ""."""
         return NO_ROWS if self.require_rows and not example.table.rows else ""
 
     def _answer(self, query: WikiSQLQuery, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
@@ -98,10 +106,10 @@ class WikiSQL(Release):
         return answer
 
     def _read_tables(self, file: str, problems: list[Problem]) -> dict[str, TypedTable]:
-        """Return the sound tables of a split by id; a table without rows is one too."""
+        """Return the valid tables of a split by id, including tables without rows."""
         tables: dict[str, TypedTable] = {}
-        for place, entry in _entries(file, self.need(file), problems):
-            table = _table(file, f"line {place + 1}", entry, problems)
+        for index, entry in _entries(file, self.need(file), problems):
+            table = _table(file, f"line {index + 1}", entry, problems)
             if table is not None and table.table.table_id in tables:
                 problems.append(Problem(file, table.table.table_id, "the table id occurs twice"))
             elif table is not None:
@@ -110,7 +118,7 @@ class WikiSQL(Release):
 
 
 def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the object of each line, with the line's number from 0."""
+    """Yield the object of each line, with its line number from 0."""
     for key, entry in read_entries(file, content, problems):
         kind, _, number = key.partition(" ")
         yield int(number) - (kind == "line"), entry
@@ -138,11 +146,12 @@ def _table(file: str, line: str, entry: Mapping[str, Any], problems: list[Proble
 
 
 CELLS = (str, int, float, type(None))
-_cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
+# Cached, because many cells have the same texts.
+_cell = lru_cache(maxsize=1 << 16)(Cell)
 
 
 def _read_answer(results: object) -> Answer | None:
-    """Return the answer as the file states it: a list of rows of one value; None without one."""
+    """Return the answer stated in the file, a list of rows of one value, or None if there is none."""
     if not isinstance(results, list) or not results:
         return None
     return Answer(
@@ -151,9 +160,9 @@ def _read_answer(results: object) -> Answer | None:
 
 
 SQL_AGGREGATIONS = ("", "MAX", "MIN", "COUNT", "SUM", "AVG")
-"""The place is the number in the files."""
+"""SQL aggregations, by their index in the files."""
 OPERATORS = ("=", ">", "<")
-"""The place is the number in the files."""
+"""SQL operators, by their index in the files."""
 TYPES = ("text", "real")
 
 Value = str | float
@@ -165,7 +174,7 @@ _WORDS = re.compile(r"\w+|[^\w\s]+")
 
 @dataclass(frozen=True, slots=True)
 class WikiSQLCondition:
-    """Condition on rows: a column (from 0), the place of an operator in `OPERATORS`, and a value."""
+    """Condition on rows: a column (from 0), the index of an operator in `OPERATORS`, and a value."""
 
     column: int
     operator: int
@@ -174,7 +183,7 @@ class WikiSQLCondition:
 
 @dataclass(frozen=True, slots=True)
 class WikiSQLQuery:
-    """One query: a column (from 0), the place of an aggregation in `SQL_AGGREGATIONS`, and conditions."""
+    """Query: a column (from 0), the index of an aggregation in `SQL_AGGREGATIONS`, and conditions."""
 
     column: int
     aggregation: int
@@ -182,10 +191,14 @@ class WikiSQLQuery:
 
     @classmethod
     def parse(cls, sql: Any, types: Sequence[str]) -> WikiSQLQuery:  # noqa: ANN401 - what JSON holds
-        """Read the query of a question: {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
+        """Parse a query in the form {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
+
+        Args:
+            sql: query of a question.
+            types: types of the columns of its table.
 
         Raises:
-            DamagedEntryError: it is no query about such a table; says why.
+            DamagedEntryError: the query is invalid for the table. The message is the reason.
         """
         try:
             conditions = tuple(WikiSQLCondition(*condition) for condition in sql["conds"])
@@ -206,21 +219,25 @@ class WikiSQLQuery:
         return query
 
 
-def _is_place(place: object, items: Sequence[Any]) -> bool:
-    return type(place) is int and 0 <= place < len(items)
+def _is_place(index: object, items: Sequence[Any]) -> bool:
+    return type(index) is int and 0 <= index < len(items)
 
 
 def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Sequence[str]) -> Answer:
-    """Run a query: the cells that it selects, what it does with them, and the answer as texts and as a number.
+    """Run a query, and return the selected cells, their aggregation, and the answer as texts and as a number.
 
-    MAX and MIN select their cell: the last one of several equal for MAX, the first one for MIN. Texts are equal when
-    their words and signs are, whatever the case and spacing. A number is known where the result is one; an empty
-    result of anything but a count is the number that is none (NaN).
-    `types` are "text" or "real" (a number), of each column.
+    MAX and MIN select a single cell: of equal cells the last for MAX and the first for MIN. Texts are equal if their
+    words and punctuation are equal, ignoring case and spacing. The number is set if the result is a number. It is NaN
+    if no cell is selected, except for a count.
+
+    Args:
+        query: query to run.
+        rows: texts of the body cells.
+        types: type of each column, "text" or "real".
 
     Raises:
-        ValueError: a value of a condition, or a cell that is to be counted with, is not of its column's type.
-        OverflowError: a value of a condition is too large a number.
+        ValueError: a value of a condition, or a cell to aggregate, does not have the type of its column.
+        OverflowError: a number in a condition is too large.
     """
     fitting = (
         row
@@ -239,12 +256,13 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
 
 
 def _holds(text: str, condition: WikiSQLCondition, kind: str) -> bool:
-    wanted, cell = _wanted(condition.value, kind), _typed(text, kind)
-    if isinstance(wanted, str) and isinstance(cell, str):
-        return _COMPARISONS[condition.operator](_words(cell), _words(wanted))
+    target, cell = _wanted(condition.value, kind), _typed(text, kind)
+    if isinstance(target, str) and isinstance(cell, str):
+        return _COMPARISONS[condition.operator](_words(cell), _words(target))
     if isinstance(cell, str) and kind == "real":
-        return False  # a remark where a number belongs
-    return _COMPARISONS[condition.operator](cell, wanted)
+        # The cell is a remark instead of a number.
+        return False
+    return _COMPARISONS[condition.operator](cell, target)
 
 
 def _wanted(value: Value, kind: str) -> Value:
@@ -256,7 +274,7 @@ def _wanted(value: Value, kind: str) -> Value:
 
 
 def _typed(text: str, kind: str) -> Value:
-    """Return a cell's value: a number in a column of numbers, unless it is none."""
+    """Return the value of a cell: a number if the column is "real" and the text is a number, else the text."""
     if kind != "real":
         return text
     try:
@@ -272,16 +290,16 @@ def _words(text: str) -> list[str]:
 def _extreme(cells: Coordinates, values: Sequence[Value], name: str) -> tuple[Coordinates, list[Value]]:
     choose: Callable[..., Any] = max if name == "MAX" else min
     numbers = [value for value in values if not isinstance(value, str)]
-    pairs = [(value, place) for place, value in enumerate(values) if not numbers or not isinstance(value, str)]
-    _, place = choose(pairs)
-    return (cells[place],), [values[place]]
+    pairs = [(value, index) for index, value in enumerate(values) if not numbers or not isinstance(value, str)]
+    _, index = choose(pairs)
+    return (cells[index],), [values[index]]
 
 
 def _number(aggregation: str, values: Sequence[Value]) -> float | None:
-    """Return the result as one number; None where it is texts.
+    """Return the result as a number, or None if it consists of texts.
 
     Raises:
-        ValueError: a single value that should be added up is no number.
+        ValueError: a single value to aggregate is not a number.
     """
     if aggregation == "count":
         return float(len(values))

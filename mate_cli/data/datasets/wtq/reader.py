@@ -1,4 +1,4 @@
-"""WikiTableQuestions: questions about tables of Wikipedia, of whose answers only the texts are known.
+"""WikiTableQuestions: questions about tables of Wikipedia, with answers given only as texts.
 
 Source: Pasupat and Liang 2015, "Compositional Semantic Parsing on Semi-Structured Tables";
 ppasupat/WikiTableQuestions 1.0.2.
@@ -26,7 +26,7 @@ _ESCAPED = {"n": "\n", "p": "|"}
 
 _SIGNS = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "-NaN", "-nan", "NaN", "nan")
 NO_VALUE = frozenset([*_SIGNS, "<NA>", "N/A", "NA", "NULL", "n/a", "null"])
-"""Texts of cells that pandas takes for a missing value, as the reference's reader of tables does."""
+"""Cell texts that pandas, and therefore the table reader of google-research/tapas, reads as missing values."""
 
 
 def unescape(text: str) -> str:
@@ -35,16 +35,23 @@ def unescape(text: str) -> str:
 
 
 def items(field: str) -> tuple[str, ...]:
-    """Return the items of a list, which a pipe parts; none in an empty field."""
+    """Return the items of a list, which are separated by "|", or () for an empty field."""
     return tuple(unescape(item) for item in field.split("|")) if field else ()
 
 
 def rows(
     file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem]
 ) -> Iterator[dict[str, str]]:
-    """Yield the wanted columns of each line, still escaped; lines that are too short are noted and left out.
+    """Yield columns of each line of a TSV file with a header, still escaped.
 
-    The first line names the columns.
+    Lines that are too short are skipped and reported as problems.
+
+    Args:
+        file: name of the file.
+        content: content of the file.
+        wanted: names of the columns to return.
+        problems: list that receives the problems.
+        suspicions: list that receives possible damage of readable lines.
     """
     header, *lines = [line.split("\t") for line in read_lines(file, content, problems)] or [[]]
     if not header:
@@ -53,15 +60,15 @@ def rows(
     if absent:
         problems.append(Problem(file, "", f"line 1 has no column {', '.join(absent)}, but {', '.join(header)[:200]}"))
         return
-    places = {name: header.index(name) for name in wanted}
+    column_indices = {name: header.index(name) for name in wanted}
     for number, fields in enumerate(lines, 2):
-        if len(fields) <= max(places.values()):
-            what = f"has {len(fields)} fields, not {len(header)}"
-            problems.append(Problem(file, f"line {number}", what))
+        if len(fields) <= max(column_indices.values()):
+            message = f"has {len(fields)} fields, not {len(header)}"
+            problems.append(Problem(file, f"line {number}", message))
         else:
             if len(fields) > len(header):
                 suspicions.append(Problem(file, f"line {number}", f"has {len(fields)} fields, not {len(header)}"))
-            yield {name: fields[place] for name, place in places.items()}
+            yield {name: fields[index] for name, index in column_indices.items()}
     if not lines or len(lines[-1]) == len(header):
         suspicions += open_end(file, content)
 
@@ -72,24 +79,24 @@ TITLES = "misc/table-metadata.tsv"
 
 @dataclass(eq=False, kw_only=True)
 class WikiTableQuestions(Release):
-    """The WikiTableQuestions release as it lies on disk: data, csv, and where they are there misc and tagged.
+    """The WikiTableQuestions release on disk: the folders data and csv, and optionally misc and tagged.
 
     The splits are train and dev (one of five random divisions of the training part), test (questions about tables
-    that the training part lacks) and seen (further questions about tables of the training part).
+    that are not in the training part) and seen (further questions about tables of the training part).
 
-    What can be learnt from an answer is derived from its texts (`tables.supervision`): cells, a number, or both. An
-    answer of train that several cells hold teaches nothing; for other splits the first of these cells is taken.
-    The reference reads the questions as CSV with quoting, which the authors do not use, and so loses 21 of dev and
-    21 of seen, and the quotation marks around whole answers.
+    Supervision is derived from the answer texts (`tables.supervision`): cells, a number, or both. In train, an answer
+    that occurs in several cells has no training signal. In other splits the first of these cells is used.
+    google-research/tapas reads the questions as CSV with quoting, which the release does not use. It therefore loses
+    21 questions of dev, 21 of seen, and the quotation marks around whole answers.
 
     Args:
-        root: holds the folder data with the questions and the folder csv with the tables, which may be an archive.
-        fold: which of the five random divisions is train and dev.
-        whole_train: train on all of the training part, which holds the questions of dev too.
-        normalize_cells: bring body cells into the form in which answers are compared (lower case, no footnote marks
-            and so on), as the reference does; headers stay as they are.
-        missing: what the reference's tables say in a cell that is empty, "NA", "null" or the like: "nan". None
-            leaves such cells as they are.
+        root: folder with the folder data (questions) and the folder csv (tables), which may be an archive.
+        fold: number of the random division into train and dev.
+        whole_train: whether to train on the whole training part, which includes the questions of dev.
+        normalize_cells: whether to normalize body cells as answers are compared (lower case, without footnote marks
+            and so on), as google-research/tapas does. Headers are not changed.
+        missing: text that replaces empty cells and cells such as "NA" and "null". google-research/tapas uses "nan".
+            None leaves such cells unchanged.
     """
 
     as_written: ClassVar[Mapping[str, Any]] = {"normalize_cells": False}
@@ -105,7 +112,7 @@ class WikiTableQuestions(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The questions of each split."""
+        """Question file of each split."""
         names = {
             "train": "training" if self.whole_train else f"random-split-{self.fold}-train",
             "dev": f"random-split-{self.fold}-dev",
@@ -115,7 +122,7 @@ class WikiTableQuestions(Release):
         return {split: f"data/{name}.tsv" for split, name in names.items()}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
-        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
+        """Yield the valid questions of a split, in the order of the file. See `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical, finders = self._canonical(split), dict[str, CellFinder]()
@@ -127,19 +134,20 @@ class WikiTableQuestions(Release):
             elif table is not None:
                 finder = finders.setdefault(context, CellFinder(table))
                 texts = items(row["targetValue"])
-                stated = Answer(texts, canonical=canonical.get(key) or texts)
-                answer = supervise(stated, finder, mode) if "".join(stated.texts).strip() else None  # held back
+                stated_answer = Answer(texts, canonical=canonical.get(key) or texts)
+                # Blank answers are withheld.
+                answer = supervise(stated_answer, finder, mode) if "".join(stated_answer.texts).strip() else None
                 yield TableExample(key, question, table, answer)
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """The tables of train, so that questions of seen about tables of dev are scored apart."""
+        """Ids of the tables of train. Questions of seen about tables of dev are scored separately."""
         return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [], [])}
 
     def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
-        """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
+        """Return the answer texts with normalized numbers and dates ("1995-xx-xx"), by question id.
 
-        The authors made them with CoreNLP, for their evaluator; the release at hand may lack them.
+        The authors made them with CoreNLP for their evaluator. They are missing in some copies of the release.
         """
         name = PurePosixPath(self.split_files[split]).stem if split in ("test", "seen") else "training"
         file = f"tagged/data/{name}.tagged"
@@ -162,7 +170,7 @@ class WikiTableQuestions(Release):
 
     @cached_property
     def _titles(self) -> dict[str, str]:
-        """The title of each table's page, where the release at hand has the file of them."""
+        """Title of each table's page, if the file of titles exists."""
         content = self.content(TITLES)
         lines = rows(TITLES, content, ("contextId", "title"), self.notes, []) if content is not None else ()
         return {row["contextId"]: unescape(row["title"]) for row in lines}
