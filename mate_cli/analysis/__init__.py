@@ -1,1 +1,1 @@
-"""Analyses of trained networks: each is a file here and one in conf/analysis/."""
+"""Analyses of trained networks, each with a module here and a file in conf/analysis/."""

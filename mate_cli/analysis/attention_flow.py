@@ -1,4 +1,4 @@
-"""Observed attention flow: to which kinds of tokens the cells of a table attend, beside uniform attention.
+"""Observed attention flow: the types of tokens that table cells attend to, compared with uniform attention.
 
 Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
 """
@@ -33,7 +33,7 @@ TARGETS = (
     "table, same column",
     "table, same cell",
 )
-"""The kinds of keys, as a token of a body cell sees them. "question" is all else before the table."""
+"""Types of keys relative to a query token in a body cell. "question" is every token before the table except [CLS]."""
 HEADER, BODY = TARGETS.index("header, other column"), TARGETS.index("table, neither")
 PADDING = len(TARGETS)
 EAGER = Eager()
@@ -41,29 +41,34 @@ EAGER = Eager()
 
 @dataclass(frozen=True)
 class AttentionFlow(Analysis):
-    """The mean over body tokens, then heads, layers and examples; every example counts the same.
+    """Attention shares of body tokens by type of key. Every example has the same weight.
 
     Args:
-        examples: how many of the split, at even distances; None for all.
+        examples: number of examples of the split, evenly spaced. None means all.
     """
 
     name: ClassVar[str] = "attention_flow"
     examples: Annotated[int, Field(gt=0)] | None = 200
 
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Return the shares of every head of every network in it, as fractions: `attention` [layers][heads][targets].
+        """Return the attention shares of every head of every encoder: `attention` [layers][heads][targets].
+
+        Args:
+            parts: task with the trained network, data module and serializer.
+            config: configuration of the run.
+            split: split to analyze.
 
         Raises:
-            ConfigError: a network attends to something else than tokens.
-            RunError: no input has cells of a table.
+            ConfigError: an encoder has attention weights that do not belong to pairs of tokens.
+            RunError: no input has table cells.
         """
         encoder, data = parts.task.encoder, parts.data
         for network in encoder.encoders.values():
             refuse_slots(network)
         device = device_of(config.hardware)
         parts.task.to(device).eval()
-        chosen = pick_evenly(data.examples(split), self.examples)
-        loader = data.loader_of(chosen, f"{split}, {self.name}")
+        examples = pick_evenly(data.examples(split), self.examples)
+        loader = data.loader_of(examples, f"{split}, {self.name}")
         flows = observe(encoder, (batch.to(device) for batch in loader), parts.serializer.tokenizer.cls_id)
         if not all(flow.examples for flow in flows.values()):
             raise RunError(
@@ -74,24 +79,31 @@ class AttentionFlow(Analysis):
 
 
 class Flow:
-    """The attention observed in one encoder so far: while it reads a batch, it computes what the layers attend to.
+    """Accumulates the attention of one encoder over batches, by forward pre-hooks of its layers.
 
     Args:
-        encoder: observed.
-        cls_id: the id of [CLS].
+        encoder: encoder to observe.
+        cls_id: token id of [CLS].
     """
 
     def __init__(self, encoder: TableEncoder, cls_id: int) -> None:
         self.encoder, self.cls_id, self.examples = encoder, cls_id, 0
         layers: Iterable[Any] = encoder.encoder.layer
         self.layers: list[SelfAttention] = [layer.attention["self"] for layer in layers]
-        self.attention = torch.zeros(())  # the sum over examples of the share of each target [layers, N, targets]
-        self.uniform = torch.zeros(())  # likewise of what uniform attention would give [targets]
+        # Sum over examples of the share of each target, [layers, N, targets].
+        self.attention = torch.zeros(())
+        # Sum over examples of the share of each target under uniform attention, [targets].
+        self.uniform = torch.zeros(())
         self.seen: list[Tensor] = []
         self.batch: TableBatch | None = None
 
     def look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
-        """See a layer attend, before it does."""
+        """Record the attention of a layer. This is a forward pre-hook of the layer.
+
+        Args:
+            attention: attention layer.
+            inputs: hidden states, attention plan and key bias of the layer.
+        """
         states, plan, key_bias = inputs
         if self.batch is not plan.batch:
             self.batch, self.kinds = plan.batch, target_kinds(plan.batch, self.cls_id)
@@ -99,27 +111,27 @@ class Flow:
         self.seen.append(target_shares(probabilities, self.kinds, plan.batch.in_body))
 
     def add(self) -> None:
-        """Add what was seen of a batch; examples without body tokens do not count."""
+        """Add the recorded attention of a batch to the sums. Examples without body tokens are ignored."""
         if self.batch is None:
             raise RuntimeError("no example was read")
         real = self.batch.attention_mask[:, None, None, :].float()
-        even = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
-        uniform = target_shares(even, self.kinds, self.batch.in_body).squeeze(1)
-        known = self.batch.in_body.any(1)
-        self.attention = self.attention + torch.stack([layer[known].sum(0) for layer in self.seen]).cpu()
-        self.uniform = self.uniform + uniform[known].sum(0).cpu()
-        self.examples += int(known.sum())
+        uniform_attention = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
+        uniform = target_shares(uniform_attention, self.kinds, self.batch.in_body).squeeze(1)
+        has_body = self.batch.in_body.any(1)
+        self.attention = self.attention + torch.stack([layer[has_body].sum(0) for layer in self.seen]).cpu()
+        self.uniform = self.uniform + uniform[has_body].sum(0).cpu()
+        self.examples += int(has_body.sum())
         self.seen = []
 
     def content(self) -> dict[str, Any]:
-        """Return the means as plain values, and which heads share a mask."""
+        """Return the mean shares as JSON-serializable values, and the groups of heads that share a mask."""
         groups = [{"label": label, "heads": heads} for label, heads in head_groups(self.encoder).items()]
         attention, uniform = self.attention / self.examples, self.uniform / self.examples
         return {"attention": attention.tolist(), "uniform": uniform.tolist(), "groups": groups}
 
 
 def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
-    """Return the heads that share a mask, as (layer, head) from 0, by what they are called; none where all do."""
+    """Return the heads of each group that shares a mask, as (layer, head) from 0, or {} if all heads share one mask."""
     patterns = {pattern: name for name, pattern in encoder.patterns.items()}
     groups: dict[str, list[tuple[int, int]]] = {}
     for layer, spec in enumerate(encoder.specs):
@@ -132,10 +144,10 @@ def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
 
 
 def refuse_slots(encoder: TableEncoder) -> None:
-    """Refuse a network some of whose weights are of no pair of tokens.
+    """Check that all attention weights of an encoder belong to pairs of tokens.
 
     Raises:
-        ConfigError: naming it.
+        ConfigError: some attention weights do not.
     """
     if not encoder.specs or not all(spec.backend.among_tokens for spec in encoder.specs):
         name = type(encoder).__name__
@@ -147,10 +159,15 @@ def refuse_slots(encoder: TableEncoder) -> None:
 
 
 def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:
-    """Let a network read batches, and add up where each head of its encoders looks from body tokens.
+    """Run a network on batches, and accumulate the attention of body tokens for each head of its encoders.
+
+    Args:
+        encoder: network to run.
+        batches: batches on the device of the network.
+        cls_id: token id of [CLS].
 
     Returns:
-        A flow by what the names of an encoder's weights begin with.
+        A flow for each encoder, by the prefix of its parameter names.
     """
     flows = {name: Flow(network, cls_id) for name, network in encoder.encoders.items()}
     hooks = [layer.register_forward_pre_hook(flow.look) for flow in flows.values() for layer in flow.layers]
@@ -165,21 +182,21 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
-    """Return what each key is to each query: Int64 [B, T, T], the place in `TARGETS`, or `PADDING`."""
+    """Return the type of each key for each query: its index in `TARGETS`, or `PADDING`, Int64 [B, T, T]."""
     same_row, same_column = ((ids[:, :, None] == ids[:, None, :]).long() for ids in (batch.row_ids, batch.column_ids))
-    outside, header = (known[:, None, :] for known in (batch.segment_ids == 0, batch.row_ids == 0))
-    kinds = torch.where(header, HEADER + same_column, BODY + same_row + 2 * same_column)
-    kinds = torch.where(outside, (batch.input_ids != cls_id).long()[:, None, :], kinds)
+    is_outside, is_header = (mask[:, None, :] for mask in (batch.segment_ids == 0, batch.row_ids == 0))
+    kinds = torch.where(is_header, HEADER + same_column, BODY + same_row + 2 * same_column)
+    kinds = torch.where(is_outside, (batch.input_ids != cls_id).long()[:, None, :], kinds)
     return kinds.masked_fill((batch.attention_mask == 0)[:, None, :], PADDING)
 
 
 def target_shares(probabilities: Tensor, kinds: Tensor, sources: Tensor) -> Tensor:
-    """Return how much of the attention of some tokens goes to each kind, the mean over these tokens: [B, N, targets].
+    """Compute the share of attention that goes to each type of key, as mean over source tokens, [B, N, targets].
 
     Args:
-        probabilities: of every head, [B, N, T, T].
-        kinds: of keys, [B, T, T], as `target_kinds` tells them.
-        sources: the tokens whose attention is looked at, Bool [B, T]; an example without any has zeros.
+        probabilities: attention probabilities of every head, [B, N, T, T].
+        kinds: types of keys from `target_kinds`, [B, T, T].
+        sources: mask of the source tokens, Bool [B, T]. An example without source tokens has zeros.
     """
     sums = probabilities.new_zeros(*probabilities.shape[:3], PADDING + 1)
     sums.scatter_add_(-1, kinds[:, None].expand_as(probabilities), probabilities)

@@ -1,4 +1,4 @@
-"""The interface of analyses, and running one on a finished run."""
+"""Base class of analyses, and the function that analyzes a finished run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,43 +14,54 @@ from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 
 FOLDER = "analysis"
-"""Below a run's folder: what was found, a file per analysis."""
+"""Subfolder of the run's folder with one result file per analysis."""
 
 
 class Analysis(ABC):
-    """Looks at what a finished network does with a split."""
+    """Base class of analyses of a trained network on a split."""
 
     name: ClassVar[str]
-    """The name of its file in the run's folder."""
+    """Name of the result file in the run's folder."""
 
     @abstractmethod
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Return what there is to say, as plain values.
+        """Return the results as JSON-serializable values.
+
+        Args:
+            parts: task with the trained network, data module and serializer.
+            config: configuration of the run.
+            split: split to analyze.
 
         Raises:
-            MateError: this network or these inputs have nothing of the kind.
+            MateError: the analysis does not apply to this network or these inputs.
         """
 
 
 def analyse_run(
     run: str, split: str, runtime: RuntimeOverrides, analysis: Analysis
 ) -> tuple[RunFolder, dict[str, Any]]:
-    """Analyse a finished run with its best weights, and write `analysis/NAME.json` in its folder.
+    """Analyze a finished run with its best checkpoint, and write `analysis/NAME.json` in its folder.
 
-    Batches are small: what is looked at may grow with the square of the length.
+    Batches have one example, because the memory of an analysis may grow with the square of the length.
+
+    Args:
+        run: folder of the run.
+        split: split to analyze.
+        runtime: overrides for this machine.
+        analysis: analysis to run.
 
     Returns:
-        The run's folder, and what was found.
+        The folder of the run, and the results.
 
     Raises:
-        RunError: it is not finished, or a system of several networks.
+        RunError: the run is not finished, or is a system of several networks.
         DataError: the split is missing.
     """
     folder = open_run(run)
     stages = folder.read_record().stages
     if stages:
-        remedy = f"Name one of its stages: {format_setting('run', folder.path / next(iter(stages)))}"
-        raise RunError("this run is a system of several networks", where=run, remedy=remedy)
+        hint = f"Name one of its stages: {format_setting('run', folder.path / next(iter(stages)))}"
+        raise RunError("this run is a system of several networks", where=run, remedy=hint)
     config = runtime.config(folder)
     config = config.model_copy(update={"hardware": config.hardware.model_copy(update={"micro_batch": 1})})
     content = {"analysis": analysis.name, "split": split, **analysis.find(load_best(config, folder), config, split)}
@@ -59,7 +70,7 @@ def analyse_run(
 
 
 def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
-    """Pick so many examples at even distances; all where there are no more, or no number is given."""
+    """Pick `count` evenly spaced examples, or all examples if there are not more or `count` is None."""
     if count is None or count >= len(examples):
         return list(examples)
-    return [examples[place * len(examples) // count] for place in range(count)]
+    return [examples[index * len(examples) // count] for index in range(count)]

@@ -1,4 +1,4 @@
-"""A file of answers that any system gave: JSON lines, a JSON list, or an object of answers by id."""
+"""Parser of files with the answers of any system: JSON lines, a JSON list, or a JSON object of answers by id."""
 
 from __future__ import annotations
 
@@ -17,59 +17,61 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text, valid
 
 IDS = ("id", "question_id", "_id", "qid")
 TEXTS = ("pred", "prediction", "answer", "answers", "label", "query", "sql", "option")
-"""The first counts: where predictions stand beside `answer`, that is the right one."""
+"""Keys of the predicted answer, in order of precedence. In files with predictions, `answer` is the gold answer."""
 CELLS = ("cells", "coordinates")
 LARGEST = 1 << 30
-"""Bytes of a file."""
+"""Maximum size of a file in bytes."""
 LINES = (".jsonl", ".ndjson")
 REMEDY = 'Give JSON lines such as {"id": ..., "answer": ...}; see docs/how-to/compare_with_any_system.md'
 
 
 def read_answers(file: Path) -> dict[str, SystemAnswer]:
-    """Read answers by the id of their question.
+    """Read answers by question id.
 
     Raises:
-        DataError: the file is missing or damaged, an entry has no id or no answer, or an id occurs twice.
+        DataError: the file is missing or damaged, an entry has no id or no answer, or an id is a duplicate.
     """
     with wrap_read_errors(file, DataError, "cannot be read", REMEDY):
         content = read_bytes(file, largest=LARGEST, links=True).removeprefix(b"\xef\xbb\xbf")
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     answers: dict[str, SystemAnswer] = {}
-    for place, entry in _entries(file, content):
-        name = _find(entry, IDS, place, file)
+    for location, entry in _entries(file, content):
+        name = _find(entry, IDS, location, file)
         if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
-            raise DataError(f"{place}: the id is no text", where=str(file), remedy=REMEDY)
+            raise DataError(f"{location}: the id is no text", where=str(file), remedy=REMEDY)
         if (key := str(name)) in answers:
-            problem = f"the id {key!r} occurs twice ({places[key]} and {place})"
+            problem = f"the id {key!r} occurs twice ({locations[key]} and {location})"
             raise DataError(problem, where=str(file), remedy="Keep one answer for each question")
         try:
-            answers[key], places[key] = _answer(entry), place
+            answers[key], locations[key] = _answer(entry), location
         except (ValueError, TypeError) as error:
-            raise DataError(f"{place}: {error}", where=str(file), remedy=REMEDY) from error
+            raise DataError(f"{location}: {error}", where=str(file), remedy=REMEDY) from error
     if not answers:
         raise DataError("has no answers", where=str(file), remedy=REMEDY)
     return answers
 
 
 def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the place and the content of each entry."""
+    """Yield the location (for messages) and the content of each entry."""
     problems: list[Problem] = []
     if file.suffix.lower() in LINES or _is_lines(content):
         lines = [(f"line {number}", line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
-        entries = [(place, parse_json(str(file), line, problems, place)) for place, line in lines]
+        entries = [(location, parse_json(str(file), line, problems, location)) for location, line in lines]
     else:
-        whole = parse_json(str(file), content, problems)
-        if isinstance(whole, dict) and not {*IDS} & whole.keys():
-            named = ((key, value if isinstance(value, dict) else {"answer": value}) for key, value in whole.items())
-            entries = [(f"entry {key!r}", {**value, "id": key}) for key, value in named]
+        content_value = parse_json(str(file), content, problems)
+        if isinstance(content_value, dict) and not {*IDS} & content_value.keys():
+            keyed_answers = (
+                (key, value if isinstance(value, dict) else {"answer": value}) for key, value in content_value.items()
+            )
+            entries = [(f"entry {key!r}", {**value, "id": key}) for key, value in keyed_answers]
         else:
-            whole = whole if isinstance(whole, list) else [whole]
-            entries = [(f"entry {number}", entry) for number, entry in enumerate(whole, 1)]
+            content_value = content_value if isinstance(content_value, list) else [content_value]
+            entries = [(f"entry {number}", entry) for number, entry in enumerate(content_value, 1)]
     raise_problems(problems, REMEDY)
-    for place, entry in entries:
+    for location, entry in entries:
         if not isinstance(entry, dict):
-            raise DataError(f"{place} is not an object with an id and an answer", where=str(file), remedy=REMEDY)
-        yield place, entry
+            raise DataError(f"{location} is not an object with an id and an answer", where=str(file), remedy=REMEDY)
+        yield location, entry
 
 
 def _is_lines(content: bytes) -> bool:
@@ -80,10 +82,10 @@ def _is_lines(content: bytes) -> bool:
         return False
 
 
-def _find(entry: Mapping[str, Any], names: tuple[str, ...], place: str, file: Path) -> object:
+def _find(entry: Mapping[str, Any], names: tuple[str, ...], location: str, file: Path) -> object:
     name = next((name for name in names if name in entry), None)
     if name is None:
-        raise DataError(f"{place} has none of {', '.join(names)}", where=str(file), remedy=REMEDY)
+        raise DataError(f"{location} has none of {', '.join(names)}", where=str(file), remedy=REMEDY)
     return entry[name]
 
 
@@ -91,7 +93,8 @@ def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
     """Build the answer of an entry.
 
     Raises:
-        ValueError, TypeError: saying what is wrong with it.
+        ValueError: the entry has no answer, an unknown aggregation or an invalid number.
+        TypeError: a value has an invalid type.
     """
     if not {*TEXTS, *CELLS} & entry.keys():
         raise ValueError(f"has none of {', '.join((*TEXTS, *CELLS))}")
@@ -121,8 +124,8 @@ def _pairs(entry: Mapping[str, Any], names: tuple[str, ...], first: Any) -> list
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _number(entry: Mapping[str, Any], name: str, most: float) -> float | None:
+def _number(entry: Mapping[str, Any], name: str, limit: float) -> float | None:
     value = entry.get(name)
-    if value is not None and (type(value) not in (int, float) or not 0 <= value <= most):
-        raise ValueError(f"{name} is not a number from 0" + (" to 1" if most == 1 else ""))
+    if value is not None and (type(value) not in (int, float) or not 0 <= value <= limit):
+        raise ValueError(f"{name} is not a number from 0" + (" to 1" if limit == 1 else ""))
     return None if value is None else float(value)

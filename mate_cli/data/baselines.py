@@ -1,4 +1,4 @@
-"""Answers that need no network: what every trained one has to beat."""
+"""Baselines without a network, which every trained network should exceed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from mate_cli.tables.table import Cell, Table
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
-    """Rank the body cells of a table by their cosine to the question, the best one first; see `tfidf_cell_rankings`."""
+    """Rank the body cells of a table by similarity to the question, best first. See `tfidf_cell_rankings`."""
     return tfidf_cell_rankings(table, [question])[0]
 
 
 def tfidf_cell_rankings(table: Table, questions: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """Rank the body cells of a table by their cosine to each of some questions, the best one first.
+    """Rank the body cells of a table by cosine similarity to each question, best first.
 
-    The floor that every cell selector must clear.
-    A cell's document is its text followed by all passages that it links to. Documents and question are
-    weighted by scikit-learn's TF-IDF of words and pairs of words (its default tokens, smooth idf, L2 norm),
-    fitted on the cells of this one table. Ties keep the reading order, row by row. The header is not used.
+    This is the baseline for cell selection. The document of a cell is its text followed by all linked passages.
+    Documents and questions are weighted by scikit-learn's TF-IDF of words and word pairs (default tokens, smooth idf,
+    L2 norm), fitted on the cells of this table. Ties keep the reading order, row by row. The header is not used.
 
     Returns:
         (row, column) of every body cell, both from 0, for each question.
@@ -34,11 +33,12 @@ def tfidf_cell_rankings(table: Table, questions: Sequence[str]) -> list[list[tup
     vectorizer = TfidfVectorizer(ngram_range=(1, 2))
     try:
         weights = vectorizer.fit_transform(documents)
-    except ValueError:  # no cell holds a word of two letters or more
+    # No cell contains a word of two or more letters.
+    except ValueError:
         return [coordinates] * len(questions)
     scores = (weights @ vectorizer.transform(questions).T).toarray()
     orders = np.argsort(-scores, axis=0, kind="stable").T
-    return [[coordinates[place] for place in order] for order in orders]
+    return [[coordinates[index] for index in order] for order in orders]
 
 
 def _document(table: Table, cell: Cell) -> str:
@@ -49,20 +49,25 @@ Rows = Literal["first", "last", "all"]
 
 
 class Guess(NamedTuple):
-    """Cells, and what is done with them."""
+    """Predicted cells and their aggregation."""
 
     cells: Coordinates
     aggregation: str = "none"
 
 
 class ColumnRule(NamedTuple):
-    """The cells of one column: in the first row, in the last one, or in all; without that column, of the last one."""
+    """Rule that predicts cells of one column: in the first row, in the last row, or in all rows.
+
+    Args:
+        column: index of the column. Tables with fewer columns use their last column.
+        rows: "first", "last" or "all".
+    """
 
     column: int
     rows: Rows
 
     def __call__(self, table: Table) -> Coordinates:
-        """Return (row, column) of the cells in a table."""
+        """Return (row, column) of the predicted cells of a table."""
         count = len(table.rows)
         rows = {"first": range(min(1, count)), "last": range(max(0, count - 1), count), "all": range(count)}
         column = min(self.column, len(table.header) - 1)
@@ -70,10 +75,9 @@ class ColumnRule(NamedTuple):
 
 
 def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
-    """Return the column, counted from the left, and the rows in it that are exactly the answer most often.
+    """Return the column and the rows whose cells most often equal the answer cells of training examples.
 
-    Whether the first, the last or all cells of it are guessed is learnt too: whichever is right more often. The
-    leftmost column wins a tie, and then the first row. Answers that are no cells teach nothing.
+    Ties are broken by the leftmost column, then by the order "first", "last", "all". Answers without cells are ignored.
     """
     counts: Counter[ColumnRule] = Counter()
     for example in training:
@@ -88,28 +92,28 @@ def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
 
 
 def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Return the same column and rows for every question, by `best_column_rule`."""
+    """Predict the same column and rows for every question, by `best_column_rule`."""
     rule = best_column_rule(training)
     return {name: Guess(rule(example.table)) for name, example in examples.items()}
 
 
 def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, int]]]:
-    """Rank the cells of each question's table by TF-IDF, by the name of the question; see `tfidf_cell_rankings`."""
+    """Rank the cells of each question's table by TF-IDF, by question id. See `tfidf_cell_rankings`."""
     examples, rankings = list(examples), dict[str, list[tuple[int, int]]]()
-    for places in group_by_table(examples):
-        asked = [examples[place] for place in places]
-        ranked = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
-        rankings |= {example.example_id: cells for example, cells in zip(asked, ranked, strict=True)}
+    for indices in group_by_table(examples):
+        table_examples = [examples[index] for index in indices]
+        table_rankings = tfidf_cell_rankings(table_examples[0].table, [example.question for example in table_examples])
+        rankings |= {example.example_id: cells for example, cells in zip(table_examples, table_rankings, strict=True)}
     return rankings
 
 
 def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Return the cell nearest to each question by TF-IDF, see `rank_cells`."""
+    """Predict the cell most similar to each question by TF-IDF, see `rank_cells`."""
     return {name: Guess(tuple(cells[:1])) for name, cells in rank_cells(examples.values()).items()}
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """Return the commonest label of statements or options; at a tie the last: 1, entailed, of statements."""
+    """Return the most frequent label of statements or options. At a tie it is the largest label (entailed)."""
     counts = Counter(
         example.answer.label for example in training if example.answer and example.answer.label is not None
     )

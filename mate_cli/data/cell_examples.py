@@ -1,4 +1,4 @@
-"""Examples for readers: a cell with its linked passages as a table of one cell."""
+"""Examples for span reading: a cell with its linked passages as a table of one cell."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from mate_cli.tables.table import Cell, Table
 
 
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
-    """Cut one body cell out of an example's table, with its passages and without its header.
+    """Build an example from one body cell of a table, with its passages and without its header.
 
-    Rows and columns count from 0. The example keeps the question's name where it is given no other.
+    Args:
+        example: example with the table.
+        row: row of the cell, from 0.
+        column: column of the cell, from 0.
+        example_id: id of the new example. None uses the id of `example`.
 
     Source: google-research/tapas, `utils/hybridqa_rc_utils.py`.
     """
@@ -31,27 +35,30 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
 
 
 def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
-    """Return cells that do not hold the answer, each as an example that nothing answers, by the name of the question.
+    """Return up to `count` cells without the answer for each question, as examples without an answer.
 
-    Half of them are those nearest to the question by TF-IDF, which a selector mistakes for the right ones most easily;
-    the others are drawn of all cells, by the name of the question.
-    There are fewer than `count` where the table has not as many, and none without a known answer.
+    Half of the cells are the most similar to the question by TF-IDF, which a selector most easily confuses with gold
+    cells. The other half are sampled from the remaining cells, with a seed derived from the question id. Questions
+    with an unknown answer have no entry.
+
+    Returns:
+        The examples by question id.
     """
-    asked = [example for example in examples if count and example.answer]
-    rankings = rank_cells(asked)
-    return {example.example_id: _without(example, rankings[example.example_id], count) for example in asked}
+    answered_examples = [example for example in examples if count and example.answer]
+    rankings = rank_cells(answered_examples)
+    return {example.example_id: _without(example, rankings[example.example_id], count) for example in answered_examples}
 
 
 def _without(example: TableExample, ranking: Sequence[tuple[int, int]], count: int) -> list[TableExample]:
     answer = example.answer
     assert answer is not None
-    wrong = [cell for cell in ranking if cell not in answer.coordinates]
-    nearest = -(-count // 2)
+    negative_cells = [cell for cell in ranking if cell not in answer.coordinates]
+    hard_count = -(-count // 2)
     generator = np.random.default_rng(list(example.example_id.encode()))
-    drawn = generator.permutation(len(wrong[nearest:]))[: count - nearest]
-    cells = wrong[:nearest] + [wrong[nearest + place] for place in sorted(drawn)]
-    nothing = replace(example, answer=replace(answer, texts=()))
+    sampled_indices = generator.permutation(len(negative_cells[hard_count:]))[: count - hard_count]
+    cells = negative_cells[:hard_count] + [negative_cells[hard_count + index] for index in sorted(sampled_indices)]
+    unanswered = replace(example, answer=replace(answer, texts=()))
     return [
-        reading_example(nothing, row, column, f"{example.example_id}/without/{place}")
-        for place, (row, column) in enumerate(cells)
+        reading_example(unanswered, row, column, f"{example.example_id}/without/{index}")
+        for index, (row, column) in enumerate(cells)
     ]

@@ -1,4 +1,4 @@
-"""Outcome of a check of a dataset: problems by file and key, counts, and the spread of sizes."""
+"""Results of checking a dataset: problems by file and key, counts, and the distribution of sizes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ from mate_cli.tables.text import split_sentences
 Kind = TypeVar("Kind")
 
 LEVELS = (50, 90, 99, 100)
-"""The percentiles that a report shows; 100 is the largest value."""
+"""Percentiles in a report. 100 is the largest value."""
 MEAN = "mean"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: in which file, at which key (a question, a table, a link), and what."""
+    """A problem of a dataset.
+
+    Args:
+        file: file with the problem.
+        key: id of the question, table or link, or the location in the file. Empty for the whole file.
+        what: description of the problem.
+    """
 
     file: str
     key: str
@@ -36,22 +42,22 @@ class Problem:
 
     def __str__(self) -> str:
         path = PurePosixPath(self.file)
-        named = self.key and self.key not in (self.file, path.name, path.stem)
-        return f"{self.file}: {self.key}: {self.what}" if named else f"{self.file}: {self.what}"
+        needs_key = self.key and self.key not in (self.file, path.name, path.stem)
+        return f"{self.file}: {self.key}: {self.what}" if needs_key else f"{self.file}: {self.what}"
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The outcome of a check.
+    """Result of checking a dataset.
 
     Args:
-        problems: everything that is wrong, in the order in which it was met.
-        counts: per split: questions, tables, and questions by the source or kind of their answer.
-        percentiles: per measure (rows, columns, ...): its values at `LEVELS`, and its mean under `MEAN`.
-        notes: what is worth knowing, but no damage.
-        published: how much of each counted thing the whole release has, by its authors.
-        papers: what papers say of it, see `DatasetInfo`.
-        shares: per split, what part of its inputs is so, by what it is; empty where nobody looked.
+        problems: all problems, in the order of discovery.
+        counts: for each split, the number of questions, tables, and questions by source or type of their answer.
+        percentiles: for each measure (rows, columns, ...), its values at `LEVELS`, and its mean under `MEAN`.
+        notes: observations that are not problems.
+        published: counts of the whole release, as published by its authors.
+        papers: statistics of the release in papers, see `DatasetInfo`.
+        shares: for each split, the share of inputs with a property, by property. Empty if not computed.
     """
 
     problems: Sequence[Problem]
@@ -64,47 +70,63 @@ class CheckReport:
 
 
 def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
-    """Refuse to go on with damaged data.
+    """Raise an error if there are problems.
 
     Raises:
-        DataError: there is at least one problem; the message holds the first one and the number of the others.
+        DataError: there is at least one problem. The message has the first problem and the number of further problems.
     """
     if not problems:
         return
     first, more = problems[0], len(problems) - 1
-    what = f"{first.key}: {first.what}" if first.key else first.what
-    raise DataError(f"{what} (and {more} more problems)" if more else what, where=first.file, remedy=remedy)
+    message = f"{first.key}: {first.what}" if first.key else first.what
+    raise DataError(f"{message} (and {more} more problems)" if more else message, where=first.file, remedy=remedy)
 
 
 def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
-    """Decode JSON, or note a problem and return None; a `key` that names a line stands for the lines of `content`."""
-    twice: list[str] = []
+    """Decode JSON. Append a problem and return None if this fails.
 
-    def collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    A duplicate key in an object is a problem too, but its last value is returned.
+
+    Args:
+        file: name of the file.
+        content: JSON to decode.
+        problems: list that receives the problem.
+        key: key of the problem. "line N" means that `content` is this line of the file.
+    """
+    duplicates: list[str] = []
+
+    def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entry = dict(pairs)
         if len(entry) < len(pairs):
-            twice.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+            duplicates.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         return entry
 
     try:
-        value = json.loads(content, object_pairs_hook=collected)
-        problems += [Problem(file, key, f"the key {name!r} occurs twice in an object") for name in twice[:1]]
+        value = json.loads(content, object_pairs_hook=build_object)
+        problems += [Problem(file, key, f"the key {name!r} occurs twice in an object") for name in duplicates[:1]]
         return value
     except UnicodeDecodeError as error:
         problems.append(not_utf8(file, content, error, key))
     except json.JSONDecodeError as error:
-        place = f"{_place(key, error.lineno, ', ')}column {error.colno}"
-        what = f"{place}: {error.msg}" if content.strip() else "it is empty"
-        problems.append(Problem(file, key, f"is not readable JSON ({what})"))
+        location = f"{_place(key, error.lineno, ', ')}column {error.colno}"
+        details = f"{location}: {error.msg}" if content.strip() else "it is empty"
+        problems.append(Problem(file, key, f"is not readable JSON ({details})"))
     except (ValueError, RecursionError) as error:
         problems.append(Problem(file, key, f"is not readable JSON ({error})"))
     return None
 
 
 def not_utf8(file: str, content: bytes, error: UnicodeDecodeError, key: str = "") -> Problem:
-    """Return the problem of a file, or of a line of it, that is in another encoding."""
-    place = _place(key, content[: error.start].count(b"\n") + 1, ": ")
-    return Problem(file, key, f"is not UTF-8 ({place}{error.reason})")
+    """Return the problem of a file or line that is not UTF-8.
+
+    Args:
+        file: name of the file.
+        content: content of the file or line.
+        error: error of decoding the content.
+        key: key of the problem. "line N" means that `content` is this line of the file.
+    """
+    location = _place(key, content[: error.start].count(b"\n") + 1, ": ")
+    return Problem(file, key, f"is not UTF-8 ({location}{error.reason})")
 
 
 def _place(key: str, line: int, end: str) -> str:
@@ -114,12 +136,21 @@ def _place(key: str, line: int, end: str) -> str:
 def parse_json_as(
     kind: type[Kind], what: str, file: str, content: bytes, problems: list[Problem], key: str = ""
 ) -> Kind | None:
-    """Decode JSON of one kind, `what` it holds for people, or note a problem at `key` and return None."""
-    known = len(problems)
+    """Decode JSON of a given type. Append a problem and return None if this fails.
+
+    Args:
+        kind: required type of the value.
+        what: description of the required value, for the message.
+        file: name of the file.
+        content: JSON to decode.
+        problems: list that receives the problem.
+        key: key of the problem.
+    """
+    problem_count = len(problems)
     value = parse_json(file, content, problems, key)
     if isinstance(value, kind):
         return value
-    if len(problems) == known:
+    if len(problems) == problem_count:
         problems.append(Problem(file, key, f"should hold {what}"))
     return None
 
@@ -127,49 +158,65 @@ def parse_json_as(
 def is_ragged(
     file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem], *, longer: bool = False
 ) -> bool:
-    """Tell whether rows of a table have not as many cells as its header, or just more; note the first such row."""
+    """Return whether rows of a table differ in length from its header, and append a problem for the first such row.
+
+    Args:
+        file: name of the file.
+        key: key of the problem.
+        header: header of the table.
+        rows: body rows of the table.
+        problems: list that receives the problem.
+        longer: whether to accept rows that are shorter than the header.
+    """
     differs = gt if longer else ne
-    ragged = [place for place, row in enumerate(rows) if differs(len(row), len(header))]
+    ragged = [index for index, row in enumerate(rows) if differs(len(row), len(header))]
     if ragged:
-        what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
-        problems.append(Problem(file, key, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))
+        message = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
+        problems.append(Problem(file, key, f"{message} ({len(ragged)} such rows)" if len(ragged) > 1 else message))
     return bool(ragged)
 
 
 def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Note tables that are nowhere; `waiting` has, by what is wrong, the ids of the questions of a file about one."""
-    for what, keys in waiting.items():
+    """Yield a problem for each missing table.
+
+    Args:
+        file: question file.
+        waiting: ids of the questions about a missing table, by the description of its problem.
+    """
+    for description, keys in waiting.items():
         more = f" (nor is that of {len(keys) - 1} more)" if len(keys) > 1 else ""
-        yield Problem(file, keys[0], f"its table {what}{more}")
+        yield Problem(file, keys[0], f"its table {description}{more}")
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """Write counts by what they are of, in words."""
+    """Format counts with their names as text, in singular or plural."""
     single = {name: re.sub("ies$", "y", name).removesuffix("s") for name in counts}
     return ", ".join(f"{count:,} {single[name] if count == 1 else name}" for name, count in counts.items())
 
 
 def percentiles(values: Iterable[int]) -> dict[int | str, float]:
-    """Return the values at `LEVELS` by the nearest-rank rule, and the mean; empty without values."""
-    ordered = sorted(values)
-    if not ordered:
+    """Return the values at `LEVELS` by the nearest-rank method, and the mean, or {} without values."""
+    sorted_values = sorted(values)
+    if not sorted_values:
         return {}
-    at_level: dict[int | str, float] = {MEAN: round(fmean(ordered), 1)}
-    return at_level | {level: ordered[max(0, math.ceil(level / 100 * len(ordered)) - 1)] for level in LEVELS}
+    at_level: dict[int | str, float] = {MEAN: round(fmean(sorted_values), 1)}
+    return at_level | {
+        level: sorted_values[max(0, math.ceil(level / 100 * len(sorted_values)) - 1)] for level in LEVELS
+    }
 
 
 class Sizes:
-    """Collects how large the tables, passages and questions are."""
+    """Collects the sizes of tables, passages and questions."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[int]] = {}
 
     def add(self, measure: str, value: int) -> None:
-        """Note one value."""
+        """Add a value of a measure."""
         self._values.setdefault(measure, []).append(value)
 
     def add_table(self, table: Table) -> None:
-        """Note the rows, columns, cells and words of one table, and its links and passages where it has any."""
+        """Add the rows, columns, cells and words of a table, and its links and passages if it has passages."""
         texts = [cell.text for cell in table.header] + [cell.text for _, _, cell in table.cells()]
         self.add("rows", len(table.rows))
         self.add("columns", len(table.header))
@@ -182,24 +229,32 @@ class Sizes:
             self.add("sentences in a passage", len(split_sentences(passage)))
 
     def percentiles(self) -> dict[str, dict[int | str, float]]:
-        """Return every measure's values at `LEVELS`, and its mean."""
+        """Return the values at `LEVELS` and the mean of every measure."""
         return {measure: percentiles(values) for measure, values in self._values.items()}
 
 
 ALL = "all"
-"""The row of counts over all splits."""
+"""Name of the counts over all splits."""
 NO_QUESTION = "it has no valid question"
 
 Splits = Mapping[str, Sequence[TableExample]]
 Reason = Callable[[TableExample], str]
-"""Why an example is not used; "" where it is."""
+"""Returns the reason why an example is excluded, or "" if it is used."""
 
 
 def find_gaps(
     splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem], unit: str
 ) -> Iterator[Problem]:
-    """Note splits, ids and tables with nothing in them; a split or table is named where no known problem is why."""
-    told = {problem.file for problem in known}
+    """Yield a problem for each empty split, id or table that no known problem explains.
+
+    Args:
+        splits: examples of each split.
+        files: question file of each split.
+        left_out: function that returns why an example is excluded.
+        known: problems that were reported before.
+        unit: plural name of the documents, such as "tables".
+    """
+    reported_files = {problem.file for problem in known}
     for split, examples in splits.items():
         file = files[split]
         if not examples and not known:
@@ -208,27 +263,35 @@ def find_gaps(
             if not example.example_id.strip(" -_"):
                 yield Problem(file, example.question[:40], "the question has no id")
             table = example.table
-            if table.table_id in told:
+            if table.table_id in reported_files:
                 continue
             if not table.rows and not left_out(example):
                 yield Problem(file, table.table_id, "the table has no rows")
-                told.add(table.table_id)
+                reported_files.add(table.table_id)
             if unit == "tables" and not any(cell.text.strip() for cell in table.header):
                 yield Problem(file, table.table_id, "the table has no column names")
-                told.add(table.table_id)
+                reported_files.add(table.table_id)
 
 
 def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Note splits to learn from with questions without an answer, and others where some have none."""
+    """Yield a problem for the train split if an answer is missing, and for other splits if some answers are missing."""
     for split, examples in splits.items():
-        without = [example.example_id for example in examples if example.answer is None and example.table.rows]
-        if without and (split == "train" or len(without) < len(examples)):
-            more = f", nor have {len(without) - 1:,} more of {len(examples):,}" if len(without) > 1 else ""
-            yield Problem(files[split], without[0], f"the question has no answer{more}")
+        unanswered_ids = [example.example_id for example in examples if example.answer is None and example.table.rows]
+        if unanswered_ids and (split == "train" or len(unanswered_ids) < len(examples)):
+            more = (
+                f", nor have {len(unanswered_ids) - 1:,} more of {len(examples):,}" if len(unanswered_ids) > 1 else ""
+            )
+            yield Problem(files[split], unanswered_ids[0], f"the question has no answer{more}")
 
 
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
-    """Find ids that occur twice, in one split or in two; `origins` has the files of those that `files` lacks."""
+    """Yield a problem for each duplicate question id in one split, and for ids that occur in two splits.
+
+    Args:
+        splits: examples of each split.
+        files: question file of each split.
+        origins: file of a question by its id, for splits with several files.
+    """
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, counts in ids.items():
         for key in (key for key, times in counts.items() if times > 1):
@@ -238,43 +301,55 @@ def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping
 
 
 def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Note the ids (of `what`) that pairs of splits have in common, with the first one of them as the key."""
+    """Yield a problem for each pair of splits with common ids.
+
+    Args:
+        keys: ids of each split.
+        what: plural name of the ids, for the message.
+        files: question file of each split.
+    """
     for first, second in combinations(keys, 2):
-        common = sorted(set(keys[first]) & set(keys[second]))
-        if common:
-            count = f"1 {what.removesuffix('s')} is" if len(common) == 1 else f"{len(common):,} {what} are"
-            yield Problem(files[second], common[0], f"{count} in {first} too")
+        common_ids = sorted(set(keys[first]) & set(keys[second]))
+        if common_ids:
+            count = f"1 {what.removesuffix('s')} is" if len(common_ids) == 1 else f"{len(common_ids):,} {what} are"
+            yield Problem(files[second], common_ids[0], f"{count} in {first} too")
 
 
 def count_splits(splits: Splits, left_out: Reason) -> dict[str, dict[str, int]]:
-    """Run `count_examples` on every split, and on all where there are several."""
-    every = {ALL: [example for examples in splits.values() for example in examples]} if len(splits) > 1 else {}
-    return {split: count_examples(examples, left_out) for split, examples in {**splits, **every}.items()}
+    """Return `count_examples` of every split, and of all splits together if there are several."""
+    all_examples = {ALL: [example for examples in splits.values() for example in examples]} if len(splits) > 1 else {}
+    return {split: count_examples(examples, left_out) for split, examples in {**splits, **all_examples}.items()}
 
 
 def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[str, int]:
-    """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
+    """Count questions, tables, sequences of questions, types of answers, and subsets.
 
-    What `left_out` says of an example counts in place of its kind of answer.
+    An excluded example counts under its reason instead of the type of its answer.
+
+    Args:
+        examples: examples of a split.
+        left_out: function that returns why an example is excluded.
     """
     reasons = [left_out(example) for example in examples]
-    kinds = Counter(f"{LEFT_OUT}{why}" if why else e.outcome for e, why in zip(examples, reasons, strict=True))
-    parts = Counter(part for example in examples for part in example.subsets)
+    outcomes = Counter(
+        f"{LEFT_OUT}{reason}" if reason else e.outcome for e, reason in zip(examples, reasons, strict=True)
+    )
+    subsets = Counter(subset for example in examples for subset in example.subsets)
     sequences = len({example.conversation for example in examples if example.conversation})
     return {
         "questions": len(examples),
         "tables": len({example.table.table_id for example in examples}),
         **({"sequences": sequences} if sequences else {}),
-        "usable": sum(count for kind, count in kinds.items() if _is_usable(kind)),
-        **{kind: kinds[kind] for kind in sorted(kinds, key=_rank)},
-        **{part: parts[part] for part in sorted(parts)},
+        "usable": sum(count for outcome, count in outcomes.items() if _is_usable(outcome)),
+        **{outcome: outcomes[outcome] for outcome in sorted(outcomes, key=_rank)},
+        **{subset: subsets[subset] for subset in sorted(subsets)},
     }
 
 
 KINDS = ("entailed", "refuted", "option", "query", "cells", "number", "cells or number", UNANSWERABLE)
-"""Order of what can be learned from an answer. A model decides on "cells or number" (weak supervision)."""
+"""Order of the types of training signals. "cells or number" is decided by the model (weak supervision)."""
 LEFT_OUT = "left out: "
-"""What stands before the reason why a question is not used at all."""
+"""Prefix of the reason why a question is excluded."""
 
 
 def _is_usable(kind: str) -> bool:
@@ -286,14 +361,14 @@ def _rank(kind: str) -> tuple[bool, int, str]:
 
 
 def measure_sizes(splits: Splits) -> Sizes:
-    """Measure questions, answers, sequences and tables, each table counted once."""
+    """Measure the sizes of questions, answers, sequences and tables. Each table counts once."""
     sizes = Sizes()
     tables: dict[str, Table] = {}
     for examples in splits.values():
         for example in examples:
             tables.setdefault(example.table.table_id, example.table)
-            for what, size in example.sizes.items():
-                sizes.add(what, size)
+            for measure, size in example.sizes.items():
+                sizes.add(measure, size)
         for length in Counter(example.conversation for example in examples if example.conversation).values():
             sizes.add("questions in a sequence", length)
     for table in tables.values():

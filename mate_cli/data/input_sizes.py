@@ -1,6 +1,7 @@
-"""Lengths of a dataset's inputs in word pieces, shares of them that fit a network, and of ambiguous answers.
+"""Input lengths of a dataset in tokens, the shares of inputs that fit a network, and the share of ambiguous answers.
 
-Source: the claims of the MATE paper, section 4: tables with passages do not fit, with a few sentences of them most do.
+Source: MATE paper, section 4, which claims that tables with whole passages do not fit a network, but that most tables
+with a few sentences fit.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
     from mate_cli.tokenization.vocabulary import Vocabulary
 
 MAX_EXAMPLES = 1000
-"""Of a split, evenly drawn from it."""
+"""Maximum number of examples per split, evenly spaced."""
 SENTENCES = 5
 LENGTHS = (512, 1024, 2048)
 LONG = 11_000
-"""Word pieces with which the paper would cover nine of ten inputs with whole passages, or a little more."""
+"""Number of tokens that, by the MATE paper, covers at least nine of ten inputs with whole passages."""
 
 
 @dataclass(frozen=True)
 class InputSizes:
-    """The inputs of a split.
+    """Sizes of the inputs of a split.
 
     Args:
-        with_passages: word pieces of each input with all linked passages; empty where tables have none.
-        with_sentences: with the sentences nearest to the question.
-        candidates: of each question whose answer is known and in the table or its passages, the cells that may hold it.
+        with_passages: number of tokens of each input with all linked passages. Empty if tables have no passages.
+        with_sentences: number of tokens of each input with the sentences most similar to the question.
+        candidates: number of cells that may contain the answer, for each question with answer cells.
     """
 
     with_passages: Sequence[int]
@@ -41,11 +42,12 @@ class InputSizes:
     candidates: Sequence[int]
 
     def shares(self) -> dict[str, float]:
-        """Return the share of inputs of each property, by its name."""
+        """Return the share of inputs with each property, by the name of the property."""
         shares = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
-        what = f"with {SENTENCES} sentences" if self.with_passages else "in all"
+        input_type = f"with {SENTENCES} sentences" if self.with_passages else "in all"
         shares |= {
-            f"at most {length:,} word pieces {what}": share_within(self.with_sentences, length) for length in LENGTHS
+            f"at most {length:,} word pieces {input_type}": share_within(self.with_sentences, length)
+            for length in LENGTHS
         }
         if self.with_passages:
             shares["more than one cell may hold the answer"] = share_within(self.candidates, 1, more=True)
@@ -53,41 +55,49 @@ class InputSizes:
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
-    """Return the share of values that are at most a bound, or more; None without values."""
+    """Return the share of values that are at most a bound, or above the bound if `more`, or None without values."""
     return sum((value > bound) == more for value in values) / len(values) if values else None
 
 
 def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
-    """Return a report of a dataset's check with the sizes of inputs, of at most `MAX_EXAMPLES` of each split.
+    """Return a report with the input sizes of at most `MAX_EXAMPLES` examples per split.
+
+    Args:
+        report: report of checking the dataset.
+        dataset: dataset with the examples.
+        tokenizer: vocabulary that tokenizes the inputs.
 
     Raises:
         DataError: the data are damaged.
     """
     inputs = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
-    whole = [size for split_inputs in inputs.values() for size in split_inputs.with_passages]
-    cut = [size for split_inputs in inputs.values() for size in split_inputs.with_sentences]
-    name = f"word pieces with {SENTENCES} sentences" if whole else "word pieces"
-    measures = {"word pieces with passages": whole, name: cut}
+    passage_sizes = [size for split_inputs in inputs.values() for size in split_inputs.with_passages]
+    sentence_sizes = [size for split_inputs in inputs.values() for size in split_inputs.with_sentences]
+    name = f"word pieces with {SENTENCES} sentences" if passage_sizes else "word pieces"
+    measures = {"word pieces with passages": passage_sizes, name: sentence_sizes}
     sizes = {name: percentiles(values) for name, values in measures.items() if values}
     shares = {split: split_inputs.shares() for split, split_inputs in inputs.items()}
     return replace(report, percentiles={**report.percentiles, **sizes}, shares=shares)
 
 
 def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> InputSizes:
-    """Count the word pieces of inputs as they are before anything is cut; what cannot be encoded is left out."""
-    linked = any(example.table.passages for example in examples)
+    """Count the tokens of inputs before truncation. Examples that cannot be encoded are omitted."""
+    has_passages = any(example.table.passages for example in examples)
     counts = [
         [
             encoding.uncut_tokens
             for encoding in TapasSerializer(
-                tokenizer, max_tokens=max(LENGTHS), sentences=0 if whole else SENTENCES, whole_passages=whole
+                tokenizer,
+                max_tokens=max(LENGTHS),
+                sentences=0 if reads_passages else SENTENCES,
+                whole_passages=reads_passages,
             ).encode(examples)
             if not isinstance(encoding, EncodingFailure)
         ]
-        for whole in ((True, False) if linked else (False,))
+        for reads_passages in ((True, False) if has_passages else (False,))
     ]
     cells = [len(example.answer.coordinates) for example in examples if example.answer and example.answer.coordinates]
-    return InputSizes(counts[0] if linked else (), counts[-1], cells)
+    return InputSizes(counts[0] if has_passages else (), counts[-1], cells)
 
 
 def _drawn(examples: Sequence[TableExample]) -> Sequence[TableExample]:

@@ -1,7 +1,7 @@
-"""Questions that repeat one that is learnt from already, or one of an evaluation split: learning them is a leak.
+"""Detection of questions that duplicate a training question or a question of an evaluation split (a leak).
 
-Two questions are equal where they have the same words on the same table, without case, accents and punctuation. They
-are near-equal where they share most of their words and pairs of neighbouring words (Jaccard's index).
+Two questions about the same table are equal if they have the same words, ignoring case, accents and punctuation. They
+are near-equal if they share most of their words and pairs of adjacent words (Jaccard index).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.tables.text import format_text, strip_accents
 
 NEAR_DUPLICATE = 0.7
-"""The index from which on questions are near-equal: a word more in one of six, or another word in one of nine."""
+"""Minimum Jaccard index of near-equal questions. It allows one word more in six words, or one other word in nine."""
 EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionMarks:
-    """Words by which a question is recognized.
+    """Fingerprint of a question.
 
     Args:
-        words: all of them, in order.
-        grams: the words and the pairs of neighbours, the longest first: these are rarer.
-        answer: its words; none where the answer is not known.
+        words: normalized words, in order.
+        grams: distinct words and pairs of adjacent words, the longest first, because these are rarer.
+        answer: normalized words of the answer. Empty if the answer is unknown.
     """
 
     words: tuple[str, ...]
@@ -37,69 +37,84 @@ class QuestionMarks:
     @classmethod
     @lru_cache(maxsize=1 << 10)
     def of(cls, question: HybridQAQuestion) -> QuestionMarks:
-        """Build the marks of a question."""
+        """Return the cached fingerprint of a question."""
         words, answer = normalize_words(question.text), question.answer
         grams = sorted(sorted({*words, *map(" ".join, pairwise(words))}), key=len, reverse=True)
         return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
 
     def rarest(self, near: float) -> tuple[str, ...]:
-        """Return grams of which two questions share one or more where their overlap is `near` or above.
+        """Return a prefix of the grams of which two questions share at least one if their overlap is at least `near`.
 
         Source: Chaudhuri, Ganti and Kaushik (2006), the prefix filter of set similarity joins.
         """
         return self.grams[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
 
     def overlap(self, other: QuestionMarks) -> float:
-        """Return Jaccard's index of the words and pairs of two questions, 0 to 1."""
-        shared = len({*self.grams}.intersection(other.grams))
-        return shared / (len(self.grams) + len(other.grams) - shared)
+        """Return the Jaccard index of the words and pairs of two questions, from 0 to 1."""
+        shared_count = len({*self.grams}.intersection(other.grams))
+        return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 
     def same_answer(self, other: QuestionMarks) -> bool:
-        """Tell whether the answers are equal, not by chance alone: not where each question has a number of its own."""
-        ours, theirs = ({word for word in marks.words if any(map(str.isdigit, word))} for marks in (self, other))
-        return self.answer == other.answer and not (ours - theirs and theirs - ours)
+        """Return whether the answers are equal. Return false if each question has a number that the other lacks."""
+        numbers, other_numbers = (
+            {word for word in marks.words if any(map(str.isdigit, word))} for marks in (self, other)
+        )
+        return self.answer == other.answer and not (numbers - other_numbers and other_numbers - numbers)
 
 
 class KnownQuestions:
-    """Questions that others must not repeat."""
+    """Index of questions, to find duplicates of these questions.
+
+    Args:
+        near: minimum overlap of near-equal questions.
+        questions: questions to add.
+    """
 
     def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
-        self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)  # of the questions of a table
-        self._having: dict[str, dict[str, int]] = defaultdict(dict)  # of a table and a gram, a bit for each question
+        # Fingerprints of the questions, by table.
+        self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
+        # Set of questions with a gram, as one bit per question, by table and gram.
+        self._having: dict[str, dict[str, int]] = defaultdict(dict)
         for question in questions:
             self.add(question)
 
     def add(self, question: HybridQAQuestion) -> None:
-        """Learn one more."""
-        marks, having = QuestionMarks.of(question), self._having[question.table_id]
-        known = self._marks[question.table_id]
-        for gram in marks.rarest(self.near):
-            having[gram] = having.get(gram, 0) | 1 << len(known)
-        known.append(marks)
+        """Add a question to the index."""
+        fingerprint, bits_by_gram = QuestionMarks.of(question), self._having[question.table_id]
+        table_questions = self._marks[question.table_id]
+        for gram in fingerprint.rarest(self.near):
+            bits_by_gram[gram] = bits_by_gram.get(gram, 0) | 1 << len(table_questions)
+        table_questions.append(fingerprint)
 
     def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
-        """Say why a question is one of these: "equal", "near-equal", or "" where it is not.
+        """Return "equal" or "near-equal" if the index has such a question about the same table, else "".
 
-        Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
-        answers.
+        Args:
+            question: question to look up.
+            same_answer: whether near-equal questions must have the same answer, as questions from one template have
+                many answers.
         """
         if question.table_id not in self._marks:
             return ""
-        marks, known = QuestionMarks.of(question), self._marks[question.table_id]
-        having = self._having[question.table_id]
-        alike = 0
-        for gram in marks.rarest(self.near):
-            alike |= having.get(gram, 0)
-        others = [known[place] for place in _bits(alike)]
-        if any(other.words == marks.words for other in others):
+        fingerprint, table_questions = QuestionMarks.of(question), self._marks[question.table_id]
+        bits_by_gram = self._having[question.table_id]
+        candidate_bits = 0
+        for gram in fingerprint.rarest(self.near):
+            candidate_bits |= bits_by_gram.get(gram, 0)
+        candidates = [table_questions[index] for index in _bits(candidate_bits)]
+        if any(candidate.words == fingerprint.words for candidate in candidates):
             return "equal"
-        near = (other for other in others if marks.overlap(other) >= self.near)
-        return "near-equal" if any(not same_answer or marks.same_answer(other) for other in near) else ""
+        near_equal = (candidate for candidate in candidates if fingerprint.overlap(candidate) >= self.near)
+        return (
+            "near-equal"
+            if any(not same_answer or fingerprint.same_answer(candidate) for candidate in near_equal)
+            else ""
+        )
 
 
 def _bits(number: int) -> Iterator[int]:
-    """Yield the places of the bits of a number that are set."""
+    """Yield the indices of the set bits of a number."""
     while number:
         yield number.bit_length() - 1
         number ^= 1 << (number.bit_length() - 1)
@@ -111,19 +126,26 @@ def find_repetitions(
     evaluation: Iterable[HybridQAQuestion],
     near: float = NEAR_DUPLICATE,
 ) -> list[str]:
-    """Say why further questions are not learnt from, "" for the others; of some that repeat each other the first is.
+    """Return why each further question is excluded from training, or "" if it is used.
 
-    Near-equals of the questions of evaluation count whatever the answer; `near` is the overlap from which on they are.
+    Of duplicate further questions the first question is used. Questions near-equal to evaluation questions are excluded
+    regardless of their answer.
+
+    Args:
+        questions: further questions.
+        training: questions of the train split.
+        evaluation: questions of evaluation splits.
+        near: minimum overlap of near-equal questions.
     """
-    evaluated, learnt = KnownQuestions(near, evaluation), KnownQuestions(near, training)
+    known_evaluation, known_training = KnownQuestions(near, evaluation), KnownQuestions(near, training)
     reasons = []
     for question in questions:
-        relation, whose = evaluated.holds(question), EVALUATION
+        relation, origin = known_evaluation.holds(question), EVALUATION
         if not relation:
-            relation, whose = learnt.holds(question, same_answer=True), TRAINING
+            relation, origin = known_training.holds(question, same_answer=True), TRAINING
         if not relation:
-            learnt.add(question)
-        reasons.append(f"{relation} to {whose}" if relation else "")
+            known_training.add(question)
+        reasons.append(f"{relation} to {origin}" if relation else "")
     return reasons
 
 

@@ -1,4 +1,4 @@
-"""Questions with their tables as JSON lines that any system reads, `data=files` too."""
+"""Export of questions with their tables as JSON lines, which any system and `data=files` can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mate_cli.tokenization.layout import SUMMARY_ROW
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 CHUNK = 256
-"""Questions that are encoded at once."""
+"""Number of questions encoded at a time."""
 _ESCAPES = str.maketrans({"|": r"\|", "\n": " ", "\r": " "})
 
 
@@ -26,34 +26,34 @@ def export_questions(
     answers: bool = False,
     encoded: tuple[Serializer, Sequence[TableExample]] | None = None,
 ) -> int:
-    """Write a question a line; return how many.
+    """Write one question per line, and return the number of questions.
 
     Args:
-        examples: with cells as their authors wrote them.
-        to: the file.
-        answers: write what is known of the answers too.
-        encoded: a serializer and the same examples as it reads them, to leave the rows that it leaves; a question that
-            it cannot encode is left out.
+        examples: examples with cells as written by the dataset's authors.
+        to: path of the file.
+        answers: whether to write the answers too.
+        encoded: serializer, and the same examples in the form for this serializer. Only table rows in its encodings are
+            written, and questions that it cannot encode are omitted. None writes all rows.
 
     Raises:
-        DataError: the encoding leaves no rows, as it is not of tables.
+        DataError: no encoding has table rows, because the serializer does not encode tables.
     """
     rows = find_kept_rows(*encoded) if encoded else {}
-    written = 0
+    count = 0
     with replace_file(to) as draft, draft.open("w", encoding="utf-8") as file:
         for example in examples:
             if encoded is None or example.example_id in rows:
                 entry = question_entry(example, rows.get(example.example_id), answers=answers)
                 file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-                written += 1
-    return written
+                count += 1
+    return count
 
 
 def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> dict[str, list[int]]:
-    """Find the rows, from 0, of which an encoding has tokens.
+    """Return the rows, from 0, that have tokens in the encoding of each example, by example id.
 
     Raises:
-        DataError: it has none of any table.
+        DataError: no encoding has table rows.
     """
     rows: dict[str, list[int]] = {}
     for start in range(0, len(examples), CHUNK):
@@ -70,7 +70,13 @@ def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> 
 def question_entry(
     example: TableExample, rows: Sequence[int] | None = None, *, answers: bool = False
 ) -> dict[str, Any]:
-    """Return a question as plain values: of its table all rows, or those whose numbers (from 0) are named."""
+    """Return a question as JSON-serializable values.
+
+    Args:
+        example: question to write.
+        rows: rows of the table to write, from 0. None writes all rows.
+        answers: whether to write the answer too.
+    """
     table = example.table
     numbers = range(len(table.rows)) if rows is None else rows
     header, body = [cell.text for cell in table.header], [[cell.text for cell in table.rows[row]] for row in numbers]
@@ -94,19 +100,19 @@ def question_entry(
 
 
 def write_markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table in Markdown."""
+    """Format a table as Markdown."""
     lines = [[cell.translate(_ESCAPES) for cell in line] for line in (header, *rows)]
-    top, *body = [f"| {' | '.join(line)} |" for line in lines]
-    return "\n".join([top, f"|{' --- |' * len(header)}", *body])
+    header_line, *body = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([header_line, f"|{' --- |' * len(header)}", *body])
 
 
 def _passages(table: Table, rows: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Yield the passages that cells of some rows link to; rows are counted among these."""
-    for place, row in enumerate(rows):
+    """Yield the passages that cells of some rows link to. Row numbers are indices in `rows`."""
+    for index, row in enumerate(rows):
         for column, cell in enumerate(table.rows[row]):
             for link in cell.links:
                 if text := table.passages.get(link):
-                    yield {"row": place, "column": column, "title": link, "text": text}
+                    yield {"row": index, "column": column, "title": link, "text": text}
 
 
 def _known(answer: Answer) -> dict[str, Any]:
