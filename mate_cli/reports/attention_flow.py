@@ -95,8 +95,8 @@ def read_flows(folder: Path) -> list[NetworkFlow]:
 
 def _means(attention: Sequence[Sequence[Sequence[float]]], heads: Sequence[Sequence[int]]) -> dict[str, float]:
     return {
-        target: 100 * fmean(attention[layer][head][place] for layer, head in heads)
-        for place, target in enumerate(PAPER)
+        target: 100 * fmean(attention[layer][head][index] for layer, head in heads)
+        for index, target in enumerate(PAPER)
     }
 
 
@@ -117,7 +117,7 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
     A second table shows the heads that share a mask. The last table includes heat maps.
     """
     all_heads, *panels = network.panels
-    drawn = partial(draw_heads, network)
+    draw = partial(draw_heads, network)
     columns = [Column(name) for name in ("ratio", "%", "uniform %")]
     columns += [Column(f"paper: {name}", ("paper",), name) for name in ("ratio", "%", "uniform %")]
     rows = []
@@ -125,14 +125,14 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
         numbers = (network.uniform[target], attention / uniform, attention, uniform)
         cells = (ViewCell.of(number, TWO_DIGITS) for number in numbers)
         rows.append(Row(target, (*ratio_cells(network, all_heads, target), *cells)))
-    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=tuple if panels else drawn)
+    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=tuple if panels else draw)
     if panels:
         names = tuple(Column(f"{label}: {name}", (label,), name) for label in panels for name in ("ratio", "%"))
         rows = [
             Row(target, tuple(cell for label in panels for cell in ratio_cells(network, label, target)))
             for target in PAPER
         ]
-        yield View(f"{network.title}, by mask", names, tuple(rows), HEAD, figures=drawn)
+        yield View(f"{network.title}, by mask", names, tuple(rows), HEAD, figures=draw)
 
 
 def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell, ViewCell]:
@@ -170,7 +170,7 @@ def draw_heads(network: NetworkFlow) -> list[Figure]:
     shades = LinearSegmentedColormap.from_list("flow", ["#ffffff", COLORS[0]])
     for index, target in enumerate(PAPER):
         axes = panels[index // COLUMNS][index % COLUMNS]
-        drawn = axes.pcolormesh(values[:, :, index], cmap=shades, vmin=0, vmax=100, edgecolors="none")
+        mesh = axes.pcolormesh(values[:, :, index], cmap=shades, vmin=0, vmax=100, edgecolors="none")
         axes.set_title(f"{target}: {values[:, :, index].mean():.1f} %", color=INK, fontsize=8.5)
         axes.set_xticks([0.5, heads - 0.5], ["1", str(heads)])
         axes.set_yticks([0.5, layers - 0.5], ["1", str(layers)])
@@ -179,7 +179,7 @@ def draw_heads(network: NetworkFlow) -> list[Figure]:
         if index % COLUMNS == 0:
             axes.set_ylabel("layer", color=INK, fontsize=8)
             axes.invert_yaxis()
-    bar = figure.colorbar(drawn, ax=[axes for row in panels for axes in row], fraction=0.02, pad=0.01)
+    bar = figure.colorbar(mesh, ax=[axes for row in panels for axes in row], fraction=0.02, pad=0.01)
     bar.set_label("% of a head's attention", color=INK, fontsize=8)
     bar.ax.tick_params(colors=INK, labelsize=7.5, length=0)
     bar.outline.set_visible(False)
@@ -200,8 +200,8 @@ def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
     more = len(flows) - MAX_SHOWN
     notes: tuple[str, ...] = (NOTE, "written by mate evaluate run=FOLDER split=dev analysis=attention_flow")
     notes += (f"{more} more configurations have been analysed",) if more > 0 else ()
-    shown = tuple(view for views in flows[:MAX_SHOWN] for view in views)
-    return ReportSection("flow", "Attention flow", "Attention", shown, notes)
+    views_to_show = tuple(view for views in flows[:MAX_SHOWN] for view in views)
+    return ReportSection("flow", "Attention flow", "Attention", views_to_show, notes)
 
 
 def first_flows(group: Configuration) -> Iterator[View]:

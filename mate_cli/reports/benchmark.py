@@ -90,7 +90,7 @@ class BenchmarkResults:
     @property
     def variants(self) -> list[str]:
         """The names of all variants, in the order of the record."""
-        return list(dict.fromkeys(name for measured in self.cases.values() for name in measured))
+        return list(dict.fromkeys(name for measurements in self.cases.values() for name in measurements))
 
 
 def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
@@ -123,13 +123,13 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
             continue
         variant, shape, tokens, batch, direction, figure = parts
         case = BenchmarkCase(kind, shape, int(tokens), batch)
-        measured = results.cases.setdefault(case, {})
+        measurements = results.cases.setdefault(case, {})
         if figure == NOT_RUN:
             results.reasons.setdefault(case, {}).setdefault(variant, {})[direction] = clean(value)
         elif is_number(value):
-            measured.setdefault(variant, {})[f"{direction}/{figure}"] = float(value)
-    for measured in results.cases.values():
-        add_ratios(measured, run.metrics.get("machine/peak_gflops_per_second"))
+            measurements.setdefault(variant, {})[f"{direction}/{figure}"] = float(value)
+    for measurements in results.cases.values():
+        add_ratios(measurements, run.metrics.get("machine/peak_gflops_per_second"))
     return results if results.cases else None
 
 
@@ -213,11 +213,11 @@ NOTES = (
 
 def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
     """Build the table of a case, without empty columns and with the shortest times marked."""
-    measured = {name: figures for name, figures in results.cases[case].items() if figures.keys() - {"plan/ms"}}
-    columns = [column for column in COLUMNS if any(column.figure in figures for figures in measured.values())]
-    cells: dict[str, list[ViewCell]] = {name: [] for name in measured}
+    measurements = {name: figures for name, figures in results.cases[case].items() if figures.keys() - {"plan/ms"}}
+    columns = [column for column in COLUMNS if any(column.figure in figures for figures in measurements.values())]
+    cells: dict[str, list[ViewCell]] = {name: [] for name in measurements}
     for column in columns:
-        values = {name: figures[column.figure] for name, figures in measured.items() if column.figure in figures}
+        values = {name: figures[column.figure] for name, figures in measurements.items() if column.figure in figures}
         shortest = min(values.values()) if column.figure in TIMES else None
         for name, row in cells.items():
             value = values.get(name)
@@ -241,11 +241,11 @@ def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
     """Print all tables, the machine and explanations."""
     print_views([case_table(results, case) for case in results.cases], console)
-    facts, numbers = results.run.part("facts"), results.run.metrics
+    record_notes, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))
-    gpu = "" if (device := clean(facts.get("machine/device", "cpu"))) == "cpu" else f"{device}, "
-    machine = f"{gpu}{clean(facts.get('machine/cpu', ''))}, {plural(threads, 'thread')}, "
-    machine += f"PyTorch {clean(facts.get('machine/torch', ''))}, peak {peak:,} GFLOP/s"
+    gpu = "" if (device := clean(record_notes.get("machine/device", "cpu"))) == "cpu" else f"{device}, "
+    machine = f"{gpu}{clean(record_notes.get('machine/cpu', ''))}, {plural(threads, 'thread')}, "
+    machine += f"PyTorch {clean(record_notes.get('machine/torch', ''))}, peak {peak:,} GFLOP/s"
     console.print(Text(f"{machine}\n{NOTES}", style="dim"))
 
 
@@ -319,8 +319,8 @@ def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "
             draw_lines(axes, lines)
     for axes in panels[-1]:
         axes.set_xlabel(axis, color=INK)
-    shown = {line.get_label(): line for row in panels for axes in row for line in axes.get_lines()}
-    figure.legend(handles=list(shown.values()), loc="outside lower center", ncols=4, **LEGEND)
+    legend_lines = {line.get_label(): line for row in panels for axes in row for line in axes.get_lines()}
+    figure.legend(handles=list(legend_lines.values()), loc="outside lower center", ncols=4, **LEGEND)
     return figure
 
 

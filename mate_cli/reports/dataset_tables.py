@@ -54,27 +54,29 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
     if not report.problems:
         console.print(_no_problems(report))
         return
-    shown = min(SHOWN_PROBLEMS, len(report.problems))
-    console.print(Text(f"Problems: {len(report.problems)}, the first {shown}:", style="bold red"))
-    for problem in report.problems[:shown]:
+    shown_count = min(SHOWN_PROBLEMS, len(report.problems))
+    console.print(Text(f"Problems: {len(report.problems)}, the first {shown_count}:", style="bold red"))
+    for problem in report.problems[:shown_count]:
         console.print(Text(f"  {problem}"), soft_wrap=True)
 
 
 def _no_problems(report: CheckReport) -> Text:
     """Return the line for a dataset without problems, with its number of unusable questions."""
     splits = [row for split, row in report.counts.items() if split != ALL]
-    unused = sum(number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE)))
+    unused_count = sum(
+        number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE))
+    )
     questions = sum(row.get("questions", 0) for row in splits)
-    if not unused:
+    if not unused_count:
         return Text("No problems.", style="green")
-    sentence = f"No problems in the files; {unused:,} of {questions:,} questions are left out or unusable."
-    return Text(sentence, style="yellow" if 2 * unused > questions else "green")
+    sentence = f"No problems in the files; {unused_count:,} of {questions:,} questions are left out or unusable."
+    return Text(sentence, style="yellow" if 2 * unused_count > questions else "green")
 
 
 def _count_table(
     head: str, columns: Mapping[str, Mapping[str, int]], named: Iterable[Mapping[str, int]] | None = None
 ) -> Table:
-    """Return a row per nonzero count of `named`, or of `columns` if `named` is None."""
+    """Build a table with a row per count that is nonzero in `named` (default: in `columns`)."""
     names = dict.fromkeys(name for row in named or columns.values() for name, number in row.items() if number)
     rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
     return _number_table(head, columns, rows, ",")

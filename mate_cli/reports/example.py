@@ -52,9 +52,9 @@ def print_example(example: TableExample, encoded_cells: Collection[Place], conso
     for name, text in _facts(example):
         console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
     console.print(*table_views(example, encoded_cells, console.width), sep="\n")
-    marks = legend(example, encoded_cells)
-    if marks is not None:
-        console.print(marks, "")
+    legend_text = legend(example, encoded_cells)
+    if legend_text is not None:
+        console.print(legend_text, "")
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
@@ -109,11 +109,11 @@ def print_sentences(
     """
     view = Table(Column("row", justify="right"), Column("column", justify="right"), "cell", "added", "tokens kept")
     for r, c, cell in example.table.cells():
-        added = " ".join(additions[link] for link in cell.links if link in additions)
-        if added:
+        added_text = " ".join(additions[link] for link in cell.links if link in additions)
+        if added_text:
             part, total = lengths[r, c]
             share = Text(f"{part} of {total}", style="" if part == total else "red")
-            view.add_row(str(r + 1), str(c + 1), Text(cell.text), Text(added), share)
+            view.add_row(str(r + 1), str(c + 1), Text(cell.text), Text(added_text), share)
     if view.row_count:
         console.print(Text("Linked text that is appended to cells", style="bold"), view, "")
 
@@ -192,9 +192,9 @@ def table_views(example: TableExample, encoded_cells: Collection[Place], width: 
 
 def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
     """Return the meaning of the marks after cells, or None if there are none."""
-    used_marks = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
+    present_marks = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
     entries = [
-        Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used_marks
+        Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in present_marks
     ]
     return Text("  ").join(entries) if entries else None
 
@@ -205,8 +205,8 @@ def _part(
     table = example.table
     headings = (Column(Text(table.header[column].text), overflow="fold") for column in columns)
     view = Table(Column("row", no_wrap=True), *headings, title=title)
-    shown = _shown_rows(example)
-    for previous, r in zip((-1, *shown), shown, strict=False):
+    shown_rows = _shown_rows(example)
+    for previous, r in zip((-1, *shown_rows), shown_rows, strict=False):
         if r - previous > 1:
             view.add_row(Text("…", style="dim"), Text(plural(r - previous - 1, "more row"), style="dim"))
         cells = (_mark_cell(table.rows[r][c], marks[r, c]) for c in columns)

@@ -49,8 +49,8 @@ def duration_text(seconds: float | None) -> str:
         total = round(total / 60) * 60
     for (unit, size), (smaller, part) in pairwise(units):
         if total >= size:
-            rest = total % size // part
-            return f"{total // size} {unit} {rest} {smaller}" if rest else f"{total // size} {unit}"
+            remainder = total % size // part
+            return f"{total // size} {unit} {remainder} {smaller}" if remainder else f"{total // size} {unit}"
     return f"{total} s"
 
 

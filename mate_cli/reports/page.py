@@ -162,9 +162,9 @@ def write_difference(section: ReportSection, loaded: LoadedRuns, file: Path) -> 
     Raises:
         RunError: if the file cannot be written.
     """
-    now = datetime.now(timezone.utc)
+    created = datetime.now(timezone.utc)
     words: dict[str, Any] = {"title": "Two runs", "eyebrow": "MATE · difference", "heading": section.title, "cards": ()}
-    return write_text(file, render_sections([section], loaded, file.parent, now, command="mate diff", **words))
+    return write_text(file, render_sections([section], loaded, file.parent, created, command="mate diff", **words))
 
 
 def render_sections(
@@ -237,21 +237,24 @@ def find_best(report: Report) -> tuple[Configuration, Summary | None]:
 
     The score is None if no configuration has the metric.
     """
-    ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
-    return next(ranked, (report.groups[0], None))
+    ranked_groups = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
+    return next(ranked_groups, (report.groups[0], None))
 
 
 def best_card(report: Report) -> Card:
     """Return the card of the best configuration by the main metric."""
-    best, summary = find_best(report)
+    best_group, summary = find_best(report)
     if summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
     metric = MetricName.parse(report.ranked_by or "")
     has_several_blocks = len({group.block for group in report.groups}) > 1
-    location = f" on {best.block}" if has_several_blocks and best.block else ""
+    location = f" on {best_group.block}" if has_several_blocks and best_group.block else ""
     spread = spread_text(summary, metric)
     return Card(
-        f"Best {metric.title}{location}", center_text(summary, metric), best.label, f" ±{spread}" if spread else ""
+        f"Best {metric.title}{location}",
+        center_text(summary, metric),
+        best_group.label,
+        f" ±{spread}" if spread else "",
     )
 
 

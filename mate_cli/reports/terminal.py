@@ -77,23 +77,23 @@ def main_views(section: ReportSection, report: Report) -> Sequence[View]:
     """
     if section.name != "results":
         return section.tables
-    selected: dict[int, View] = {}
-    shown: set[str] = set()
+    selected_views: dict[int, View] = {}
+    shown_labels: set[str] = set()
     tables = [*zip(report.tables, section.views, strict=True)]
     for table, view in sorted(tables, key=lambda pair: report.metric not in [c.full for c in pair[0].columns]):
-        if labels := {row.label for row in table.rows} - shown:
-            selected[report.tables.index(table)] = view
-            shown |= labels
-    return [selected[index] for index in sorted(selected)]
+        if labels := {row.label for row in table.rows} - shown_labels:
+            selected_views[report.tables.index(table)] = view
+            shown_labels |= labels
+    return [selected_views[index] for index in sorted(selected_views)]
 
 
 def brief_view(view: View, report: Report) -> View:
     """Return a table with a few published rows: of the same models if there are any."""
     models = {run.setting("model") for run in report.runs}
     papers = [row for row in view.rows if row.kind == "published"]
-    named = {row.label: row.model for row in reversed(report.published) if row.model in models}
+    model_by_label = {row.label: row.model for row in reversed(report.published) if row.model in models}
     # The files list the best result of each model first.
-    first = {model: label for label, model in named.items()}.values()
+    first = {model: label for label, model in model_by_label.items()}.values()
     selection = [row for row in papers if row.label in first][:MAX_PAPERS] or papers[:1]
     return replace(view, rows=tuple(row for row in view.rows if row.kind != "published" or row in selection))
 
@@ -110,8 +110,8 @@ def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: 
     counts = f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}"
     lines = [". ".join(filter(None, [f"{counts}: {state_text(report.runs)}", units(report.tables)])) + "."]
     if report.metric:
-        ranked = f"Ranked by {MetricName.parse(report.ranked_by).title}" if report.ranked_by else UNRANKED
-        lines[0] += f" {ranked}."
+        ranking_text = f"Ranked by {MetricName.parse(report.ranked_by).title}" if report.ranked_by else UNRANKED
+        lines[0] += f" {ranking_text}."
     if "best" in marks:
         lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:
@@ -159,7 +159,7 @@ def fit_views(views: Sequence[View], console: Console) -> list[View]:
     """Return the tables unchanged if all of them fit, else without minor columns and split."""
     if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
         return list(views)
-    major = (view.only([place for place, column in enumerate(view.columns) if not column.minor]) for view in views)
+    major = (view.only([index for index, column in enumerate(view.columns) if not column.minor]) for view in views)
     return [part for view in major for part in split_view(view, console)]
 
 

@@ -45,9 +45,9 @@ class Console(rich.console.Console):
         """Print as rich does, and pass the text to `copy` unless it only contains control codes."""
         super().print(*objects, **options)
         if self._copy and not all(isinstance(shown, Control) for shown in objects):
-            plain = Console(file=io.StringIO(), width=COPY_WIDTH, color_system=None, force_terminal=False)
-            with plain.capture() as captured:
-                plain.print(*objects, **options)
+            plain_console = Console(file=io.StringIO(), width=COPY_WIDTH, color_system=None, force_terminal=False)
+            with plain_console.capture() as captured:
+                plain_console.print(*objects, **options)
             self._copy(captured.get())
 
     def print_progress(self, text: str) -> None:
@@ -92,8 +92,8 @@ class Transcript:
         *lines, unended = (self._unended + text).replace("\r\n", "\n").split("\n")
         self._unended = unended.rpartition("\r")[2]
         for line in lines:
-            if shown := line.rpartition("\r")[2].rstrip():
-                self._take(shown)
+            if visible_text := line.rpartition("\r")[2].rstrip():
+                self._take(visible_text)
 
     def hand_to(self, take: Callable[[str], None]) -> None:
         """Pass the buffered lines to `take`, and from now on each line as it is printed."""

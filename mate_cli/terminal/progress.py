@@ -63,13 +63,13 @@ class Progress:
 
     def text(self, *, bar: bool = False) -> str:
         """Return the progress as text: "encoding train 1,280 of 23,000 examples, 3 min left"."""
-        spent, done = time.monotonic() - self.began, self.done - self._before
+        spent, done_here = time.monotonic() - self.began, self.done - self._before
         time_left = f"{time_text(spent)} so far"
-        if self.total and done > 0:
-            time_left = f"{time_text(max(0.0, self.total - self.done) * spent / done)} left"
+        if self.total and done_here > 0:
+            time_left = f"{time_text(max(0.0, self.total - self.done) * spent / done_here)} left"
         full = round(BAR * min(1.0, self.done / self.total)) if self.total else 0
-        drawn = f"{'━' * full}{'─' * (BAR - full)}" if bar and self.total else ""
-        return " ".join(filter(None, [self.task, drawn, f"{self._counts()}{time_left}"]))
+        bar_text = f"{'━' * full}{'─' * (BAR - full)}" if bar and self.total else ""
+        return " ".join(filter(None, [self.task, bar_text, f"{self._counts()}{time_left}"]))
 
     def _counts(self) -> str:
         if not self.unit:
@@ -156,16 +156,16 @@ class _Line:
         while not ended.wait(REFRESH):
             with self._lock:
                 now = time.monotonic()
-                work = self._works[-1] if self._works and os.environ.get("RANK", "0") == "0" else None
+                progress = self._works[-1] if self._works and os.environ.get("RANK", "0") == "0" else None
                 terminal = sys.stderr.isatty()
-                if work is None or ended.is_set() or now - work.began < (DELAY if terminal else PLAIN_DELAY):
+                if progress is None or ended.is_set() or now - progress.began < (DELAY if terminal else PLAIN_DELAY):
                     continue
                 if terminal:
                     width = max(20, shutil.get_terminal_size().columns - 1)
-                    _write(f"\r{printable(work.text(bar=width >= 70))[:width]}\x1b[K")
+                    _write(f"\r{printable(progress.text(bar=width >= 70))[:width]}\x1b[K")
                     self._drawn = True
                 elif now >= self._next:
-                    _write(f"{printable(work.text())}\n")
+                    _write(f"{printable(progress.text())}\n")
                     self._next = now + PLAIN_SECONDS
 
 

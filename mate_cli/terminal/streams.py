@@ -89,10 +89,10 @@ class CleanStream:
     def write(self, text: str) -> int:
         """Write a text. A leading carriage return is kept for progress bars."""
         start = "\r" if text.startswith("\r") else ""
-        shown = start + printable(text[len(start) :])
-        self.rich_proxied_file.write(shown)
+        clean_text = start + printable(text[len(start) :])
+        self.rich_proxied_file.write(clean_text)
         if self._copy:
-            self._copy(shown)
+            self._copy(clean_text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

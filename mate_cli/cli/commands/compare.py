@@ -1,4 +1,4 @@
-"""`mate compare`: compare runs in terminal tables and an HTML page. And `mate diff`.
+"""`mate compare` and `mate diff`: compare runs in terminal tables and HTML pages.
 
 `mate diff` compares two runs: settings, versions, data, scores and answers.
 """
@@ -31,7 +31,7 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def takes_word(word: str) -> bool:
-    """Return whether `arguments` interprets an argument."""
+    """Return whether `arguments` converts this argument, so that it need not be an override."""
     return is_folder(word)
 
 
@@ -158,7 +158,7 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
 
 
 def page_folder(cfg: Compare, report: Report) -> Path:
-    """Return the default folder of the page: the first folder of `runs`, above any wildcards."""
+    """Return the default folder of the page: the first entry of `runs`, up to any wildcard."""
     from mate_cli.reports.runs.load import find_base_folder
 
     first = find_base_folder(cfg.runs[0])

@@ -118,9 +118,9 @@ class Completer:
         candidates = ("true", "false") if is_flag else choices(key) if key in groups else ()
         yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
-    def _keys(self, typed: str) -> Iterator[str]:
+    def _keys(self, prefix: str) -> Iterator[str]:
         """Yield groups, keys and sections, or the keys of the section in front of the last dot."""
-        section = typed.rpartition(".")[0]
+        section = prefix.rpartition(".")[0]
         if section:
             node = self._section(section)
             yield from (f"{section}.{_ended(name, value)}" for name, value in node.items())
@@ -131,10 +131,10 @@ class Completer:
         yield from (_ended(name, value) for name, value in top_keys(self.command).items() if name not in groups)
 
     def _section(self, section: str) -> dict[str, Any]:
-        first, *inner = section.split(".")
+        first, *parts = section.split(".")
         option = self._groups().get(first)
         node: Any = read_choice(first, option) if option else top_keys(self.command).get(first)
-        for part in inner:
+        for part in parts:
             node = node.get(part) if isinstance(node, dict) else None
         return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
 

@@ -23,7 +23,7 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def takes_word(word: str) -> bool:
-    """Return whether `arguments` interprets an argument."""
+    """Return whether `arguments` converts this argument, so that it need not be an override."""
     return word in ACTIONS
 
 
@@ -97,8 +97,10 @@ def _download(dataset: object) -> None:
     if fetch is None:
         from mate_cli.data.datasets.catalogue import all_datasets
 
-        released = ", ".join(info.name for info in all_datasets() if info.files)
-        raise DataError("has no public release", where=type(dataset).__name__, remedy=f"Datasets with one: {released}")
+        public_datasets = ", ".join(info.name for info in all_datasets() if info.files)
+        raise DataError(
+            "has no public release", where=type(dataset).__name__, remedy=f"Datasets with one: {public_datasets}"
+        )
     fetch()
     print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
 

@@ -124,7 +124,7 @@ def use_runs(cfg: Evaluate) -> None:
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
-    """Check that a checkpoint or answers have a dataset, and no options of runs.
+    """Check that a checkpoint or answers have a dataset, and that no option of runs is set.
 
     Args:
         cfg: configuration of the command.

@@ -83,8 +83,8 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
         except ConfigError as error:
             unknown = unknown or error
             continue
-        shown = _one(entries[0], width) if len(entries) == 1 else _section(key, entries, width)
-        parts.append(f"stage {name}\n{shown}" if name else shown)
+        description = _one(entries[0], width) if len(entries) == 1 else _section(key, entries, width)
+        parts.append(f"stage {name}\n{description}" if name else description)
     if unknown and not parts:
         return _elsewhere(command, key, next(iter(stages.values())), width, unknown)
     return "\n\n".join(dict.fromkeys(parts))
@@ -105,7 +105,7 @@ def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) ->
 
 
 def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
-    """Explain a key that this composition lacks, but other options of the command have.
+    """Explain a key that this composition lacks, but another option of a config group has.
 
     Args:
         command: command whose configuration is explained.
@@ -229,7 +229,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
 
 
 def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
-    """Search keys by name, then by comment, then options.
+    """Return the keys that match a text: by name, then by comment, then options of that name.
 
     Args:
         word: word or phrase to search for.

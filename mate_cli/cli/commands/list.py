@@ -170,10 +170,12 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
     from mate_cli.runs.folders import read_index
 
     statuses = {word for word in words if word in STATUSES}
-    others = [word for word in words if word not in STATUSES]
-    output_folders = [word for word in others if any((Path(word) / command).is_dir() for command in COMMANDS)]
+    names_and_folders = [word for word in words if word not in STATUSES]
+    output_folders = [
+        word for word in names_and_folders if any((Path(word) / command).is_dir() for command in COMMANDS)
+    ]
     outputs = Path(next(iter(output_folders), OUTPUTS))
-    names = [word for word in others if word not in output_folders]
+    names = [word for word in names_and_folders if word not in output_folders]
     parents = [parent for command in COMMANDS for parent in sorted((outputs / command).glob("*")) if parent.is_dir()]
     experiments = {parent.name for parent in parents}
     if unknown := next((name for name in names if name not in experiments), None):

@@ -45,16 +45,16 @@ TEXTS = (
 def arguments(words: Sequence[str]) -> list[str]:
     """Quote texts that Hydra's grammar may not parse, and join the values of repeated keys."""
     by_key: dict[str, list[str]] = {}
-    rest: list[str] = []
+    other_arguments: list[str] = []
     for argument in words:
         key, sign, value = argument.partition("=")
         if sign and key in TEXTS and value[:1] + value[-1:] != "[]" and not is_written(value):
             by_key.setdefault(key, []).append(value)
         else:
-            rest.append(argument)
+            other_arguments.append(argument)
     final = {key: values if key in SEVERAL else values[-1:] for key, values in by_key.items()}
     texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in final.items()}
-    return [*rest, *(f"{key}={text}" for key, text in texts.items())]
+    return [*other_arguments, *(f"{key}={text}" for key, text in texts.items())]
 
 
 def run(cfg: Predict) -> None:
@@ -127,9 +127,9 @@ def predict_tables(cfg: Predict) -> None:
             raise ConfigError("is also read", where=f"output={cfg.output}", remedy="Choose another place for it")
     if cfg.question or cfg.questions:  # otherwise read_inputs raises an error
         check_model(cfg.run, cfg.checkpoint)
-    with Progress("starting") as work:
-        ask = read_inputs(cfg, work.begin)
-        work.begin("starting")
+    with Progress("starting") as progress:
+        ask = read_inputs(cfg, progress.begin)
+        progress.begin("starting")
         session = ask()
 
     from mate_cli.reports.answers.terminal import MAX_PRINTED, print_session, summary_text
@@ -165,8 +165,8 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 
     from mate_cli.pipelines.inference.predict_request import open_tables
 
-    opened = open_tables(cfg.table, cfg.question, cfg.questions, cfg.output, read_options(cfg), say)
-    answer = partial(answer_about_tables, opened, conversation=cfg.conversation, abstain=cfg.abstain)
+    tables = open_tables(cfg.table, cfg.question, cfg.questions, cfg.output, read_options(cfg), say)
+    answer = partial(answer_about_tables, tables, conversation=cfg.conversation, abstain=cfg.abstain)
     return partial(load_and_answer, cfg, answer, say)
 
 

@@ -115,7 +115,7 @@ class Composition:
         return replace(self, config=config, overrides=[*self.overrides, *values])
 
     def takes(self, word: Override) -> bool:
-        """Return whether an override for all stages applies to this one.
+        """Return whether an override without a stage prefix applies to this stage.
 
         It does if the stage has the key, or the section to which the key is added.
         """
@@ -130,9 +130,11 @@ class Composition:
         words = (*map(Override.parse, self.options.overrides), *self.beside)
         default_options = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
         default_options |= {word.group: word.value for word in words if word.group}
-        selected = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
+        selected_options = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
         changed = {
-            group: choice for group, choice in selected.items() if str(choice) != str(default_options.get(group))
+            group: choice
+            for group, choice in selected_options.items()
+            if str(choice) != str(default_options.get(group))
         }
         settings = {group: value_text(choice) for group, choice in changed.items() if not is_ignored(group)}
         base, final = _leaves(self.base), _leaves(self.config)
@@ -306,7 +308,7 @@ def compose_stage(
     return replace(composed, base=base.config, name=name, options=options, own=own, typed=applied, beside=beside)
 
 
-def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[Override]) -> set[str]:
+def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
     """Return the keys that the command line's scale sets differently from the stage's scale.
 
     Files for the stage's task, data and network are included.
@@ -314,10 +316,10 @@ def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[O
     Args:
         base: composition of the stage.
         first: overrides of the stage's experiment and options.
-        typed: overrides from the command line.
+        command_line: overrides from the command line.
     """
     scale, values = last_value(first, "scale"), []
-    for choice in (scale, last_value(typed, "scale") or scale):
+    for choice in (scale, last_value(command_line, "scale") or scale):
         values.append(flat_keys(read_config(find_config(f"scale/{choice}"))))
         for group in ("task", "data", "model"):
             for content in extended_choice(f"recipe/{group}", f"{choice}/{base.choices.get(group)}"):
@@ -326,7 +328,7 @@ def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[O
 
 
 def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
-    """Read the overrides outside the stages of a user experiment, and its overridden stages.
+    """Return a user experiment's overrides outside of stages, and the stages it overrides.
 
     Raises:
         ConfigError: if a shipped experiment that it extends sets keys outside the stages.
@@ -385,7 +387,7 @@ def join_settings(stages: Sequence[Composition]) -> list[str]:
     settings: list[str] = []
     for stage in stages:
         for key, value in stage.find_settings().items():
-            is_common = {other.value(key) for other in stages} <= {None, value}
+            is_common = {stage_with_key.value(key) for stage_with_key in stages} <= {None, value}
             settings.append(f"{key}={value}" if is_common or not stage.name else f"stages.{stage.name}.{key}={value}")
     return list(dict.fromkeys(settings))
 

@@ -67,9 +67,9 @@ def expand_continued(words: Sequence[str]) -> list[str]:
         if is_other_task and "reset_positions" in (
             encoding := _compose([*run_overrides, *other_overrides])["encoding"]
         ):
-            old = values["encoding"].get("reset_positions", encoding["reset_positions"])
-            if old != encoding["reset_positions"]:
-                run_overrides.append(Override("", "encoding.reset_positions", _text(old)))
+            recorded_value = values["encoding"].get("reset_positions", encoding["reset_positions"])
+            if recorded_value != encoding["reset_positions"]:
+                run_overrides.append(Override("", "encoding.reset_positions", _text(recorded_value)))
     init = [("init", "path"), ("init.checkpoint", _text(str(weights))), ("init.tokenizer", _text(tokenizer))]
     return [*texts(run_overrides), *(f"{key}={value}" for key, value in init), *texts(other_overrides)]
 
@@ -141,17 +141,17 @@ def _settings(group: str, values: Mapping[str, Any], words: Sequence[Override]) 
     return [*_differences(group, _compose(words)[group], values)]
 
 
-def _differences(key: str, now: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Override]:
+def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Override]:
     """Yield the overrides of keys whose values differ.
 
     Keys that the run did not have get no override, so their defaults apply.
     """
-    for name, new_value in wanted.items():
-        path, old = f"{key}.{name}", now.get(name)
-        if isinstance(old, Mapping) and isinstance(new_value, Mapping):
-            yield from _differences(path, old, new_value)
-        elif name not in now or old != new_value:
-            yield Override("" if name in now else "+", path, _text(new_value))
+    for name, new_value in target.items():
+        path, old_value = f"{key}.{name}", current.get(name)
+        if isinstance(old_value, Mapping) and isinstance(new_value, Mapping):
+            yield from _differences(path, old_value, new_value)
+        elif name not in current or old_value != new_value:
+            yield Override("" if name in current else "+", path, _text(new_value))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value

@@ -126,18 +126,18 @@ def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | No
     return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
 
 
-def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
+def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
     """Return the message about one value: its bound if its type is valid, or else its types."""
     if details[0]["type"] == "missing":
-        return str(ConfigError("is missing", where=place, remedy="Give it a value"))
+        return str(ConfigError("is missing", where=key, remedy="Give it a value"))
     bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
-    shown = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
-    hint = f"Type {format_setting(place, [value])}" if "a list" in phrases and isinstance(value, str) else None
+    value_text = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
+    hint = f"Type {format_setting(key, [value])}" if "a list" in phrases and isinstance(value, str) else None
     if "text" in phrases and isinstance(value, float):  # such as 1e5, parsed as a number
-        hint = f"For text, use quotes inside quotes: '{place}=\"...\"'"
-    return str(ConfigError(f"must be {' or '.join(phrases)} (got {shown})", where=place, remedy=hint))
+        hint = f"For text, use quotes inside quotes: '{key}=\"...\"'"
+    return str(ConfigError(f"must be {' or '.join(phrases)} (got {value_text})", where=key, remedy=hint))
 
 
 def _kind(detail: ErrorDetails) -> str | None:

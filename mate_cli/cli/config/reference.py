@@ -53,10 +53,10 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A source that sets a key.
+    """A value of a key in one source.
 
     Args:
-        where: file or `typed`.
+        where: file, or `typed` for the command line.
         value: value as text.
         comment: comment next to the value, "" without one.
     """
@@ -172,12 +172,12 @@ def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescri
     """
     sources = Sources.of(command, words)
     if not has_key(sources.config, key):
-        nearest = nearest_key(key, sources.config)
-        section, _, name = (nearest or "").rpartition(".")
-        if nearest is None or name != key or not section or not has_key(sources.config, nearest):
-            hint = f"Did you mean {nearest}?" if nearest else f"All keys: mate {command} --cfg job"
+        similar_key = nearest_key(key, sources.config)
+        section, _, name = (similar_key or "").rpartition(".")
+        if similar_key is None or name != key or not section or not has_key(sources.config, similar_key):
+            hint = f"Did you mean {similar_key}?" if similar_key else f"All keys: mate {command} --cfg job"
             raise ConfigError("unknown key", where=key, remedy=hint)
-        key = nearest
+        key = similar_key
     node = OmegaConf.select(sources.config, key, throw_on_missing=False)
     is_section = isinstance(node, DictConfig) and (node or choices(key))
     keys = [f"{key}.{name}" for name in node if not str(name).startswith("_")] if is_section else [key]
@@ -217,8 +217,8 @@ def _phrase(schema: Mapping[str, Any]) -> str:
         parts = [_phrase(option) for option in schema["anyOf"]]
         return " or ".join(dict.fromkeys(filter(None, parts)))
     if "enum" in schema:
-        *options, last = map(str, schema["enum"])
-        return f"{', '.join(options)} or {last}" if options else last
+        *options, last_option = map(str, schema["enum"])
+        return f"{', '.join(options)} or {last_option}" if options else last_option
     bounds = {phrase: schema[name] for name, phrase in LIMITS.items() if name in schema}
     limits = (f"{phrase} {value if isinstance(value, int) else f'{value:g}'}" for phrase, value in bounds.items())
     return " ".join([KINDS.get(str(schema.get("type", "")), ""), " and ".join(limits)]).strip()

@@ -57,24 +57,36 @@ def resolve(words: Sequence[str]) -> RunSpec:
     """
     all_overrides = [Override.parse(word) for word in words]
     overrides = [word for word in all_overrides if not word.is_below("hydra")]
-    top, experiment = [word for word in overrides if not word.stage], last_value(overrides, "experiment")
+    common_overrides, experiment = [word for word in overrides if not word.stage], last_value(overrides, "experiment")
     with composing([str(word) for word in all_overrides if word.is_below("hydra")]):
-        with_options = compose_choices(top)
+        with_options = compose_choices(common_overrides)
         options = (word for word in overrides if word.stage and word.inner.key in StageOptions.model_fields)
-        added = (replace(word, sign=word.sign or "++") for word in options)  # stages.NAME.run, for example
-        whole = with_options.with_values([*(word for word in top if word.is_below(*WHOLE)), *added])
-        name, resume, trust, system, nodes = (_resolve_part(whole.config, key) for key in PARTS)
+        stage_option_overrides = (
+            replace(word, sign=word.sign or "++") for word in options
+        )  # stages.NAME.run, for example
+        run = with_options.with_values(
+            [*(word for word in common_overrides if word.is_below(*WHOLE)), *stage_option_overrides]
+        )
+        name, resume, trust, system, nodes = (_resolve_part(run.config, key) for key in PARTS)
         recorded = [str(word) for word in overrides if not word.is_below("name", "resume", "trust", "sweep")]
-        spec = RunSpec((), whole.names, recorded, system, resume and str(resume), name=_check_name(name))
+        spec = RunSpec((), run.names, recorded, system, resume and str(resume), name=_check_name(name))
         stage_options = _stage_options(nodes or {}, overrides)
         if not stage_options:
             if system:
                 raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
-            plain = with_options.with_values(top)
-            tell_recipe(top, plain)
-            plain = replace(plain, options=StageOptions(experiment=experiment or ""), typed=top)
-            stage = Stage("", plain.to_run_config(), plain.names, recorded, conf=hash_own_files(plain.choices))
-            return replace(spec, stages=(stage,), settings=join_settings([plain]))
+            single_stage = with_options.with_values(common_overrides)
+            tell_recipe(common_overrides, single_stage)
+            single_stage = replace(
+                single_stage, options=StageOptions(experiment=experiment or ""), typed=common_overrides
+            )
+            stage = Stage(
+                "",
+                single_stage.to_run_config(),
+                single_stage.names,
+                recorded,
+                conf=hash_own_files(single_stage.choices),
+            )
+            return replace(spec, stages=(stage,), settings=join_settings([single_stage]))
         experiment_overrides, user_stages = read_user_stages(experiment)
         composed = [
             compose_stage(name, stage, overrides, experiment_overrides, is_users=name in user_stages)
@@ -83,15 +95,17 @@ def resolve(words: Sequence[str]) -> RunSpec:
     stage_overrides = [word for word in overrides if not word.is_below(*WHOLE)]
     _refuse_untaken([*experiment_overrides, *stage_overrides], composed)
     stages = _connect_stages(composed, system, as_list(trust))
-    old, new = (
-        flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (with_options, whole)
+    old_parts, new_parts = (
+        flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (with_options, run)
     )
-    options_changed = [f"{key}={value_text(value)}" for key, _, value in differences(old, new, ()) if key in new]
+    options_changed = [
+        f"{key}={value_text(value)}" for key, _, value in differences(old_parts, new_parts, ()) if key in new_parts
+    ]
     return replace(
         spec,
         stages=stages,
-        names=_names_of(whole, stages, system),
-        conf=hash_own_files(whole.choices),
+        names=_names_of(run, stages, system),
+        conf=hash_own_files(run.choices),
         taken={str(word): tuple(stage.name for stage in composed if word in stage.shared) for word in stage_overrides},
         settings=[*options_changed, *join_settings([stage for stage in composed if not stage.options.run])],
     )
@@ -124,7 +138,7 @@ def _check_name(name: object) -> str | None:
     return None if name is None else str(name)
 
 
-def _stage_options(nodes: Any, typed: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - any value
+def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - any value
     """Return the options of each stage that is not excluded.
 
     Raises:
@@ -133,7 +147,7 @@ def _stage_options(nodes: Any, typed: Iterable[Override]) -> dict[str, StageOpti
     if not isinstance(nodes, dict):
         raise ConfigError("must be a group of keys", where="stages", remedy="Write stages.NAME.experiment=...")
     stage_names = [name for name, node in nodes.items() if not isinstance(node, dict) or "experiment" in node]
-    for word in typed:
+    for word in overrides:
         _, prefix, name = word.key.partition("stages.")
         if prefix and word.sign != "~" and (name := name.split(".")[0]) not in stage_names:
             hint = f"The stages are {', '.join(stage_names)}" if stage_names else "This experiment has none"
@@ -191,14 +205,14 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
     previous: Stage | None = None
     first = composed[0]
     for words in composed:
-        stage, last = words.to_stage(system, trust), words is composed[-1]
+        stage, is_last = words.to_stage(system, trust), words is composed[-1]
         final_output: After = "predictions" if system else "weights"
-        if stage.after not in ((final_output,) if last else ("weights", "rows", final_output)):
+        if stage.after not in ((final_output,) if is_last else ("weights", "rows", final_output)):
             reason = "no system combines them" if stage.after == "predictions" else "no stage follows"
             problem = f"passes on {stage.after}, but {reason}"
             raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {final_output}")
         _check_ranked(stage, stages)
-        if last and not system and (stage.run or stage.shared):
+        if is_last and not system and (stage.run or stage.shared):
             where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
             raise ConfigError("the last stage must be trained by this run", where=where, remedy="Leave it out")
         first = first if previous else words
@@ -237,7 +251,7 @@ def _refuse_replaced(stage: Composition, first: Composition, requested: Node, ef
             raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=where, remedy=hint)
 
 
-def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
+def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
     """Raise `ConfigError` if `encoding.ranked_by` names no earlier stage that ranks rows.
 
     Raises:
@@ -245,7 +259,7 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
     """
     ranked_by = str(stage.config.encoding.get("ranked_by"))
     name = ranked_by.removeprefix(FROM_STAGE)
-    if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in before):
+    if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in previous_stages):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
         hint = f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows"
         where = f"stages.{stage.name}.encoding.ranked_by"

@@ -77,8 +77,10 @@ class Syntax:
             return
         key: str | None = flag.lstrip("-").replace("-", "_") or None
         if key and key not in (*groups_of(self.command), *top_keys(self.command)) and "." not in flag:
-            same_length = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
-            prefixes = [other for other in same_length if len(other) > 2 and flag.startswith(f"{other}-")]
+            same_length = [known_flag for known_flag in FLAGS if known_flag.startswith("--") == flag.startswith("--")]
+            prefixes = [
+                known_flag for known_flag in same_length if len(known_flag) > 2 and flag.startswith(f"{known_flag}-")
+            ]
             if question := nearest(flag, prefixes or same_length, cutoff=0.7):
                 raise ConfigError("unknown flag", where=word, remedy=question)
             key = nearest_key(key, known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
@@ -96,8 +98,8 @@ class Syntax:
         text = " ".join([word, *(part for part in rest[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
-        if closing := _missing_bracket(value):
-            return _explain_list(before, closing, [word, *rest])
+        if missing_bracket := _missing_bracket(value):
+            return _explain_list(before, missing_bracket, [word, *rest])
         if value.endswith(","):
             return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
         if key in self.texts and equals and not Path(word).is_file():
@@ -149,13 +151,13 @@ class Syntax:
         self._check_choice(word, name, value)
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
-            hint = f"Type {named}{format_setting('paths.outputs', path.parent)}"
+            name_setting = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
+            hint = f"Type {name_setting}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=word, remedy=hint)
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
-        if name not in self.texts and (closing := _missing_bracket(value)):
-            raise _explain_list(word, closing, rest)
+        if name not in self.texts and (missing_bracket := _missing_bracket(value)):
+            raise _explain_list(word, missing_bracket, rest)
 
     def _check_choice(self, word: str, group: str, value: str) -> None:
         """Raise `ConfigError` for an invalid option of a config group.
@@ -184,7 +186,7 @@ class Syntax:
 
 
 def suggest(*settings: str) -> str:
-    """Return the hint to type overrides, quoted for a shell."""
+    """Return the hint `Type key=value`, quoted for a shell. Several settings are alternatives."""
     return "Type " + " or ".join(map(quote_for_shell, settings))
 
 

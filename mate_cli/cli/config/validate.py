@@ -55,15 +55,17 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
     values = resolve_values(config)
     if command == "evaluate" and "_target_" in values["data"] and values["data"].get("root") is None:
         values["data"].pop("root", None)  # use the default root of the dataset, if any
-    unused = {"logger"} if command == "compare" and not values.get("wandb") else set()  # Lightning is slow to import
-    built = {name: value for name, value in values.items() if name not in unused}
+    unused_sections = (
+        {"logger"} if command == "compare" and not values.get("wandb") else set()
+    )  # Lightning is slow to import
+    used_values = {name: value for name, value in values.items() if name not in unused_sections}
     refuse(plain_problems(values, command))
-    refuse(target_problems(built))
+    refuse(target_problems(used_values))
     return SCHEMAS[command].model_validate_json(json.dumps(values))
 
 
 def refuse(problems: Iterable[str], stage: str = "") -> None:
-    """Raise an error for the problems of a configuration, or of a stage.
+    """Raise `ConfigError` with one line per problem, if there are any.
 
     Raises:
         ConfigError: if there are any, with a line per problem.
@@ -80,15 +82,15 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
     """
     job = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", ROWS)])
     try:
-        if missing := sorted(OmegaConf.missing_keys(job)):
-            raise ConfigError("needs a value", where=missing[0], remedy=f"Set it with {missing[0]}=...")
+        if missing_keys := sorted(OmegaConf.missing_keys(job)):
+            raise ConfigError("needs a value", where=missing_keys[0], remedy=f"Set it with {missing_keys[0]}=...")
         return typing.cast(dict[str, Any], OmegaConf.to_container(job, resolve=True, throw_on_missing=True))
     except OmegaConfBaseException as error:
         raise omegaconf_error(error) from error
 
 
 def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
-    """Yield the problems of sections without classes, which are checked quickly without torch."""
+    """Yield schema problems of a command's configuration, without importing its classes."""
     for key, value in flat_keys(values).items():
         if isinstance(value, float) and math.isinf(value):
             yield str(ConfigError(f"must be a finite number (got {value})", where=key))

@@ -132,9 +132,9 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
     if spec.resume == "missing":
-        same = find_same(spec.parent, spec.values(), spec.code)
-        if same and is_running(same):
-            return same, same.read_record(), True
+        existing_run = find_same(spec.parent, spec.values(), spec.code)
+        if existing_run and is_running(existing_run):
+            return existing_run, existing_run.read_record(), True
     folder, record = prepare_run(spec, number)
     return folder, record, record.status == "finished"
 

@@ -88,10 +88,10 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
                 return IntDistribution(value.start, value.end, log=log)
             return FloatDistribution(float(value.start or 0), float(value.end or 0), log=log)
         if isinstance(value, RangeSweep):
-            start, last, step = range_ends(value)
-            if all(isinstance(number, int) for number in (start, last, step)):
-                return IntDistribution(int(start), int(last), step=int(step), log=log)
-            return FloatDistribution(start, last, step=step, log=log)
+            start, end, step = range_ends(value)
+            if all(isinstance(number, int) for number in (start, end, step)):
+                return IntDistribution(int(start), int(end), step=int(step), log=log)
+            return FloatDistribution(start, end, step=step, log=log)
         options: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
         return CategoricalDistribution(options)
     except ValueError as error:
@@ -108,8 +108,8 @@ def range_ends(value: RangeSweep) -> tuple[float, float, float]:
     count = math.ceil((stop - start) / step - 1e-9) if step else 0
     if count < 1:
         raise ValueError(f"range({start}, {stop}, {step}) is empty")
-    last = start + (count - 1) * step
-    return (start, last, step) if step > 0 else (last, start, -step)
+    end = start + (count - 1) * step
+    return (start, end, step) if step > 0 else (end, start, -step)
 
 
 def check_kind(key: str, override: Override, config: DictConfig) -> None:
@@ -127,8 +127,8 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
     if not isinstance(value, IntervalSweep) or isinstance(value.start, int) or value.start is None:
         return
     if any("integer" in problem for problem in problems_of(key, value.start + 0.5, config)):
-        ends = f"{math.ceil(value.start)}, {math.floor(value.end or 0) + 1}"
-        replacement = f"tag(log, range({ends}))" if LOG in value.tags else f"range({ends})"
+        bounds = f"{math.ceil(value.start)}, {math.floor(value.end or 0) + 1}"
+        replacement = f"tag(log, range({bounds}))" if LOG in value.tags else f"range({bounds})"
         raise ConfigError(
             "takes integers, but an interval also has fractions", where=key, remedy=f"Write {key}={replacement}"
         )

@@ -103,7 +103,7 @@ class GridSweeper(Sweeper):
 
 
 def _values_of(override: HydraOverride) -> list[str]:
-    """Return an override once for each of its values.
+    """Expand a sweep override into one override per value.
 
     Raises:
         ConfigError: if it is an interval, or has no values.

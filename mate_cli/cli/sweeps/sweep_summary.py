@@ -112,8 +112,8 @@ def print_summary(
         console.print(Text(line), soft_wrap=True)
     console.print(f"run folders: {os.path.relpath(root)}", soft_wrap=True)
     counts = Counter(job.status for job in jobs)
-    done_before = sum(job.before for job in jobs)
-    earlier = f" ({done_before} before this sweep)" if done_before else ""
+    earlier_count = sum(job.before for job in jobs)
+    earlier = f" ({earlier_count} before this sweep)" if earlier_count else ""
     status_counts = ", ".join(f"{count} {status}" for status, count in counts.items())
     console.print(f"{plural(len(jobs), 'job')}: {status_counts}{earlier}")
     if unstarted := not_begun + sum(job.folder is None and job.status == "interrupted" for job in jobs):
@@ -136,8 +136,8 @@ def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | No
     if not file.is_file() or not results:
         return None
     results_file = read_yaml(file, RunError, "Remove it")
-    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in results_file.get("best_params", {}).items())
-    return f"best: {best} ({replace(results[0], value=results_file['best_value'])})" if best else None
+    best_params = " ".join(f"{key.lstrip('+')}={value}" for key, value in results_file.get("best_params", {}).items())
+    return f"best: {best_params} ({replace(results[0], value=results_file['best_value'])})" if best_params else None
 
 
 def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
@@ -145,7 +145,7 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
     Common overrides are omitted, and folders are relative to `root`.
     """
-    shared = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
+    common_overrides = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
     table = frame("Sweep")
     table.add_column("Job", justify="right", no_wrap=True)
     table.add_column("Overrides", overflow="fold", min_width=10)
@@ -153,7 +153,7 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
     table.add_column("Result", justify="right", overflow="fold")
     table.add_column("Folder", no_wrap=True)
     for job in jobs:
-        overrides = " ".join(item for item in job.overrides if item not in shared)
+        overrides = " ".join(item for item in job.overrides if item not in common_overrides)
         folder = str(job.folder.relative_to(root)).replace("/", "/\n") if job.folder else ""
         status = Text(job.status, style=STYLES.get(job.status, ""))
         table.add_row(str(job.number), Text(overrides), status, str(job.result or ""), Text(folder))

@@ -71,10 +71,10 @@ def entry(answered: TableAnswerResult) -> dict[str, Any]:
 
     Rows are numbered from 1 below the header.
     """
-    selected = () if answered.result is not None else _cells(answered)
+    selected_cells = () if answered.result is not None else _cells(answered)
     cells = [
         {"row": row, "column": column, "text": text, "probability": round(share, 4)}
-        for (row, column, text), share in zip(selected, answered.probabilities, strict=True)
+        for (row, column, text), share in zip(selected_cells, answered.probabilities, strict=True)
     ]
     columns = [cell.text for cell in answered.table.header]
     result = {} if answered.result is None else {"result": {"columns": columns, "rows": answered.result}}

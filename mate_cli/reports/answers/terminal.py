@@ -66,9 +66,9 @@ def print_answered(answered: TableAnswerResult, console: Console) -> None:
             _print_line(name, Text(" ".join(sentences), style=style), console)
     console.print()
     rows = MAX_ROWS if answered.cells else ROWS_WITHOUT_CELLS
-    shown = window(answered, rows, max(2, (console.width - 8) // MIN_COLUMN_WIDTH))
-    console.print(answered_table_view(answered, shown, console))
-    if hidden := hidden_text(shown):
+    shown_part = window(answered, rows, max(2, (console.width - 8) // MIN_COLUMN_WIDTH))
+    console.print(answered_table_view(answered, shown_part, console))
+    if hidden := hidden_text(shown_part):
         console.print(Text(f"  {hidden}", style=WEAK))
     console.print()
 
@@ -86,18 +86,22 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
         console: console that determines width and encoding.
     """
     unicode = console.encoding.lower().startswith("utf")
-    mark, gap = ("● ", "⋯") if unicode else ("* ", "...")
-    header, selected = answered.table.header, frozenset(answered.cells)
-    names = [gap if column is None else single_line(header[column].text) for column in shown.columns]
+    mark, gap_text = ("● ", "⋯") if unicode else ("* ", "...")
+    header, selected_cells = answered.table.header, frozenset(answered.cells)
+    names = [gap_text if column is None else single_line(header[column].text) for column in shown.columns]
     lines = []
     for row in shown.rows:
         texts = [
-            gap if column is None else single_line(answered.table.rows[row][column].text) if row is not None else ""
+            gap_text
+            if column is None
+            else single_line(answered.table.rows[row][column].text)
+            if row is not None
+            else ""
             for column in shown.columns
         ]
-        marks = [(row, column) in selected for column in shown.columns]
+        marks = [(row, column) in selected_cells for column in shown.columns]
         lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, marks, strict=True)])
-    numbers = [gap if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]
+    numbers = [gap_text if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]
     natural = [max(map(cell_len, map(str, column))) for column in zip(names, *lines, strict=True)]
     widths = fitting_widths(natural, console.width - max(map(len, ["row", *numbers])) - GAP * len(names))
     view = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
@@ -188,11 +192,11 @@ def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> Ta
     """
     shape = len(answered.table.rows), len(answered.table.header)
     pairs = sorted(zip(answered.cells, answered.probabilities, strict=True), key=lambda pair: -pair[1])
-    shown = cell_window([cell for cell, _ in pairs], shape, most_rows, most_columns)
+    shown_part = cell_window([cell for cell, _ in pairs], shape, most_rows, most_columns)
     if answered.result is None:
-        return shown
+        return shown_part
     hidden_result_rows = answered.rows_in_file - len(answered.result)
-    return replace(shown, hidden_rows=shown.hidden_rows + hidden_result_rows, more=answered.more_rows)
+    return replace(shown_part, hidden_rows=shown_part.hidden_rows + hidden_result_rows, more=answered.more_rows)
 
 
 def cell_window(
@@ -217,8 +221,8 @@ def cell_window(
     return TableWindow(shown_rows, shown_columns, hidden_rows, hidden_columns, hidden)
 
 
-def _count(shown: Sequence[int | None]) -> int:
-    return sum(place is not None for place in shown)
+def _count(indices: Sequence[int | None]) -> int:
+    return sum(index is not None for index in indices)
 
 
 def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
@@ -249,26 +253,26 @@ def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
     """
     if size <= most or not wanted:
         return list(range(min(size, most)))
-    selected = dict.fromkeys(wanted[:most])
+    indices = dict.fromkeys(wanted[:most])
     for distance in range(1, size):
         for index in wanted[:most]:
             for neighbor in (index - distance, index + distance):
-                if 0 <= neighbor < size and len(selected) < most:
-                    selected.setdefault(neighbor)
-    return sorted(selected)
+                if 0 <= neighbor < size and len(indices) < most:
+                    indices.setdefault(neighbor)
+    return sorted(indices)
 
 
-def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
+def _with_gaps(indices: Sequence[int], size: int) -> tuple[int | None, ...]:
     """Return indices with None for gaps. A gap of a single index is filled with that index."""
-    shown: list[int | None] = []
-    for previous, index in zip([-1, *places], [*places, size], strict=True):
+    indices_with_gaps: list[int | None] = []
+    for previous, index in zip([-1, *indices], [*indices, size], strict=True):
         if index - previous == 2:
-            shown.append(index - 1)
+            indices_with_gaps.append(index - 1)
         elif index - previous > 2:
-            shown.append(None)
+            indices_with_gaps.append(None)
         if index < size:
-            shown.append(index)
-    return tuple(shown)
+            indices_with_gaps.append(index)
+    return tuple(indices_with_gaps)
 
 
 def answer_text(answered: TableAnswerResult) -> str:

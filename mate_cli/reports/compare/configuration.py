@@ -86,7 +86,7 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
     names: dict[int, str] = {}
     for key, questions in distinct.items():
         name = ", ".join(filter(None, (dataset, count_questions(questions, SPLITS)))) if len(distinct) > 1 else dataset
-        duplicates = sum(other.partition(" (")[0] == name for other in names.values())
+        duplicates = sum(existing_name.partition(" (")[0] == name for existing_name in names.values())
         names[key] = f"{name} ({duplicates + 1})" if duplicates else name
     return [names[id(questions)] for questions in sets]
 
@@ -128,9 +128,11 @@ def split_by_settings(
     configs = [settings(run, ignored) for run in runs]
     repeated: dict[object, str] = {}
     for run, config in zip(runs, configs, strict=True):
-        for key, inner in stand_ins(run).items():
+        for key, stage_config in stand_ins(run).items():
             if key in config:
-                config[key] = repeated.setdefault((key, frozenset(telling_values(inner, ignored).items())), config[key])
+                config[key] = repeated.setdefault(
+                    (key, frozenset(telling_values(stage_config, ignored).items())), config[key]
+                )
     differing = differing_keys(configs)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run, config in zip(runs, configs, strict=True):
@@ -317,11 +319,11 @@ def fold_of(run: LoadedRun) -> str:
 
 def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     """Group folds with the same seed and settings. Every other run is a group of one."""
-    joined: dict[object, list[LoadedRun]] = {}
+    folds_by_key: dict[object, list[LoadedRun]] = {}
     for run in runs:
         key = (run.text("seed"), frozenset(settings(run).items())) if fold_of(run) else run
-        joined.setdefault(key, []).append(run)
-    return list(joined.values())
+        folds_by_key.setdefault(key, []).append(run)
+    return list(folds_by_key.values())
 
 
 def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> float:
@@ -346,7 +348,11 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
     if not by_seed:
         return tuple(counted)
     latest = {
-        (run.text("seed") or run.name, fold_of(run), *(inner.get("seed", "") for inner in stand_ins(run).values())): run
+        (
+            run.text("seed") or run.name,
+            fold_of(run),
+            *(stage_config.get("seed", "") for stage_config in stand_ins(run).values()),
+        ): run
         for run in sorted(counted, key=lambda run: run.text("started"))
     }
     return tuple(run for run in counted if run in latest.values())

@@ -63,8 +63,8 @@ def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
     blocks: dict[int, Configuration] = {}
     for dataset in dict.fromkeys(group.dataset for group in groups):
         dataset_groups = [group for group in groups if group.dataset == dataset]
-        scored = [[run for run in group.runs if run.part("metrics")] for group in dataset_groups]
-        fold_sets = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
+        scored_runs = [[run for run in group.runs if run.part("metrics")] for group in dataset_groups]
+        fold_sets = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored_runs]
         sets = join_question_sets([pool_question_sets(folds) for folds in fold_sets])
         for group, joint, block in zip(dataset_groups, sets, name_question_sets(dataset, sets), strict=True):
             blocks[id(group)] = replace(group, questions=joint, block=block)

@@ -85,9 +85,12 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
-    facts = [f"{int(size):,} training examples"] if size.isdecimal() else []
+    size_text = [f"{int(size):,} training examples"] if size.isdecimal() else []
     values = {key: shared_value(run.setting(key) for run in runs) for key in keys}
-    return (*facts, *(setting_text(key, re.sub(r"^(\d+)\.0$", r"\1", value)) for key, value in values.items() if value))
+    return (
+        *size_text,
+        *(setting_text(key, re.sub(r"^(\d+)\.0$", r"\1", value)) for key, value in values.items() if value),
+    )
 
 
 def shared_value(values: Iterable[str]) -> str:
@@ -127,17 +130,17 @@ def values_of(group: Configuration) -> dict[str, str]:
 
 
 def class_name(key: str, value: str) -> str:
-    """Return a value, for a class path only the class name."""
+    """Return a value, shortened to the class name if the key is a `_target_`."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
-    """Return whether a configuration has the stage of a setting.
+    """Return whether a configuration has the stage to which a setting belongs.
 
     True for settings outside of stages.
     """
     stage, name = of_stage(key)
-    return not stage or (key in settled if name == "run" else any(other.startswith(stage) for other in settled))
+    return not stage or (key in settled if name == "run" else any(other_key.startswith(stage) for other_key in settled))
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
@@ -200,7 +203,7 @@ def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
 
 
 def number_name(name: str, number: int) -> str:
-    """Append a number above 1 to a name."""
+    """Append `(number)` to a name, unless the number is 1."""
     return f"{name} ({number})" if number > 1 else name
 
 
@@ -241,10 +244,10 @@ def short_differences(differences: Mapping[str, str]) -> list[str]:
     present = {
         k: v for k, v in present.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in with_checkpoint
     }
-    ordered = sorted(
+    sorted_settings = sorted(
         present.items(), key=lambda item: (item[0].endswith(RUN), item[0][:5] == "init.", TARGET in item[0])
     )
-    return list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
+    return list(dict.fromkeys(setting_text(key, value) for key, value in sorted_settings))
 
 
 def setting_text(key: str, value: str) -> str:

@@ -90,8 +90,8 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
         raise ConfigError(
             f"no such status: {unknown_statuses[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}"
         )
-    found = load_runs(folders)
-    runs, hidden = select_runs(found.runs, requested)
+    loaded_runs = load_runs(folders)
+    runs, hidden = select_runs(loaded_runs.runs, requested)
     known_keys = {*FIELDS, *(key for run in runs for key in (*run.config, *run.record))}
     if unknown := [key for key in requested.by if key not in known_keys]:
         full_keys = sorted(key for key in known_keys if key.endswith(f".{unknown[0]}"))
@@ -102,24 +102,24 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     groups = group_runs(runs, requested)
     metric_names = known_metrics(groups)
     metric = choose_metric(groups, requested.metric, metric_names)
-    ranked = sort_by_metric(groups, ranked_by := ranking_metric(metric, metric_names))
-    tables = result_tables(ranked, published=requested.published)
+    ranked_groups = sort_by_metric(groups, ranked_by := ranking_metric(metric, metric_names))
+    tables = result_tables(ranked_groups, published=requested.published)
     datasets = sorted({run.setting("dataset") for run in runs}) if requested.published else ()
     papers = tuple(row for name in datasets for row in published_results(name))
     return Report(
-        folders=tuple(map(str, found.folders)),
+        folders=tuple(map(str, loaded_runs.folders)),
         runs=runs,
-        groups=tuple(ranked),
+        groups=tuple(ranked_groups),
         tables=tuple(tables),
         metric=metric,
         ranked_by=ranked_by,
-        comparisons=comparisons(ranked),
+        comparisons=comparisons(ranked_groups),
         published=papers,
         notes=(*hidden, *notes(groups, requested), *published_notes(tables, papers, requested.statistic)),
-        warnings=found.warnings,
+        warnings=loaded_runs.warnings,
         created=now or datetime.now(timezone.utc),
         options=requested,
-        significance=compare_with(ranked, metric, requested.against) if requested.against else None,
+        significance=compare_with(ranked_groups, metric, requested.against) if requested.against else None,
     )
 
 
@@ -133,16 +133,20 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
         RunError: if no run is left.
     """
     # Measurements of a benchmark are not results of a run.
-    trained = [run for run in runs if run.text("command") != "benchmark"]
-    if not trained:
+    training_runs = [run for run in runs if run.text("command") != "benchmark"]
+    if not training_runs:
         raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
-    selected = tuple(run for run in trained if not options.status or run.status in options.status)
-    if not selected:
-        problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(options.status)}"
+    runs_with_status = tuple(run for run in training_runs if not options.status or run.status in options.status)
+    if not runs_with_status:
+        problem = f"none of the {plural(len(training_runs), 'run')} is {' or '.join(options.status)}"
         raise RunError(problem, remedy="Leave `status` out")
-    shown = selected if options.debug_runs else tuple(run for run in selected if not is_debug(run)) or selected
-    hidden = len(selected) - len(shown)
-    return shown, [f"{plural(hidden, 'run')} with debug= hidden, shown by debug_runs=true"] * (hidden > 0)
+    shown_runs = (
+        runs_with_status
+        if options.debug_runs
+        else tuple(run for run in runs_with_status if not is_debug(run)) or runs_with_status
+    )
+    hidden = len(runs_with_status) - len(shown_runs)
+    return shown_runs, [f"{plural(hidden, 'run')} with debug= hidden, shown by debug_runs=true"] * (hidden > 0)
 
 
 def is_debug(run: LoadedRun) -> bool:
@@ -257,14 +261,14 @@ def published_notes(
         statistic: statistic of the runs.
     """
     labels = {row.label for table in tables for row in table.published}
-    shown = [row for row in published if row.label in labels]
-    sources = dict.fromkeys(part for row in shown for part in row.source.split("; "))
+    shown_rows = [row for row in published if row.label in labels]
+    sources = dict.fromkeys(part for row in shown_rows for part in row.source.split("; "))
     if not sources:
         return []
     caveat = "published rows are never marked; they differ in model size, amount of training data and test split"
     lines = [f"{caveat}: {'; '.join(sources)}"]
     other_statistics = {
-        row.statistic for row in shown if row.errors and (row.statistic == "mean") != (statistic == "mean")
+        row.statistic for row in shown_rows if row.errors and (row.statistic == "mean") != (statistic == "mean")
     }
     for other_statistic in sorted(other_statistics):
         error_text = f"published rows with an error have the {CENTERS[other_statistic]} ± {SPREADS[other_statistic]}"

@@ -194,12 +194,12 @@ def compare_pair(
         metric: full name of the metric.
     """
     scores = question_scores(group, metric)
-    common = [question for question in scores if question in others]
-    if len(common) < MIN_QUESTIONS:
+    common_questions = [question for question in scores if question in others]
+    if len(common_questions) < MIN_QUESTIONS:
         return None
-    values = np.array([scores[question] for question in common])
-    estimate = paired_bootstrap(values - np.array([others[question] for question in common]))
-    runs = [mean_scores(side, metric, common) for side in (group, reference)]
+    values = np.array([scores[question] for question in common_questions])
+    estimate = paired_bootstrap(values - np.array([others[question] for question in common_questions]))
+    runs = [mean_scores(side, metric, common_questions) for side in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
     p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
     score = float(values.mean())
@@ -209,7 +209,7 @@ def compare_pair(
         split=MetricName.parse(metric).split,
         score=score,
         runs_p=p,
-        questions=len(common),
+        questions=len(common_questions),
         runs=len(runs[0]),
     )
 
@@ -223,7 +223,7 @@ def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQue
         questions: questions to average over.
     """
     run_scores = scored_runs(group, metric)
-    return {run: float(np.mean([scored[question][1] for question in questions])) for run, scored in run_scores.items()}
+    return {run: float(np.mean([scores[question][1] for question in questions])) for run, scores in run_scores.items()}
 
 
 def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:

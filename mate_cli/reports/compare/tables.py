@@ -103,12 +103,12 @@ class ResultTable:
 
         Cells that print the same text as the best are best too. Cells are close according to `Summary.is_close`.
         """
-        best, metric = self.best[column], self.columns[column]
-        if cell is None or best is None:
+        best_cell, metric = self.best[column], self.columns[column]
+        if cell is None or best_cell is None:
             return ""
-        if center_text(cell, metric) == center_text(best, metric):
+        if center_text(cell, metric) == center_text(best_cell, metric):
             return "best"
-        return "close" if best.is_close(cell) else ""
+        return "close" if best_cell.is_close(cell) else ""
 
     @cached_property
     def best(self) -> tuple[Summary | None, ...]:
@@ -119,14 +119,14 @@ class ResultTable:
         rivals = [rival for row in self.rows if (rival := row.cells[column]) is not None]
         if not rivals or not metric.direction:
             return None
-        best = max(rivals, key=lambda rival: metric.direction * rival.center)
-        text = center_text(best, metric)
+        best_cell = max(rivals, key=lambda rival: metric.direction * rival.center)
+        text = center_text(best_cell, metric)
         # The sampling noise of a share is unknown without its number of questions, so it is never considered different.
         judged = [rival for rival in rivals if rival.questions or not metric.is_share]
-        differs = best in judged and any(
-            center_text(rival, metric) != text and not best.is_close(rival) for rival in judged
+        differs = best_cell in judged and any(
+            center_text(rival, metric) != text and not best_cell.is_close(rival) for rival in judged
         )
-        return best if differs else None
+        return best_cell if differs else None
 
 
 def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
@@ -238,7 +238,7 @@ def build(
     title: str,
     papers: Sequence[PublishedResult],
 ) -> ResultTable:
-    """Build one table of configurations that have any of its metrics, baselines and papers.
+    """Build a table of configurations with any of its metrics, baselines and published rows.
 
     Args:
         groups: configurations of one block.
@@ -263,7 +263,7 @@ def build(
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Drop a stage if its pipeline repeats all of its scores, because they are one result."""
+    """Drop stages whose pipeline repeats all of their scores, because both are one result."""
     owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
     pipelines = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
     return [
@@ -284,7 +284,7 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
     A baseline that depends on the training of a run has a row per distinct outcome, eight at most, named after a
     configuration.
     """
-    recorded: dict[str, dict[tuple[float | None, ...], str]] = {}
+    values_by_baseline: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
         for folds in join_folds(group.counted):
             full_names = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
@@ -294,9 +294,9 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
                     mean = mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
                     means.append(round(mean, 6) if is_finite(mean) else None)
                 if any(mean is not None for mean in means):
-                    recorded.setdefault(name, {}).setdefault(tuple(means), group.label)
+                    values_by_baseline.setdefault(name, {}).setdefault(tuple(means), group.label)
     rows = []
-    for name, outcomes in recorded.items():
+    for name, outcomes in values_by_baseline.items():
         for values, label in islice(outcomes.items(), MAX_OUTCOMES):
             title = f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else "")
             cells = tuple(None if value is None else summarize([value]) for value in values)

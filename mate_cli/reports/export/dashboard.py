@@ -81,8 +81,8 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def best(report: Report) -> dict[str, Any]:
     """Return the best configuration and its score, for the list of runs."""
-    best, summary = find_best(report)
-    return {"best": best.label, f"best/{report.ranked_by}": summary.center} if summary else {}
+    best_group, summary = find_best(report)
+    return {"best": best_group.label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
@@ -212,19 +212,19 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
     import wandb_workspaces.reports.v2 as wr
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
-    ranked = report.ranked_by
-    parts = sorted(name for name in known_metrics(report.groups) if ranked and name.startswith(f"{ranked}/"))
+    ranking = report.ranked_by
+    parts = sorted(name for name in known_metrics(report.groups) if ranking and name.startswith(f"{ranking}/"))
     results = [wr.BarPlot(metrics=[metric.full], **bars) for metric in shown_metrics(report)]
     if parts:
-        results.append(wr.BarPlot(title=f"{ranked}, by part", metrics=parts, **bars))
-    if not ranked:
+        results.append(wr.BarPlot(title=f"{ranking}, by part", metrics=parts, **bars))
+    if not ranking:
         return {"Results": results}
-    score = wr.SummaryMetric(ranked)
+    score = wr.SummaryMetric(ranking)
     costs = [wr.ScatterPlot(x=wr.SummaryMetric(f"cost/{cost}"), y=score, log_x=True) for cost in COSTS]
     settings = find_varied(report) or USUAL
     columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(key)) for key in settings]
     lines = wr.ParallelCoordinatesPlot(columns=[*columns, wr.ParallelCoordinatesPlotColumn(metric=score)])
-    return {"Results": [*results, *costs], "Search": [lines, wr.ParameterImportancePlot(with_respect_to=ranked)]}
+    return {"Results": [*results, *costs], "Search": [lines, wr.ParameterImportancePlot(with_respect_to=ranking)]}
 
 
 def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -> WandbReport:

@@ -82,8 +82,8 @@ def report_csv(report: Report) -> str:
     fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
     rows: list[list[Any]] = [fields]
     for run, settings in zip(report.runs, configs, strict=True):
-        measured = {f"throughput/{name}": value for name, value in run.part("throughput").items()}
-        row = settings | run_entry(run, report) | measured | run.metrics
+        throughput = {f"throughput/{name}": value for name, value in run.part("throughput").items()}
+        row = settings | run_entry(run, report) | throughput | run.metrics
         rows.append([row.get(name, "") for name in fields])
     return csv_text(rows)
 

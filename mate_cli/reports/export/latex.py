@@ -98,15 +98,18 @@ def headings(view: View, places: Sequence[int]) -> list[str]:
         )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
     heads = (escape(view.columns[index].heading.replace("\n", ", ")) for index in places)
-    shown = ("$n$" if head == "n" else head for head in heads)
-    return [*lines, " & ".join([escape("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
+    column_heads = ("$n$" if head == "n" else head for head in heads)
+    return [
+        *lines,
+        " & ".join([escape("Model" if view.head == "Configuration" else view.head), *column_heads]) + r" \\",
+    ]
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
     """Write a thin rule below each group of columns that has a name."""
-    ends = [1 + sum(span for _, span in spans[: index + 1]) for index in range(len(spans))]
-    named_ends = [(end, span) for end, (name, span) in zip(ends, spans, strict=True) if name]
-    return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in named_ends)
+    end_columns = [1 + sum(span for _, span in spans[: index + 1]) for index in range(len(spans))]
+    named_spans = [(end, span) for end, (name, span) in zip(end_columns, spans, strict=True) if name]
+    return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in named_spans)
 
 
 def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
@@ -117,9 +120,9 @@ def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
         places: indices of the numeric columns.
         names: LaTeX names of rows by label. Other rows use the paper's name of the network.
     """
-    first, space, rest = row.label.partition(" ")
+    first, space, suffix = row.label.partition(" ")
     name = first if row.kind else PAPER_NAMES.get(first, first)
-    head = names.get(row.label) or escape(f"{name}{space}{rest}")
+    head = names.get(row.label) or escape(f"{name}{space}{suffix}")
     return " & ".join([head, *(cell_latex(row.cells[index]) for index in places)]) + r" \\"
 
 

@@ -43,12 +43,12 @@ def read_margins(report: Report, block: str) -> list[Margins]:
         groups_with_scores = [
             (index, group, scored_runs(group, f"{split}/{SCORE_MARGIN.name}")) for index, group in groups
         ]
-        if scored := [
+        if margins := [
             Margins(group.label, index, tuple(value for seed in seeds.values() for _, value in seed.values()))
             for index, group, seeds in groups_with_scores
             if any(seeds.values())
         ]:
-            return scored[:MAX_MARGINS]
+            return margins[:MAX_MARGINS]
     return []
 
 
@@ -59,15 +59,15 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
         RunError: if the folder cannot be written.
     """
     logs = read_logs(report, most=MAX_CURVES)
-    drawn = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
+    named_figures = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
     metric = MetricName.parse(report.metric or "")
     if bars := score_bars(report, metric):
-        drawn.insert(0, (f"bars_{file_name(metric.full)}", metric_bars(metric, bars)))
+        named_figures.insert(0, (f"bars_{file_name(metric.full)}", metric_bars(metric, bars)))
     for block in dict.fromkeys(group.block for group in report.groups):
-        if scored := read_margins(report, block):
-            drawn.append((f"score_margins_{file_name(block)}", score_margins(scored)))
+        if margins := read_margins(report, block):
+            named_figures.append((f"score_margins_{file_name(block)}", score_margins(margins)))
     try:
-        return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
+        return [file for name, figure in named_figures for file in save_figure(figure, folder, name)]
     except OSError as error:
         raise RunError(f"cannot write to {folder}: {error.strerror}", remedy="Choose another folder") from error
 
@@ -98,8 +98,8 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
     figure, axes = new_figure(9.4, 3.1 + 0.19 * len(configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
     for margins in configurations:
-        inside = np.clip(margins.values, edges[0], edges[-1])
-        shares = 100 * np.histogram(inside, edges)[0] / len(inside)
+        clipped = np.clip(margins.values, edges[0], edges[-1])
+        shares = 100 * np.histogram(clipped, edges)[0] / len(clipped)
         outline = axes.stairs(
             shares, edges, color=color_of(margins.place), linestyle=dash_of(margins.place), linewidth=1.6
         )
@@ -115,5 +115,5 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
 
 def margins_text(values: Sequence[float]) -> str:
     """Summarize margins as text: `mean +0.530, above 0 for 81.2%`."""
-    above = sum(value > 0 for value in values) / len(values)
-    return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {above:.1%}"
+    positive_share = sum(value > 0 for value in values) / len(values)
+    return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {positive_share:.1%}"

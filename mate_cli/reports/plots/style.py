@@ -86,9 +86,11 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
 
 def add_legend(figure: Figure, labels: Sequence[str]) -> None:
     """Add the names of lines below the axes, in two columns if they are short."""
-    handles, shown = figure.axes[0].get_legend_handles_labels()
-    if shown:
-        figure.legend(handles, shown, loc="outside lower left", ncols=1 + (max(map(len, labels)) <= 40), **LEGEND)
+    handles, shown_labels = figure.axes[0].get_legend_handles_labels()
+    if shown_labels:
+        figure.legend(
+            handles, shown_labels, loc="outside lower left", ncols=1 + (max(map(len, labels)) <= 40), **LEGEND
+        )
 
 
 def as_svg(figure: Figure, salt: str) -> str:

@@ -215,10 +215,10 @@ def run_folders(root: Path) -> Iterator[Path]:
         path = start.resolve()
         if path in visited or (start != root and root.resolve().is_relative_to(path)):  # a link to /, for example
             continue
-        for folder, inner, files in os.walk(start):
+        for folder, subfolders, files in os.walk(start):
             visited.add(Path(folder).resolve())
-            inner[:] = sorted(name for name in inner if name not in NEVER_RUNS)
-            waiting += [path for name in inner if (path := Path(folder, name)).is_symlink()]
+            subfolders[:] = sorted(name for name in subfolders if name not in NEVER_RUNS)
+            waiting += [path for name in subfolders if (path := Path(folder, name)).is_symlink()]
             if "record.json" in files:
                 yield Path(folder)
 

@@ -181,16 +181,16 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost("examples_per_second", "throughput")
-            best = summary.high if metric.direction >= 0 else summary.low
-            yield Row(group.label, speed_cells(metric, summary, best, rate.center if rate else None))
+            best_score = summary.high if metric.direction >= 0 else summary.low
+            yield Row(group.label, speed_cells(metric, summary, best_score, rate.center if rate else None))
 
 
 def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
     """Yield a row per published result that has the metric."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):
-            best = paper.best.get(metric.full)
-            yield Row(paper.label, speed_cells(metric, summary, best, paper.examples_per_second), "published")
+            best_score = paper.best.get(metric.full)
+            yield Row(paper.label, speed_cells(metric, summary, best_score, paper.examples_per_second), "published")
 
 
 def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
@@ -202,8 +202,8 @@ def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: 
         best: score of the best run, None if unknown.
         rate: training examples per second, None if unknown.
     """
-    top = ViewCell.of(best, metric.spec.text, metric.scale)
-    return score_cell(metric, summary), top, ViewCell.of(rate, rate_text)
+    best_cell = ViewCell.of(best, metric.spec.text, metric.scale)
+    return score_cell(metric, summary), best_cell, ViewCell.of(rate, rate_text)
 
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
@@ -271,9 +271,10 @@ def find_varied(report: Report) -> list[str]:
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
     """Return the runs of a configuration that have a score. Shares are in percent."""
     factor = 100 if metric.is_share else 1
-    scored = [run for run in group.counted if metric.full in run.metrics]
+    scored_runs = [run for run in group.counted if metric.full in run.metrics]
     return [
-        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full]) for run in scored
+        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full])
+        for run in scored_runs
     ]
 
 
@@ -309,9 +310,9 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
     groups: dict[int, list[float]] = {}
     for index, run in zip(places, runs, strict=True):
         groups.setdefault(index, []).append(run.score)
-    between = sum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
+    between_groups = sum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
     total = sum((run.score - mean) ** 2 for run in runs)
-    return between / total if total else 0.0
+    return between_groups / total if total else 0.0
 
 
 def draw_coordinates(
@@ -365,18 +366,18 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
 
     Of more than `MAX_VALUES` values only the ends.
     """
-    ordered = sorted(places, key=lambda value: places[value])
-    if len(ordered) <= MAX_VALUES:
-        return [(places[value], text) for value, text in zip(ordered, distinct_texts(ordered), strict=True)]
-    ends = [ordered[0], ordered[-1]]
+    sorted_values = sorted(places, key=lambda value: places[value])
+    if len(sorted_values) <= MAX_VALUES:
+        return [(places[value], text) for value, text in zip(sorted_values, distinct_texts(sorted_values), strict=True)]
+    ends = [sorted_values[0], sorted_values[-1]]
     return [(places[end], f"{number_of(end):.4g}" if number_of(end) < math.inf else end[:12]) for end in ends]
 
 
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
     """Shorten texts to `most` letters, at the end, or at the start if needed for uniqueness."""
-    ends = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
-    if len(set(ends)) == len(texts):
-        return ends
+    shortened = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
+    if len(set(shortened)) == len(texts):
+        return shortened
     return [text if len(text) <= most else f"…{text[1 - most :]}" for text in texts]
 
 
@@ -389,8 +390,8 @@ def value_shares(values: Sequence[str]) -> dict[str, float]:
     """
     numbers = {value: number_of(value) for value in values}
     if not all(map(math.isfinite, numbers.values())):
-        ordered = sorted(numbers, key=lambda value: (number_of(value), value))
-        numbers = {value: float(index) for index, value in enumerate(ordered)}
+        sorted_values = sorted(numbers, key=lambda value: (number_of(value), value))
+        numbers = {value: float(index) for index, value in enumerate(sorted_values)}
     low, high = min(numbers.values()), max(numbers.values())
     if low > 0 and high > FAR * low:
         numbers = {kind: math.log(number) for kind, number in numbers.items()}

@@ -43,18 +43,18 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
 
     def content() -> Mapping[str, Any] | None:
-        drawn = read_logs(report, most=MAX_CURVES)
-        names = curve_names(drawn)
+        plots = read_logs(report, most=MAX_CURVES)
+        names = curve_names(plots)
         if not names:
             return None
-        data = curve_data(report, drawn)
+        data = curve_data(report, plots)
         return {
             "data": data,
             "blocks": list(enumerate(data["blocks"])),
             "published": any(any(metric["lines"]) for metric in data["metrics"]),
             "first": STILL_CURVES,
             "note": sentences(NOTES),
-            "still": lambda: still_figure(drawn, names),
+            "still": lambda: still_figure(plots, names),
         }
 
     return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves", content=content)
@@ -155,15 +155,15 @@ def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
     """
     count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
     points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
-    drawn: list[PlottedConfiguration] = []
+    plots: list[PlottedConfiguration] = []
     for index, group in enumerate(report.groups):
-        if len(drawn) == most:
+        if len(plots) == most:
             break
         logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
         # Chains log no curves, only their stages do.
         if any(any(list_moving(log)) for _, log in logs):
-            drawn.append(PlottedConfiguration(index, group, logs))
-    return drawn
+            plots.append(PlottedConfiguration(index, group, logs))
+    return plots
 
 
 def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:

@@ -59,10 +59,10 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
         return None
     labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
     positions = {group.label: position for position, group in enumerate(groups)}
-    tables, missing = tables_of(cases, groups, MetricName.parse(metric).split, report.options.cache)
+    tables, missing_reason = tables_of(cases, groups, MetricName.parse(metric).split, report.options.cache)
     note = f"The {plural(len(cases), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
     note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
-    note += f" Tables are not shown: {missing.rstrip('.')}." if missing else ""
+    note += f" Tables are not shown: {missing_reason.rstrip('.')}." if missing_reason else ""
     return {
         "cards": [question_card(case, tables.get(case.question.question_id), positions) for case in cases],
         "choices": [("", "any"), *((label, label) for label in labels)],
@@ -93,14 +93,14 @@ def tables_of(
     for case in cases:
         by_dataset.setdefault(datasets[case.answers[0].label], []).append(case)
     tables: dict[str, AnswerTable] = {}
-    missing: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for questions in by_dataset.values():
         answering_runs = [run for case in questions for answer in case.answers for run in runs[answer.label]]
         ids = [case.question.question_id for case in questions]
-        shown, reason = read_tables(dict.fromkeys(answering_runs), split, ids, cache)
-        tables |= shown
-        missing[reason] = None
-    return tables, "; ".join(filter(None, missing))
+        found_tables, reason = read_tables(dict.fromkeys(answering_runs), split, ids, cache)
+        tables |= found_tables
+        reasons[reason] = None
+    return tables, "; ".join(filter(None, reasons))
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
@@ -171,35 +171,37 @@ MEANINGS = {
 def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mapping[str, Any]:
     """Return the part of a table around correct cells and cells that configurations chose."""
     shape = len(table.rows), len(table.header)
-    chosen: dict[Cell, list[str]] = {}
+    labels_by_cell: dict[Cell, list[str]] = {}
     for answer in answers:
         for place in answer.cells:
             if all(0 <= index < size for index, size in zip(place, shape, strict=True)):
-                chosen.setdefault(place, []).append(answer.label)
-    shown = cell_window(order_by_importance(table, chosen), shape, MAX_ROWS, MAX_COLUMNS)
+                labels_by_cell.setdefault(place, []).append(answer.label)
+    shown_part = cell_window(order_by_importance(table, labels_by_cell), shape, MAX_ROWS, MAX_COLUMNS)
     signs = {cell: LINKS if cell in table.linking else HOLDS for cell in table.gold}
-    used = {sign for (row, column), sign in signs.items() if row in shown.rows and column in shown.columns}
-    legend = [f"{sign} {meaning}" for sign, meaning in MEANINGS.items() if sign in used]
-    legend += ["coloured squares: the cells that each configuration chose"] * bool(chosen)
+    used_signs = {
+        sign for (row, column), sign in signs.items() if row in shown_part.rows and column in shown_part.columns
+    }
+    legend = [f"{sign} {meaning}" for sign, meaning in MEANINGS.items() if sign in used_signs]
+    legend += ["coloured squares: the cells that each configuration chose"] * bool(labels_by_cell)
     return {
-        "shown": shown,
+        "shown": shown_part,
         "names": {place: (shorten(name, MAX_LETTERS), False) for place, name in enumerate(table.header)},
         "number": lambda row: row + 1,
         "signs": signs,
         "meanings": MEANINGS,
-        "chosen": chosen,
+        "chosen": labels_by_cell,
         "text": lambda row, column: shorten(table.rows[row][column], MAX_LETTERS),
-        "legend": "; ".join(filter(None, [*legend, hidden_text(shown, "marked cell")])),
+        "legend": "; ".join(filter(None, [*legend, hidden_text(shown_part, "marked cell")])),
     }
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
     """Order cells by importance: correct and chosen, then alternately correct and chosen ones."""
     gold = [cell for cell in table.gold if cell not in chosen]
-    wrong = [cell for cell in chosen if cell not in table.gold]
-    alternating = [cell for pair in zip(gold, wrong, strict=False) for cell in pair]
+    incorrect = [cell for cell in chosen if cell not in table.gold]
+    alternating = [cell for pair in zip(gold, incorrect, strict=False) for cell in pair]
     correct_choices = [cell for cell in chosen if cell in table.gold]
-    return list(dict.fromkeys([*correct_choices, *alternating, *gold, *wrong]))
+    return list(dict.fromkeys([*correct_choices, *alternating, *gold, *incorrect]))
 
 
 MAX_PACKED = 100_000_000
@@ -258,8 +260,8 @@ def read_tables(
         return {}, clean(error)
     except Exception as error:
         return {}, f"the dataset cannot be read ({clean(error)[:120]})"
-    found = {name: table for name in asked if (table := tables.get(name)) is not None}
-    return found, "" if len(found) == len(asked) else "the dataset has changed since"
+    found_tables = {name: table for name in asked if (table := tables.get(name)) is not None}
+    return found_tables, "" if len(found_tables) == len(asked) else "the dataset has changed since"
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
@@ -283,8 +285,8 @@ def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Table
     if info is None:
         raise RunError(f"{options.get('_target_')} is not a dataset of mate", remedy=AGAIN)
     root = Path(str(options.get("root", "."))).expanduser()
-    packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
-    if not info.shipped and sum(packed) > MAX_PACKED:
+    archive_sizes = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
+    if not info.shipped and sum(archive_sizes) > MAX_PACKED:
         raise RunError("is packed and too large to read single tables from", where=str(root), remedy="Unpack it")
     reader_options = {name: value for name, value in options.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():

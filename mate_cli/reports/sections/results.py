@@ -101,13 +101,13 @@ def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
     has_subsets, metric = any(column.part for column in table.columns), table.columns[place]
     title = table.part_title(place) if metric.part else metric.part_title
     part = title if has_subsets and (wide or not table.one_part) else ""
-    short, groups = metric.short, (metric.split.capitalize(), *([part] if wide and has_subsets else []))
+    short_title, groups = metric.short, (metric.split.capitalize(), *([part] if wide and has_subsets else []))
     if table.one_score and not wide:
-        short, groups = title, ()
+        short_title, groups = title, ()
     elif not wide:
         heading = part if part and table.one_split else f"{metric.split.capitalize()} {part if metric.part else ''}"
         groups = (heading.strip(),)
-    return Column(metric.title, groups, short, less_is_better=metric.direction < 0)
+    return Column(metric.title, groups, short_title, less_is_better=metric.direction < 0)
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
@@ -172,14 +172,14 @@ def difference_row(test: Difference, tests: Significance) -> Row:
     spec, scale = metric.spec, metric.scale
     better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
     mark: Mark = better if test.is_significant else ""
-    difference, ends = scale * test.difference, (scale * test.low, scale * test.high)
-    between = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
+    difference, interval = scale * test.difference, (scale * test.low, scale * test.high)
+    interval_text = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
     return Row(
         test.label + f", on {test.split}" * (test.split != metric.split),
         (
             ViewCell(spec.text(test.score), scale * test.score),
             ViewCell(spec.difference_text(test.difference), difference, mark=mark),
-            ViewCell(between, difference, ends=ends),
+            ViewCell(interval_text, difference, ends=interval),
             ViewCell(p_text(test.p), test.p, detail=mark or "not clear"),
             ViewCell() if test.runs_p is None else ViewCell(p_text(test.runs_p), test.runs_p),
             ViewCell(f"{test.questions:,}", test.questions),
@@ -258,11 +258,11 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     titles = (sized_title(metric.part_title, size) for metric, size in zip(metrics, sizes, strict=True))
     columns = tuple(map(Column, titles))
     rows = [
-        Row(group.label, tuple(result_cell(*pair, "") for pair in zip(metrics, cells, strict=True)), place=place)
-        for (place, group), cells in zip(groups, summaries, strict=True)
+        Row(group.label, tuple(result_cell(*pair, "") for pair in zip(metrics, cells, strict=True)), place=index)
+        for (index, group), cells in zip(groups, summaries, strict=True)
     ]
-    scored = tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
-    return View(f"{whole.title_with_unit} {kind}", columns, scored, bars=True, is_repeated=True)
+    scored_rows = tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
+    return View(f"{whole.title_with_unit} {kind}", columns, scored_rows, bars=True, is_repeated=True)
 
 
 MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
@@ -289,11 +289,13 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedResul
     """
     rows = published_results(dataset) if report.published else ()
     direction = MetricName.parse(metric).direction or 1
-    ranked = sorted((row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric])
+    ranked_rows = sorted(
+        (row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric]
+    )
     models = {run.setting("model") for run in report.runs}
     # Keep the best result of a model, not its ablations.
-    best_of_model = {row.model: row for row in reversed(ranked) if row.model in models}
-    return [row for row in ranked if best_of_model.get(row.model) is row][:MAX_LINES] or ranked[:1]
+    best_of_model = {row.model: row for row in reversed(ranked_rows) if row.model in models}
+    return [row for row in ranked_rows if best_of_model.get(row.model) is row][:MAX_LINES] or ranked_rows[:1]
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
@@ -302,8 +304,8 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
         [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric.full, dataset)]
         for dataset in blocks_of(report).values()
     ]
-    shown = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
-    return {"name": metric.full, **shown, "lines": lines}
+    display = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
+    return {"name": metric.full, **display, "lines": lines}
 
 
 def round_value(value: float, metric: MetricName) -> float:
@@ -314,9 +316,9 @@ def round_value(value: float, metric: MetricName) -> float:
 def score_names(report: Report) -> list[str]:
     """List the selectable metrics: the main metric, then other scores by importance."""
     names = {name for name in known_metrics(report.groups) if MetricName.parse(name).is_score}
-    ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
+    sorted_names = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
-    return (main + [name for name in ordered if name not in main])[:MAX_SCORES]
+    return (main + [name for name in sorted_names if name not in main])[:MAX_SCORES]
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
@@ -375,8 +377,8 @@ def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
         draw_bar(axes, index, row)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks(range(len(rows)), [literal_text(short(row.label)) for row in rows])
-    ends = [end for row in rows for end in (row.cells[0].value or 0.0, *row.cells[0].dots)]
-    axes.set_xlim(min(0.0, *ends), (max(ends) * 1.14) or 1.0)
+    bar_ends = [end for row in rows for end in (row.cells[0].value or 0.0, *row.cells[0].dots)]
+    axes.set_xlim(min(0.0, *bar_ends), (max(bar_ends) * 1.14) or 1.0)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(literal_text(metric.title_with_unit), color=INK)
     return figure
