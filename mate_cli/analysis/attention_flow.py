@@ -111,7 +111,10 @@ class Flow:
         self.seen.append(target_shares(probabilities, self.kinds, plan.batch.in_body))
 
     def add(self) -> None:
-        """Add the recorded attention of a batch to the sums. Examples without body tokens are ignored."""
+        """Add the recorded attention of a batch to the sums.
+
+        Examples without body tokens are ignored.
+        """
         if self.batch is None:
             raise RuntimeError("no example was read")
         real = self.batch.attention_mask[:, None, None, :].float()
@@ -131,7 +134,10 @@ class Flow:
 
 
 def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
-    """Return the heads of each group that shares a mask, as (layer, head) from 0, or {} if all heads share one mask."""
+    """Return the heads of each group that shares a mask, as (layer, head) from 0.
+
+    The result is {} if all heads share one mask.
+    """
     patterns = {pattern: name for name, pattern in encoder.patterns.items()}
     groups: dict[str, list[tuple[int, int]]] = {}
     for layer, spec in enumerate(encoder.specs):

@@ -11,7 +11,10 @@ from mate_cli.tables.table import Cell, Table
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
-    """Rank the body cells of a table by similarity to the question, best first. See `tfidf_cell_rankings`."""
+    """Rank the body cells of a table by similarity to the question, best first.
+
+    See `tfidf_cell_rankings`.
+    """
     return tfidf_cell_rankings(table, [question])[0]
 
 
@@ -98,7 +101,10 @@ def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str
 
 
 def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, int]]]:
-    """Rank the cells of each question's table by TF-IDF, by question id. See `tfidf_cell_rankings`."""
+    """Rank the cells of each question's table by TF-IDF, by question id.
+
+    See `tfidf_cell_rankings`.
+    """
     examples, rankings = list(examples), dict[str, list[tuple[int, int]]]()
     for indices in group_by_table(examples):
         table_examples = [examples[index] for index in indices]
@@ -113,7 +119,10 @@ def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """Return the most frequent label of statements or options. At a tie it is the largest label (entailed)."""
+    """Return the most frequent label of statements or options.
+
+    At a tie it is the largest label (entailed).
+    """
     counts = Counter(
         example.answer.label for example in training if example.answer and example.answer.label is not None
     )

@@ -195,7 +195,10 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def percentiles(values: Iterable[int]) -> dict[int | str, float]:
-    """Return the values at `LEVELS` by the nearest-rank method, and the mean, or {} without values."""
+    """Return the values at `LEVELS` by the nearest-rank method, and the mean.
+
+    The result is {} without values.
+    """
     sorted_values = sorted(values)
     if not sorted_values:
         return {}

@@ -55,7 +55,10 @@ class InputSizes:
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
-    """Return the share of values that are at most a bound, or above the bound if `more`, or None without values."""
+    """Return the share of values that are at most a bound, or above the bound if `more`.
+
+    The result is None without values.
+    """
     return sum((value > bound) == more for value in values) / len(values) if values else None
 
 
@@ -81,7 +84,10 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
 
 
 def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> InputSizes:
-    """Count the tokens of inputs before truncation. Examples that cannot be encoded are omitted."""
+    """Count the tokens of inputs before truncation.
+
+    Examples that cannot be encoded are omitted.
+    """
     has_passages = any(example.table.passages for example in examples)
     counts = [
         [

@@ -55,7 +55,10 @@ class QuestionMarks:
         return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 
     def same_answer(self, other: QuestionMarks) -> bool:
-        """Return whether the answers are equal. Return false if each question has a number that the other lacks."""
+        """Return whether the answers are equal.
+
+        Return false if each question has a number that the other lacks.
+        """
         numbers, other_numbers = (
             {word for word in marks.words if any(map(str.isdigit, word))} for marks in (self, other)
         )

@@ -319,7 +319,9 @@ def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int) -> torch.Tensor:
-    """Compute positions that restart at 0 in each cell. The question, [CLS] and padding form one cell.
+    """Compute positions that restart at 0 in each cell.
+
+    The question, [CLS] and padding form one cell.
 
     Args:
         row_ids: row id of each token, [B, T].

@@ -40,14 +40,20 @@ class PieceCache:
         self._pieces: dict[str, np.ndarray] = {}
 
     def add(self, texts: Iterable[str]) -> None:
-        """Tokenize all texts that are not cached, in one batch. They stay cached at least until the next call."""
+        """Tokenize all texts that are not cached, in one batch.
+
+        They stay cached at least until the next call.
+        """
         if len(self._pieces) > self.capacity:
             self._pieces.clear()
         missing_texts = [text for text in dict.fromkeys(texts) if text not in self._pieces]
         self._pieces.update(zip(missing_texts, self.vocabulary.pieces(missing_texts), strict=True))
 
     def __getitem__(self, parts: Parts) -> np.ndarray:
-        """Return the token ids of a text whose parts were added, int32, or [EMPTY] for a text without words."""
+        """Return the token ids of a text whose parts were added, int32.
+
+        The result is [EMPTY] for a text without words.
+        """
         if is_empty(parts[0] if len(parts) == 1 else " ".join(parts)):
             return self._empty
         ids = self._pieces[parts[0]] if len(parts) == 1 else np.concatenate([self._pieces[part] for part in parts])
@@ -88,7 +94,10 @@ class TablePieces:
         return cls(ids, np.repeat(np.arange(len(cells)), lengths), offsets, first - np.repeat(offsets, lengths))
 
     def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
-        """Return the tokens of some columns of a table with `width` columns. Other cells become empty."""
+        """Return the tokens of some columns of a table with `width` columns.
+
+        Other cells become empty.
+        """
         return self._of(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
@@ -127,7 +136,10 @@ class SplitTexts:
         return len(self._texts)
 
     def __getitem__(self, place: int) -> np.ndarray:
-        """Return the token ids of the text at an index, int32, or [EMPTY] for a text without words."""
+        """Return the token ids of the text at an index, int32.
+
+        The result is [EMPTY] for a text without words.
+        """
         if place not in self._pieces:
             self._cache.add([self._texts[place]])
             self._pieces[place] = self._cache[self._texts[place],]
@@ -154,7 +166,9 @@ class SplitTexts:
 
 @dataclass(frozen=True, slots=True)
 class TableInPieces:
-    """Tokens of a table and of its texts. Cells that no window of the table can contain are omitted.
+    """Tokens of a table and of its texts.
+
+    Cells that no window of the table can contain are omitted.
 
     Args:
         texts: texts about the table.
@@ -211,7 +225,9 @@ _LARGEST_RANK = TOKEN_TYPES["column_ranks"] - 1
 
 
 class TableFacts:
-    """A table as a list of cells in reading order. Body cell (row, column) has index (row + 1) * width + column.
+    """A table as a list of cells in reading order.
+
+    Body cell (row, column) has index (row + 1) * width + column.
 
     Args:
         table: table with at least one column.

@@ -64,7 +64,10 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:  # no
 
 
 def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
-    """Pack all tensors of a nested value into one buffer. Tensors that already share one buffer are not copied."""
+    """Pack all tensors of a nested value into one buffer.
+
+    Tensors that already share one buffer are not copied.
+    """
     import torch
 
     leaves: list[torch.Tensor] = []
@@ -92,7 +95,10 @@ def move_tensors(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> An
 
 
 def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any nesting
-    """Return a nested value with all tensors on a device, or the same object if all tensors already are."""
+    """Return a nested value with all tensors on a device.
+
+    The result is the same object if all tensors already are.
+    """
     tensors: list[torch.Tensor] = []
     map_tensors(value, tensors.append)
     is_on_device = all(tensor.device == device for tensor in tensors)
@@ -100,7 +106,10 @@ def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any ne
 
 
 def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor | None:
-    """Return the buffer that all tensors share, or None if there is none or it is larger than `size` bytes."""
+    """Return the buffer that all tensors share.
+
+    The result is None if there is none or it is larger than `size` bytes.
+    """
     import torch
 
     if not tensors:

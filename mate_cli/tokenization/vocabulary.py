@@ -260,7 +260,10 @@ def _from_transformers(name: str) -> Vocabulary:
 
 
 def _fetched(name: str) -> Path | None:
-    """Download a model's vocabulary and return its folder in the Hub cache, or None if it is not available."""
+    """Download a model's vocabulary and return its folder in the Hub cache.
+
+    The result is None if it is not available.
+    """
     from mate_cli.files.hub import hub_file
 
     vocabularies = [path for file in VOCABULARIES if (path := hub_file(name, file))]
@@ -272,7 +275,10 @@ def _fetched(name: str) -> Path | None:
 
 
 def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
-    """Return the index of the first occurrence of a token sequence in another, or -1 if it is missing or empty."""
+    """Return the index of the first occurrence of a token sequence in another.
+
+    The result is -1 if it is missing or empty.
+    """
     step, needle_bytes = needle.itemsize, needle.tobytes()
     text = haystack.astype(needle.dtype, copy=False).tobytes()
     offset = text.find(needle_bytes) if needle_bytes else -1
@@ -316,7 +322,9 @@ def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
 
 
 def _read_byte_vocabulary(folder: Path) -> ByteVocabulary | None:
-    """Read vocab.json and merges.txt of a folder, or a BPE model in tokenizer.json, or None if the folder has neither.
+    """Read vocab.json and merges.txt of a folder, or a BPE model in tokenizer.json.
+
+    The result is None if the folder has neither.
 
     Raises:
         ConfigError: a file is damaged.

@@ -1,4 +1,7 @@
-"""Detection of corpus tables that equal or resemble tables of evaluation splits. Training on them would be a leak."""
+"""Detection of corpus tables that equal or resemble tables of evaluation splits.
+
+Training on them would be a leak.
+"""
 
 from __future__ import annotations
 

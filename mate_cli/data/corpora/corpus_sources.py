@@ -124,7 +124,10 @@ def _of_corpus(read_table: Callable[[], CorpusTable], source: str) -> Iterator[C
 
 
 def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
-    """Yield the table of a file. For an unreadable file of a folder, yield its name and the reason."""
+    """Yield the table of a file.
+
+    For an unreadable file of a folder, yield its name and the reason.
+    """
     # The encoding is fixed, because a wrong guess would go unnoticed among thousands of files.
     try:
         reader = open_table(file, ReadOptions(encoding="utf-8"))

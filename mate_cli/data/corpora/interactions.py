@@ -226,7 +226,10 @@ def _decode_message(data: memoryview, message_type: str) -> Message:
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Decode the varint at a position: seven bits per byte, lowest first. Return the number and its end."""
+    """Decode the varint at a position: seven bits per byte, lowest first.
+
+    Return the number and its end.
+    """
     number = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

@@ -106,7 +106,10 @@ def write_parts(
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether a part exists and is complete. It may be incomplete after a power failure."""
+    """Return whether a part exists and is complete.
+
+    It may be incomplete after a power failure.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -136,7 +139,9 @@ def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables
 
 
 def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Mapping[str, int]]:
-    """Write the files of a corpus from its parts. Of equal tables only the first table is written.
+    """Write the files of a corpus from its parts.
+
+    Of equal tables only the first table is written.
 
     Tables are sorted by key, which is a hash: a pseudorandom order that is the same on every machine.
 

@@ -121,7 +121,10 @@ class Shard:
 
 
 def is_corpus(path: Path) -> bool:
-    """Return whether a Parquet file has the columns of a corpus. Other files are tables themselves."""
+    """Return whether a Parquet file has the columns of a corpus.
+
+    Other files are tables themselves.
+    """
     import pyarrow.parquet as pq
 
     try:
@@ -186,7 +189,10 @@ def write_shard(path: Path, *groups: Iterable[CorpusTable], facts: object = None
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """Build a table from a row of a corpus file. Body rows whose length differs from the header are omitted."""
+    """Build a table from a row of a corpus file.
+
+    Body rows whose length differs from the header are omitted.
+    """
     links: dict[tuple[int, int], list[str]] = defaultdict(list)
     for link in row.get("links") or ():
         links[link["row"], link["column"]].append(link["link"])
@@ -257,7 +263,9 @@ class StreamedTable:
 
 
 def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tuple[int, Shard]]]:
-    """Divide files evenly among lanes. If they do not divide evenly, some files are divided into parts.
+    """Divide files evenly among lanes.
+
+    If they do not divide evenly, some files are divided into parts.
 
     Args:
         shards: index and shard of each file.
@@ -280,7 +288,9 @@ def _permute(seed: tuple[int, ...], count: int) -> np.ndarray:
 
 
 class ShardSequence:
-    """Endless sequence of the tables of some files. Each epoch contains all tables once, in another order.
+    """Endless sequence of the tables of some files.
+
+    Each epoch contains all tables once, in another order.
 
     Files are in random order. Within a file, blocks of tables are in file order, and each block is shuffled. The block
     of an index is therefore known without reading earlier blocks. If a sequence has the last part of a file, this part
@@ -303,7 +313,10 @@ class ShardSequence:
         return {**self.__dict__, "_block": None, "_ahead": None}
 
     def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:
-        """Yield the tables at the indices from `begin` to `end` (exclusive). A table is read only when it is used."""
+        """Yield the tables at the indices from `begin` to `end` (exclusive).
+
+        A table is read only when it is used.
+        """
         for index in range(begin, end):
             epoch, offset = divmod(index, self.size)
             for file_index in self._order(epoch):

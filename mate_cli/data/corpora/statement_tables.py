@@ -111,7 +111,10 @@ class StatementTables(TableCorpus):
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return statements about the held-out tables for "dev". Other splits are empty, as training is streamed."""
+        """Return statements about the held-out tables for "dev".
+
+        Other splits are empty, as training is streamed.
+        """
         return self._held_out if split == "dev" else []
 
     @cached_property

@@ -36,7 +36,9 @@ LAYOUT = 2
 def mask_table(
     serializer: MaskingSerializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
 ) -> Sequence[TableEncoding]:
-    """Generate an example of masked language modelling. The tokens of the table are cached under `name`.
+    """Generate an example of masked language modelling.
+
+    The tokens of the table are cached under `name`.
 
     Args:
         serializer: serializer that masks tokens.
@@ -197,7 +199,9 @@ class TableCorpus(StreamedDataset):
         return write_parts(self._parts, sources, self.sources, evaluation, self._manifest), excluded
 
     def prepare_share(self) -> None:
-        """Write parts of the corpus together with other processes. The first access to `files` then merges them.
+        """Write parts of the corpus together with other processes.
+
+        The first access to `files` then merges them.
 
         Raises:
             DataError: a source is missing or damaged, or the parts cannot be written.
@@ -207,7 +211,10 @@ class TableCorpus(StreamedDataset):
                 self._written  # noqa: B018 - writes them
 
     def _prepare(self) -> None:
-        """Write the corpus atomically. Processes share the work, and an interrupted preparation is resumed."""
+        """Write the corpus atomically.
+
+        Processes share the work, and an interrupted preparation is resumed.
+        """
         with self._writing():
             parts, excluded = self._written
             with replace_file(self.folder) as draft:

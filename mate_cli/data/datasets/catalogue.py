@@ -45,7 +45,9 @@ class TableDataset(Protocol):
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Content of the `release.json` of a dataset. For its licence, the statement of the authors is authoritative.
+    """Content of the `release.json` of a dataset.
+
+    For its licence, the statement of the authors is authoritative.
 
     Args:
         name: name of the dataset's folder, and of its file in `conf/data`.
@@ -152,7 +154,10 @@ def evaluation_splits() -> tuple[str, ...]:
 
 
 def find_info(reader: type) -> DatasetInfo | None:
-    """Return the information on the dataset of a reader or of one of its base classes, or None if there is none."""
+    """Return the information on the dataset of a reader or of one of its base classes.
+
+    The result is None if there is none.
+    """
     info_by_target = {info.target: info for info in all_datasets()}
     names = (f"{base_class.__module__}.{base_class.__qualname__}" for base_class in reader.__mro__)
     return next((info_by_target[name] for name in names if name in info_by_target), None)

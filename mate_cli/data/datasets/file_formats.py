@@ -91,7 +91,10 @@ def _is_json(line: bytes) -> bool:
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
-    """Return the values of all readable lines. Report the first unreadable line as a problem, with their number."""
+    """Return the values of all readable lines.
+
+    Report the first unreadable line as a problem, with their number.
+    """
     entries: list[tuple[str, Any]] = []
     line_problems: list[Problem] = []
     for number, line in enumerate(content.splitlines(), 1):
@@ -230,7 +233,9 @@ def read_text(file: str, content: bytes, problems: list[Problem], key: str = "")
 
 
 def read_lines(file: str, content: bytes, problems: list[Problem], key: str = "") -> list[str]:
-    """Read lines without line breaks. Append a problem and return [] if the file is blank or not UTF-8.
+    """Read lines without line breaks.
+
+    Append a problem and return [] if the file is blank or not UTF-8.
 
     Args:
         file: name of the file.
@@ -265,7 +270,10 @@ class CsvTables:
         self._read: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     def get(self, file: str, problems: list[Problem]) -> Table | None:
-        """Return the table of a file. Append a problem and return None if it is missing or damaged."""
+        """Return the table of a file.
+
+        Append a problem and return None if it is missing or damaged.
+        """
         if file not in self._read:
             file_problems: list[Problem] = []
             self._read[file] = self._look_up(file, file_problems), file_problems

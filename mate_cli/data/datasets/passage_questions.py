@@ -109,7 +109,10 @@ class PassageQuestions(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Counts of excluded questions and names of unread files, as text. Empty entries are omitted."""
+        """Counts of excluded questions and names of unread files, as text.
+
+        Empty entries are omitted.
+        """
         self.load("train")
         excluded = counts_in_words(dict(sorted(self.repeated.items())))
         return {name: text for name, text in (("left out, train", excluded), ("not read", self._unread)) if text}
@@ -147,7 +150,10 @@ class PassageQuestions(Release):
         """
 
     def check(self) -> CheckReport:
-        """Check the release, and count passages and excluded questions of the train split. See `Release.check`."""
+        """Check the release, and count passages and excluded questions of the train split.
+
+        See `Release.check`.
+        """
         report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         counts.get("train", {}).update({f"{LEFT_OUT}{reason}": count for reason, count in self.repeated.items()})
@@ -247,7 +253,10 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
 
 
 def _most_given(spans: Sequence[Span]) -> Span | None:
-    """Return the most frequent answer, with ties broken by length, then by order, or None if there is no answer."""
+    """Return the most frequent answer, with ties broken by length, then by order.
+
+    The result is None if there is no answer.
+    """
     counts = Counter(span.text for span in spans)
     return min(spans, key=lambda span: (-counts[span.text], len(span.text))) if spans else None
 
@@ -293,7 +302,10 @@ def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
 
 
 def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int | str, float]]:
-    """Return statistics of the number of words in questions, passages and answers. Each passage counts once."""
+    """Return statistics of the number of words in questions, passages and answers.
+
+    Each passage counts once.
+    """
     sizes = Sizes()
     tables = {id(example.table): example.table for examples in splits.values() for example in examples}
     for examples in splits.values():

@@ -122,7 +122,10 @@ class MRQA(PassageQuestions):
         return [file for file in super().remote_files if file.destination in destinations]
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Yield the questions of a file, whose first line may be a header. See `PassageQuestions.questions`."""
+        """Yield the questions of a file, whose first line may be a header.
+
+        See `PassageQuestions.questions`.
+        """
         for key, entry in read_entries(file, content, problems):
             with note_damage(file, key, problems):
                 passage = "" if "header" in entry else require_text(entry, "context")

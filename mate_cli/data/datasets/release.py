@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Release(ABC):
-    """A dataset on disk, as released by its authors. A subclass defines the files and reads the splits.
+    """A dataset on disk, as released by its authors.
+
+    A subclass defines the files and reads the splits.
 
     The `release.json` next to the subclass describes the release as a whole, see `DatasetInfo`.
 
@@ -127,7 +129,10 @@ class Release(ABC):
 
     @property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables of train. Empty if other splits are not scored separately for seen and unseen tables."""
+        """Ids of the tables of train.
+
+        Empty if other splits are not scored separately for seen and unseen tables.
+        """
         return ()
 
     @property
@@ -176,7 +181,9 @@ class Release(ABC):
         return list(self._kept[split])
 
     def first_examples(self, split: str, count: int) -> list[TableExample]:
-        """Return the first `count` questions of a split. If `read` is a generator, further questions are not read.
+        """Return the first `count` questions of a split.
+
+        If `read` is a generator, further questions are not read.
 
         Raises:
             DataError: files are missing, or the part that was read is damaged and `damaged` is "error".
@@ -270,7 +277,9 @@ class Release(ABC):
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """Return the content of a file, packed or not, see `ReleaseFiles`, or None if it is missing.
+        """Return the content of a file, packed or not, see `ReleaseFiles`.
+
+        The result is None if it is missing.
 
         Raises:
             DataError: the file is truncated or damaged.
@@ -312,7 +321,10 @@ class Release(ABC):
         )
 
     def _place_of(self, files: Sequence[str]) -> Path | None:
-        """Return a folder below or above the root that contains the files, or None if there is none."""
+        """Return a folder below or above the root that contains the files.
+
+        The result is None if there is none.
+        """
         is_inside = self.root.is_file() or any(
             PurePosixPath(file).parts[:-1][:1] == (self.root.name,) for file in files
         )

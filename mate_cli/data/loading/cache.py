@@ -205,7 +205,10 @@ def _is_known(array: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a
 
 
 def _shape(axes: tuple[str | int, ...], size: int, stored: Mapping[str, np.ndarray]) -> list[int]:
-    """Return the shape of an array that is stored flat. -1 is an axis that follows from the other axes."""
+    """Return the shape of an array that is stored flat.
+
+    -1 is an axis that follows from the other axes.
+    """
     if axes[0] == "S":
         return [int(cell_numbers(stored["row_ids"], stored["column_ids"])[-1]) + 1, -1]
     if len(set(axes)) == 1:

@@ -44,7 +44,9 @@ The first argument is the name of the table, under which intermediate results ma
 
 
 class StreamedDataset(TableDataset, ABC):
-    """A dataset whose training examples are generated from its tables during training. Its "train" split is empty.
+    """A dataset whose training examples are generated from its tables during training.
+
+    Its "train" split is empty.
 
     Attributes:
         masks: "dynamic" if the examples of a table differ between epochs, else "static".
@@ -198,7 +200,10 @@ class StreamDataModule(TableDataModule):
         return TableStream(self.dataset.files, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """Return the examples of a split to predict. With `training` the result is empty, as they are streamed."""
+        """Return the examples of a split to predict.
+
+        With `training` the result is empty, as they are streamed.
+        """
         return [] if training else super().examples(split)
 
     def split_marks(self) -> dict[str, str]:

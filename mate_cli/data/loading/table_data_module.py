@@ -55,7 +55,10 @@ class TrainingSet(Protocol):
 
     @property
     def cuts(self) -> np.ndarray:
-        """Counts of truncated parts of each table, [N, 4], see `TRUNCATION_COUNTS`. [0, 4] if not counted."""
+        """Counts of truncated parts of each table, [N, 4], see `TRUNCATION_COUNTS`.
+
+        [0, 4] if not counted.
+        """
 
     def __len__(self) -> int:
         """Return the number of examples in an epoch."""
@@ -119,7 +122,9 @@ class Batches(Dataset[TableBatch]):
 
 
 class AugmentedBatches(Batches):
-    """Dataset of randomly changed batches. The change depends on the seed and the number of the sample.
+    """Dataset of randomly changed batches.
+
+    The change depends on the seed and the number of the sample.
 
     Args:
         encodings: encodings to change.
@@ -194,7 +199,10 @@ class TableDataModule:
         return self._require_examples(self._read(split, self.loading.limit_of(split)), split)
 
     def has_examples(self, split: str) -> bool:
-        """Return whether a split has examples to predict. Tasks that need answers ignore questions without one."""
+        """Return whether a split has examples to predict.
+
+        Tasks that need answers ignore questions without one.
+        """
         return split in self.dataset.splits and bool(
             take_selected(self.evaluation_examples, partial(self._read, split), 1)
         )
@@ -374,6 +382,9 @@ def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> lis
 
 
 def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
-    """Return the batches of one rank. All ranks get equally many batches, so the last batch may be duplicated."""
+    """Return the batches of one rank.
+
+    All ranks get equally many batches, so the last batch may be duplicated.
+    """
     padding = -len(batches) % ranks
     return (batches + batches[-1:] * padding)[rank::ranks]

@@ -171,7 +171,10 @@ def _is_ambiguous(candidate: ReplaceableMention) -> bool:
 def _rewritten(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
-    """Return the pair of a sentence, or None if the sentence lacks the focus or enough context."""
+    """Return the pair of a sentence.
+
+    The result is None if the sentence lacks the focus or enough context.
+    """
     focus = find_places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:
         return None
@@ -200,7 +203,10 @@ def _tokens(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 10)
 def _sentences(text: str) -> tuple[str, ...]:
-    """Split a text into sentences with normalized white space. An abbreviation or initial does not end a sentence."""
+    """Split a text into sentences with normalized white space.
+
+    An abbreviation or initial does not end a sentence.
+    """
     sentences: list[str] = []
     for line in text.split("\n"):
         open_ended = False
@@ -363,7 +369,10 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
 
 
 def _refers(text: str, value: Value) -> bool:
-    """Return whether a text refers to an item. "one" (a pronoun) does not, nor do short texts except numbers."""
+    """Return whether a text refers to an item.
+
+    "one" (a pronoun) does not, nor do short texts except numbers.
+    """
     if isinstance(value, float):
         return not math.isclose(value, 1, abs_tol=1e-5) and (len(text) >= MIN_LENGTH or _is_float(text))
     return len(text) >= MIN_LENGTH

@@ -108,11 +108,17 @@ class PartValues:
         self._filters: dict[Filter, int | None] = {}
 
     def is_sayable(self, values: Values) -> bool:
-        """Return whether all values have text, so a sentence with them has no gap. Always true with `blanks`."""
+        """Return whether all values have text, so a sentence with them has no gap.
+
+        Always true with `blanks`.
+        """
         return self.blanks or not any(map(is_empty, values))
 
     def filter_rows(self, rows: int, where: Filter) -> int | None:
-        """Return the subset of `rows` that satisfies a condition, or None if it is undecidable for one of the rows."""
+        """Return the subset of `rows` that satisfies a condition.
+
+        The result is None if it is undecidable for one of the rows.
+        """
         if where not in self._filters:
             self._filters[where] = self._filter(where)
         matches = self._filters[where]

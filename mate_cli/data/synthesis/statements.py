@@ -61,7 +61,10 @@ class Grammar:
 
 
 class Statement(NamedTuple):
-    """A sentence about a table. The label is 1 if the table entails the sentence and 0 if it refutes it."""
+    """A sentence about a table.
+
+    The label is 1 if the table entails the sentence and 0 if it refutes it.
+    """
 
     text: str
     label: int

@@ -181,7 +181,10 @@ def _with_point(text: str, column_format: ColumnFormat) -> str:
 
 
 def _findable(text: str) -> list[str]:
-    """Return the normalized terms of a text. Plurals lose their final s, and dates also yield their parts."""
+    """Return the normalized terms of a text.
+
+    Plurals lose their final s, and dates also yield their parts.
+    """
     terms = _terms(text)
     terms += [part for term in terms if "-" in term for part in _parts(term)]
     return [_singular(term) for term in terms]
@@ -238,7 +241,10 @@ class RankedRows:
         self._known: dict[tuple[str, str], Sequence[int]] = {}
 
     def of(self, example: TableExample, count: int) -> tuple[int, ...]:
-        """Return the `count` best 0-based rows of an example's table in table order, or () without a ranking."""
+        """Return the `count` best 0-based rows of an example's table in table order.
+
+        The result is () without a ranking.
+        """
         self.rank([example])
         return tuple(sorted(self._known[_key(example)][:count]))
 

@@ -155,12 +155,18 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> Stems:
-    """Return the stems of the words of a text. A text without words has the stem of the word "EMPTY"."""
+    """Return the stems of the words of a text.
+
+    A text without words has the stem of the word "EMPTY".
+    """
     return frozenset(map(stem, format_text(text).split()))
 
 
 def similarity(first: Stems, second: Stems) -> float:
-    """Return the Jaccard index, the number of shared stems over the number of all stems, or 0 for two empty sets."""
+    """Return the Jaccard index, the number of shared stems over the number of all stems.
+
+    The result is 0 for two empty sets.
+    """
     shared = len(first & second)
     return shared / max(1, len(first) + len(second) - shared)
 
@@ -244,7 +250,9 @@ def choose_columns(scores: Sequence[float], costs: Sequence[int], budget: int) -
 
 
 def tokens_to_keep(scores: np.ndarray, lengths: np.ndarray, budget: int) -> np.ndarray:
-    """Allocate a token budget to the best cells. The last cell with any tokens may keep only its first tokens.
+    """Allocate a token budget to the best cells.
+
+    The last cell with any tokens may keep only its first tokens.
 
     Args:
         scores: score of each cell, [rows, columns]. Ties go to the first column, then to the first row.

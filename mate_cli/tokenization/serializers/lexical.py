@@ -204,7 +204,10 @@ class LexicalTable:
         return np.tile(header, self.rows), np.array([_overlap(requested_words, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
-        """Return the last four features of `CELL`. The rank of a cell is divided by the number of rows."""
+        """Return the last four features of `CELL`.
+
+        The rank of a cell is divided by the number of rows.
+        """
         lowest, highest = self._facts.ranks[:, self.width :]
         relations = self._facts.relations(question)
         equals_number = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
@@ -255,7 +258,10 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """Return the first five letters of each word of a text. They are equal for "founded" and "founder"."""
+    """Return the first five letters of each word of a text.
+
+    They are equal for "founded" and "founder".
+    """
     return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
 
 

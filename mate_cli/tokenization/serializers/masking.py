@@ -252,7 +252,9 @@ class MaskingSerializer(Serializer):
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:
-        """Return (start, end) of each unit that is masked as a whole. [CLS] and [SEP] belong to no unit.
+        """Return (start, end) of each unit that is masked as a whole.
+
+        [CLS] and [SEP] belong to no unit.
 
         A cell ends if the column changes, so all cells of a table with a single column form one unit.
         """

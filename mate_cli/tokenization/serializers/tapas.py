@@ -87,7 +87,10 @@ class TapasSerializer(TextSerializer):
         return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
-        """Return the table with only its best rows and their passages, or the same object if all rows are read."""
+        """Return the table with only its best rows and their passages.
+
+        The result is the same object if all rows are read.
+        """
         table, rows = example.table, self._rows_of(example)
         if not rows:
             return table
@@ -180,7 +183,10 @@ class TapasSerializer(TextSerializer):
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
     def _before(self, reading: TextInput) -> np.ndarray:
-        """Lay out [CLS] question, and [SEP] before each title. The [SEP] at the end is not included."""
+        """Lay out [CLS] question, and [SEP] before each title.
+
+        The [SEP] at the end is not included.
+        """
         parts = [part for text in reading.prefix for part in (self._pieces[text,], [self.tokenizer.sep_id])]
         return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
@@ -194,7 +200,10 @@ class TapasSerializer(TextSerializer):
         return size
 
     def _select(self, reading: TextInput, tokens: TablePieces) -> TablePieces:
-        """Select the columns or cells that match the question best, or all tokens if this selects nothing."""
+        """Select the columns or cells that match the question best.
+
+        The result is all tokens if this selects nothing.
+        """
         facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
@@ -226,7 +235,10 @@ class TapasSerializer(TextSerializer):
         return marked[keep]
 
     def _pieces_of_span(self, reading: TextInput, answer: Answer, tokens: TablePieces) -> tuple[int, int]:
-        """Return the start and end (exclusive) of the tokens that overlap a span of characters, or (0, 0) for none."""
+        """Return the start and end (exclusive) of the tokens that overlap a span of characters.
+
+        The result is (0, 0) for none.
+        """
         assert answer.span
         (row, column), (span_start, span_end) = answer.coordinates[0], answer.span
         encoding = self.tokenizer.encoding(reading.example.table.rows[row][column].text)
@@ -239,7 +251,10 @@ class TapasSerializer(TextSerializer):
         return (offset + span_indices[0], offset + span_indices[-1] + 1) if span_indices else (0, 0)
 
     def _first_occurrence(self, answer: np.ndarray, tokens: TablePieces, width: int) -> tuple[int, int]:
-        """Return the start and end of the first occurrence of the answer inside one body cell, or (0, 0) for none."""
+        """Return the start and end of the first occurrence of the answer inside one body cell.
+
+        The result is (0, 0) for none.
+        """
         for start, end in zip(tokens.offsets[width:], [*tokens.offsets[width + 1 :], len(tokens.ids)], strict=True):
             offset = find_pieces(answer, tokens.ids[start:end])
             if offset >= 0:

@@ -137,7 +137,9 @@ def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Pro
 
 
 def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
-    """Parse a file of `tables_tok`, without its passages. Append a problem and return None if it is damaged.
+    """Parse a file of `tables_tok`, without its passages.
+
+    Append a problem and return None if it is damaged.
 
     Args:
         table_id: id of the table.

@@ -50,7 +50,10 @@ class RowError(ValueError):
 
 
 class RowTableError(RowError):
-    """The table file of a row cannot be used. The error is reported once for all rows of the table."""
+    """The table file of a row cannot be used.
+
+    The error is reported once for all rows of the table.
+    """
 
 
 @dataclass(frozen=True)
@@ -423,7 +426,10 @@ def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, It
 
 
 def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a JSON file, or of each of its lines. Other values are reported as problems."""
+    """Yield the objects of a JSON file, or of each of its lines.
+
+    Other values are reported as problems.
+    """
     text = decode(place, read_file(path), problems) or ""
     texts = enumerate(text.split("\n"), 1) if lines else [(1, text)]
     for number, part in texts:

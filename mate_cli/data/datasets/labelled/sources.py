@@ -223,7 +223,10 @@ class LabelledRows(Release):
         return example
 
     def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:
-        """Select the ids of the dev questions, by whole tables. With few tables select conversations or questions."""
+        """Select the ids of the dev questions, by whole tables.
+
+        With few tables select conversations or questions.
+        """
         tables = {example.table.table_id for example in examples}
 
         def unit(example: TableExample) -> str:
@@ -337,7 +340,9 @@ SAVED = ("dataset_dict.json", "state.json")
 
 @dataclass(eq=False, kw_only=True)
 class HubDataset(LabelledRows):
-    """A dataset of the Hugging Face Hub, or a local folder. For the other options see `LabelledRows`.
+    """A dataset of the Hugging Face Hub, or a local folder.
+
+    For the other options see `LabelledRows`.
 
     Args:
         name: name on the Hub, or path of a folder with files for `datasets.load_dataset` or from `save_to_disk`.

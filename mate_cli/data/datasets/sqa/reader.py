@@ -123,7 +123,10 @@ class SQA(Release):
         return [self._outside[turn.table_file]]
 
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
-        """Report an answer that differs from its cell text, once per table. In the release all answers are equal."""
+        """Report an answer that differs from its cell text, once per table.
+
+        In the release all answers are equal.
+        """
         # A damaged table was reported before.
         if any(problem.file == turn.table_file for problem in self.suspicions):
             return

@@ -193,7 +193,9 @@ def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
 
 
 def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
-    """Parse a table with '#' between cells, a header line and no quoting. Return None if it is damaged.
+    """Parse a table with '#' between cells, a header line and no quoting.
+
+    Return None if it is damaged.
 
     google-research/tapas reads quotes as CSV does, which only affects cells that start with a quote.
 

@@ -151,7 +151,10 @@ _cell = lru_cache(maxsize=1 << 16)(Cell)
 
 
 def _read_answer(results: object) -> Answer | None:
-    """Return the answer stated in the file, a list of rows of one value, or None if there is none."""
+    """Return the answer stated in the file, a list of rows of one value.
+
+    The result is None if there is none.
+    """
     if not isinstance(results, list) or not results:
         return None
     return Answer(
