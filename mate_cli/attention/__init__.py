@@ -1,1 +1,1 @@
-"""Attention patterns, which define the mask, and attention backends, which compute the attention."""
+"""Attention patterns define masks, and attention backends compute attention."""

@@ -1,4 +1,4 @@
-"""Interfaces of attention (`Attention`, `AttentionBackend`) and the attention plan of a batch.
+"""Interfaces `Attention` and `AttentionBackend`, and the attention plan of a batch.
 
 A plan applies a pattern to one batch, without padding. Backends cache index tables and masks in the plan, and all
 layers with the same pattern share that cache.
@@ -42,14 +42,17 @@ class Packing:
         return flat if self.places is None else _Pack.apply(flat, self.places)  # type: ignore[no-untyped-call]
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Restore the padding as zeros: [P, ...] to [B, T, ...]. Return a view if the batch has no padding."""
+        """Restore the padding as zeros: [P, ...] to [B, T, ...].
+
+        Return a view if the batch has no padding.
+        """
         if self.places is not None:
             packed = _spread(packed, self.places, self.shape[0] * self.shape[1])
         return packed.view(*self.shape, *packed.shape[1:])
 
 
 class _Pack(torch.autograd.Function):
-    """Row selection whose backward pass writes the gradient, whereas that of `index_select` accumulates."""
+    """Row selection whose backward pass writes instead of accumulates the gradient."""
 
     @staticmethod
     def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:  # noqa: ANN401 - torch's own context
@@ -74,9 +77,9 @@ def find_packing(batch: TableBatch) -> Packing:
 
 
 class AttentionPlan:
-    """The attention plan of one batch: which tokens every head may attend to. It has no parameters.
+    """The attention plan of one batch: which tokens every head may attend to.
 
-    Masks and the index tables of backends are computed on demand and cached.
+    It has no parameters. Masks and the index tables of backends are computed on demand and cached.
 
     Args:
         pattern: attention pattern to apply.
@@ -119,7 +122,7 @@ class AttentionPlan:
         return self.own[name]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
-        """Unpack projections [P, 3, N, H] into query, key and value with padding, each [B, N, T, H]."""
+        """Unpack projections [P, 3, N, H] into padded query, key and value, each [B, N, T, H]."""
         return self.packing.unpack(qkv).permute(2, 0, 3, 1, 4).unbind()
 
     def pack_heads(self, output: Tensor) -> Tensor:
@@ -128,7 +131,10 @@ class AttentionPlan:
 
 
 class Plans:
-    """The attention plans of all layers of a network on one batch. Layers with equal patterns share a plan."""
+    """The attention plans of all layers of a network on one batch.
+
+    Layers with equal patterns share a plan.
+    """
 
     def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)
@@ -148,7 +154,7 @@ class Plans:
 
 
 class Work(NamedTuple):
-    """Operation counts of one layer on one batch, excluding the dense layers applied to tokens.
+    """Operation counts of one layer on one batch, excluding the dense layers on tokens.
 
     Args:
         pairs: number of query-key pairs, summed over all heads.
@@ -163,7 +169,10 @@ class Work(NamedTuple):
 
 
 class Attention(ABC):
-    """Base class of the attention of a layer. A subclass with weights belongs to a single network."""
+    """Base class of the attention of a layer.
+
+    A subclass with weights belongs to a single network.
+    """
 
     among_tokens: ClassVar[bool] = True
     """True if attention weights depend on queries and keys only, as in `Eager`, without slots or relations."""
@@ -183,11 +192,17 @@ class Attention(ABC):
         """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Count the operations on a batch. The default is the minimum: the pairs that the pattern allows."""
+        """Count the operations on a batch.
+
+        The default is the minimum: the pairs that the pattern allows.
+        """
         return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return embedding tables [rows, H] added to value vectors, such as relation embeddings. Empty by default."""
+        """Return embedding tables [rows, H] added to value vectors, such as relation embeddings.
+
+        Empty by default.
+        """
         return ()
 
     @abstractmethod
@@ -206,7 +221,7 @@ class Attention(ABC):
 
 
 class AttentionBackend(Attention):
-    """Base class of attention computations without weights, which any network and any data worker can use."""
+    """Base class of attention without weights, for any network and any data worker."""
 
     exact: ClassVar[bool] = True
     """True if the result equals that of `Eager` for every pattern that `supports` accepts."""
@@ -215,7 +230,9 @@ class AttentionBackend(Attention):
     """True if a network with a specialized attention may ignore this backend, as for `auto`."""
 
     def check_machine(self, device: str) -> None:
-        """Check that the backend runs on a device type of this machine, and cache device facts for `prepare`.
+        """Check that the backend runs on a device type of this machine.
+
+        Also caches device properties for `prepare`.
 
         Args:
             device: device type as named by PyTorch, such as "cuda".
@@ -225,10 +242,13 @@ class AttentionBackend(Attention):
         """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute and cache the values that `forward` derives from the plan. Runs on the CPU, in data workers."""
+        """Compute and cache the values that `forward` derives from the plan.
+
+        Runs on the CPU, in data workers.
+        """
 
     def facts(self) -> Mapping[str, str]:
-        """Return a human-readable summary of the use of this backend so far, for the record of a run."""
+        """Return a human-readable summary of the use so far, for the record of a run."""
         return {}
 
     def counts(self) -> dict[str, int]:
@@ -272,7 +292,9 @@ class Planner:
     device: str = "cpu"
 
     def on(self, device: str) -> Planner:
-        """Return a planner for another device type. Call it in the main process: data workers cannot query devices.
+        """Return a planner for another device type.
+
+        Call it in the main process: data workers cannot query devices.
 
         Raises:
             ConfigError: a backend cannot run on that device type.
@@ -283,7 +305,10 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with prepared plans, which are pinned and moved to the device together with the batch."""
+        """Return the batch with prepared plans.
+
+        The plans are pinned and moved to the device together with the batch.
+        """
         plans = Plans((pattern for pattern, _ in self.layers), batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:
@@ -292,6 +317,6 @@ class Planner:
 
 
 def attention_dtype(projections: Tensor) -> torch.dtype:
-    """Return the dtype of the attention: that of autocast if enabled on this device, else that of `projections`."""
+    """Return the dtype of attention: that of autocast if enabled, else of `projections`."""
     device = projections.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype

@@ -1,6 +1,7 @@
-"""Attention patterns: boolean masks that define which tokens a token may attend to, independent of the computation.
+"""Attention patterns: boolean masks, independent of the computation of attention.
 
-A user-defined pattern is a subclass of `AttentionPattern` in any module.
+A mask defines to which tokens a token may attend. A user-defined pattern is a subclass of `AttentionPattern` in any
+module.
 """
 
 from abc import ABC, abstractmethod
@@ -51,7 +52,10 @@ class AttentionPattern(ABC):
 
     @abstractmethod
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the masks: Bool [B, groups, T, T], True if query i (first T) may attend to key j (second T)."""
+        """Compute the masks, Bool [B, groups, T, T].
+
+        Entry (i, j) is True if query i may attend to key j.
+        """
 
     def checked_masks(self, batch: TableBatch) -> Tensor:
         """Compute `group_masks`, and check that their number equals the number of groups of heads.
@@ -66,7 +70,10 @@ class AttentionPattern(ABC):
         return masks
 
     def mask(self, batch: TableBatch) -> Tensor:
-        """Compute the mask of every head: Bool [B, N, T, T], or [B, 1, T, T] if all heads share one mask."""
+        """Compute the mask of every head, Bool [B, N, T, T].
+
+        The shape is [B, 1, T, T] if all heads share one mask.
+        """
         masks = self.checked_masks(batch)
         if masks.shape[1] == 1:
             return masks
@@ -76,7 +83,10 @@ class AttentionPattern(ABC):
 
 @runtime_checkable
 class SegmentedPattern(Protocol):
-    """A pattern in which a token attends to the global tokens and to the tokens of its segment (a row or column)."""
+    """A pattern of segments, such as rows or columns.
+
+    A token attends to the global tokens and to the tokens of its segment.
+    """
 
     head_groups: tuple[int, ...]
 
@@ -84,11 +94,14 @@ class SegmentedPattern(Protocol):
         """Return the segment id of every token, for each group of heads: Int64 [groups, B, T]."""
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return the mask of global tokens, which attend to and are attended to by all tokens: Bool [B, T]."""
+        """Return the mask of global tokens, Bool [B, T].
+
+        Global tokens attend to, and are attended to by, all tokens.
+        """
 
 
 def global_tokens(batch: TableBatch) -> Tensor:
-    """Find the global tokens: the non-padding tokens of segment 0 (never the header row), Bool [B, T].
+    """Find the global tokens: real tokens of segment 0 (not the header), Bool [B, T].
 
     Global tokens attend to, and are attended to by, all tokens of the example.
 
@@ -104,7 +117,10 @@ def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
 
 
 def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Count the pairs of real tokens that the pattern allows, over all heads: the minimum of any exact backend."""
+    """Count the pairs of real tokens that the pattern allows, over all heads.
+
+    This is the minimum of any exact backend.
+    """
     if not isinstance(pattern, SegmentedPattern):
         is_real = batch.attention_mask == 1
         masks = pattern.checked_masks(batch) & is_real[:, None, :, None]
@@ -118,7 +134,10 @@ def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
 
 
 def _pairs_of(ids: Tensor, is_real: Tensor, is_global: Tensor) -> int:
-    """Count the pairs of one example and head. Tokens that are not global attend to their segment and the globals."""
+    """Count the pairs of one example and head.
+
+    Tokens that are not global attend to their segment and the globals.
+    """
     total, num_globals = int(is_real.sum()), int((is_global & is_real).sum())
     segment_sizes = torch.unique(ids[is_real & ~is_global], return_counts=True)[1]
     return num_globals * (2 * total - num_globals) + int((segment_sizes**2).sum())
@@ -136,13 +155,15 @@ class Full(AttentionPattern):
         return batch.attention_mask == 1
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T]: an expanded view, because all queries share one row."""
+        """Compute the mask, Bool [B, 1, T, T], as an expanded view: all queries share a row."""
         is_real = batch.attention_mask == 1
         return is_real[:, None, None, :].expand(-1, 1, is_real.shape[1], -1)
 
 
 class SameRowOrColumn(AttentionPattern):
-    """A token attends to its row, its column and the global tokens, which attend to all tokens.
+    """A token attends to its row, its column and the global tokens.
+
+    Global tokens attend to all tokens.
 
     Header cells form row 0, and attend to one another. A body cell attends to the header of its column only.
 
@@ -150,7 +171,10 @@ class SameRowOrColumn(AttentionPattern):
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T]. Padding attends to all real tokens, so every query has a key."""
+        """Compute the mask, Bool [B, 1, T, T].
+
+        Padding attends to all real tokens, so every query has a key.
+        """
         is_real, is_global = batch.attention_mask == 1, global_tokens(batch)
         sees_all = (is_global | ~is_real)[:, :, None]
         mask = equal_ids(batch.row_ids) | equal_ids(batch.column_ids) | sees_all | is_global[:, None, :]
@@ -163,9 +187,9 @@ def equal_ids(ids: Tensor) -> Tensor:
 
 
 class RowColumnHeads(AttentionPattern):
-    """Row heads attend to the same row, and column heads, which follow them, to the same column.
+    """Row heads attend to the same row, and column heads to the same column.
 
-    All heads also attend to the global tokens, and global tokens attend to all tokens.
+    Row heads come first. All heads also attend to the global tokens, and global tokens attend to all tokens.
 
     Args:
         num_heads: number N of attention heads.
@@ -180,14 +204,14 @@ class RowColumnHeads(AttentionPattern):
         super().__init__(*filter(None, (self.num_row_heads, num_heads - self.num_row_heads)))
 
     def group_labels(self) -> list[str]:
-        """Return names such as `6 row heads` and `6 column heads`, or `all heads` for a single group."""
+        """Return names such as `6 row heads`, or `all heads` for a single group."""
         if len(self.head_groups) == 1:
             return super().group_labels()
         groups = zip(self.head_groups, ("row", "column"), strict=True)
         return [f"{heads} {name} head{'s' * (heads > 1)}" for heads, name in groups]
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """Return row ids for the row heads and column ids for the column heads: Int64 [groups, B, T]."""
+        """Return row ids for row heads and column ids for column heads, Int64 [groups, B, T]."""
         views = [batch.row_ids] * (self.num_row_heads > 0) + [batch.column_ids] * (self.num_row_heads < self.num_heads)
         return torch.stack(views)
 
@@ -196,7 +220,10 @@ class RowColumnHeads(AttentionPattern):
         return global_tokens(batch)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the masks, Bool [B, groups, T, T]. Padding attends to all real tokens, so every query has a key."""
+        """Compute the masks, Bool [B, groups, T, T].
+
+        Padding attends to all real tokens, so every query has a key.
+        """
         ids = self.segment_ids(batch).transpose(0, 1)
         is_real, is_global = batch.attention_mask == 1, global_tokens(batch)
         same_segment = ids[..., :, None] == ids[..., None, :]
@@ -205,7 +232,7 @@ class RowColumnHeads(AttentionPattern):
 
 
 class SatLayer(AttentionPattern):
-    """A token attends to its row, the header row, the global tokens and, if `columns` is True, its column.
+    """A token attends to its row, the header row, global tokens and possibly its column.
 
     Unlike in `SameRowOrColumn`, a body cell attends to the headers of all columns. A header cell attends to the header
     row, the global tokens and, if `columns` is True, its column. Global tokens attend to all tokens.
@@ -222,7 +249,10 @@ class SatLayer(AttentionPattern):
         self.columns = columns
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T]. Padding has row id 0, so it attends to the question and the header."""
+        """Compute the mask, Bool [B, 1, T, T].
+
+        Padding has row id 0, so it attends to the question and the header.
+        """
         is_real, is_global = batch.attention_mask == 1, global_tokens(batch)
         mask = equal_ids(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
         if self.columns:
@@ -252,7 +282,10 @@ class Window(AttentionPattern):
 
 
 class CandidateBlocks(AttentionPattern):
-    """A token attends to the tokens of its candidate, which its row id numbers. No token is global."""
+    """A token attends to the tokens of its candidate, which its row id numbers.
+
+    No token is global.
+    """
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """Return the index of the candidate of every token, Int64 [1, B, T]."""
@@ -263,20 +296,26 @@ class CandidateBlocks(AttentionPattern):
         return torch.zeros_like(batch.row_ids, dtype=torch.bool)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T]. Padding attends to all real tokens, so every query has a key."""
+        """Compute the mask, Bool [B, 1, T, T].
+
+        Padding attends to all real tokens, so every query has a key.
+        """
         is_real = batch.attention_mask == 1
         return ((equal_ids(batch.row_ids) | ~is_real[:, :, None]) & is_real[:, None, :])[:, None]
 
 
 class PreviousSegment(AttentionPattern):
-    """A token attends to the tokens of its segment, which its row id numbers, and of the previous segment.
+    """A token attends to its segment, numbered by row id, and to the previous segment.
 
     Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019,
         section 3.2.
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Compute the mask, Bool [B, 1, T, T]. Padding attends to all real tokens, so every query has a key."""
+        """Compute the mask, Bool [B, 1, T, T].
+
+        Padding attends to all real tokens, so every query has a key.
+        """
         is_real = batch.attention_mask == 1
         distance = batch.row_ids[:, :, None] - batch.row_ids[:, None, :]
         return (((distance == 0) | (distance == 1) | ~is_real[:, :, None]) & is_real[:, None, :])[:, None]

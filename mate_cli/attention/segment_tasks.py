@@ -1,9 +1,10 @@
-"""Decomposition of a segmented pattern into tasks, small dense attentions, which every fast backend computes.
+"""Decomposition of a segmented pattern into tasks, small dense attentions.
 
-The packed stream [P, N, H] is viewed as a table of P * V rows. Row p * V + v contains the heads of block v of token p,
-and all heads of a block have the same mask. The tokens of a segment attend to the global tokens and to their segment.
-The global tokens attend to all tokens of the example. Every row is a query in exactly one task. The pattern is
-symmetric: with queries and keys swapped, the same tasks define which queries attend to a given key.
+Every fast backend computes these tasks. The packed stream [P, N, H] is viewed as a table of P * V rows. Row p * V + v
+contains the heads of block v of token p, and all heads of a block have the same mask. The tokens of a segment attend to
+the global tokens and to their segment. The global tokens attend to all tokens of the example. Every row is a query in
+exactly one task. The pattern is symmetric: with queries and keys swapped, the same tasks define which queries attend to
+a given key.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SegmentTasks:
-    """The tasks of a batch, in the order of `rows`. All tensors except `rows` are Int32 [tasks].
+    """The tasks of a batch, in the order of `rows`.
+
+    All tensors except `rows` are Int32 [tasks].
 
     Args:
         blocks: number V of blocks of heads.
@@ -54,12 +57,18 @@ class SegmentTasks:
 
 
 def segment_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Return the tasks of a plan, cached per batch. Takes under a millisecond for a few thousand tokens."""
+    """Return the tasks of a plan, cached per batch.
+
+    Takes under a millisecond for a few thousand tokens.
+    """
     return plan.derive("segment_tasks", _find_tasks)
 
 
 def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Sort rows by (block, example, global first, segment) and build one task per run of equal sort keys."""
+    """Sort rows and build one task per run of equal sort keys.
+
+    The sort key is (block, example, global first, segment).
+    """
     pattern = plan.pattern
     assert isinstance(pattern, SegmentedPattern)
     heads = gcd(*pattern.head_groups)
@@ -206,7 +215,10 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
 
 
 def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -> list[Ints]:
-    """Group segments by number of keys, minimizing the cost of padding and calls by dynamic programming."""
+    """Group segments by number of keys, by dynamic programming.
+
+    The groups minimize the total cost of padding and of calls.
+    """
     if not len(segments):
         return []
     segments = segments[np.argsort(keys[segments], kind="stable")]
@@ -231,7 +243,10 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
 
 
 def _slots(tasks: SegmentTasks, task_indices: Ints) -> tuple[Ints, Ints]:
-    """Return the output row of every query slot [S, queries] and key slot [S, keys], -1 for an empty slot."""
+    """Return the output row of every slot, -1 for an empty slot.
+
+    The shapes are [S, queries] and [S, keys].
+    """
     rows, start, queries, global_start, num_globals = (
         x.numpy() for x in (tasks.rows, tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
     )
@@ -252,7 +267,7 @@ def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
 
 
 def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """Return the row of the table of projections for every slot of a class, -1 for an empty slot.
+    """Return the projection row of every slot of a class, -1 for an empty slot.
 
     If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
     its key V rows and its value 2 * V rows after it.
@@ -284,7 +299,7 @@ def _gather(slots: Ints) -> Gather:
 
 
 def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
-    """Return the query slot of every output row, and the gather that sums slot gradients into projection rows."""
+    """Return the query slot of every output row, and the gather of slot gradients."""
     num_rows, empty = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
     query_rows = np.concatenate([empty, *(queries.ravel() for queries, _ in slots)])
     output_slots = np.zeros(num_rows, dtype=np.int64)
@@ -297,7 +312,10 @@ def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: Segmen
 
 
 def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor, ...]:
-    """Return the global tokens of every example, read from the rows of the first block, sorted by example."""
+    """Return the global tokens of every example.
+
+    They are read from the rows of the first block, which are sorted by example.
+    """
     is_global_task = tasks.local_start > tasks.query_start
     positions = [torch.zeros(0, dtype=torch.int64)] * len(example_ends)
     for start, count in zip(

@@ -1,4 +1,7 @@
-"""Base class of all tasks: a head on a network, its loss, predictions and metrics. Independent of Lightning."""
+"""Base class of all tasks: a head on a network, its loss, predictions and metrics.
+
+Independent of Lightning.
+"""
 
 import math
 from abc import abstractmethod
@@ -60,7 +63,10 @@ class Selection:
     is_null: bool = False
 
     def share_right(self, calibration: Callable[[float], float] | None) -> float:
-        """Return the calibrated confidence. Without a calibration, return the mean probability of the cells."""
+        """Return the calibrated confidence.
+
+        Without a calibration, return the mean probability of the cells.
+        """
         if calibration is not None:
             return calibration(self.confidence)
         return fmean(self.probabilities) if self.probabilities else self.confidence
@@ -157,12 +163,18 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return one prediction per example, given the output of the network for a batch."""
 
     def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
-        """Return predictions for a validation during training. A task may override this with a faster method."""
+        """Return predictions for a validation during training.
+
+        A task may override this with a faster method.
+        """
         return self.predictions(output, batch)
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Compute the metrics of a split, fractions by name. Examples without a prediction are included."""
+        """Compute the metrics of a split, fractions by name.
+
+        Examples without a prediction are included.
+        """
 
     def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
         """Compute the metrics of the task and the metrics that its configuration adds.
@@ -180,7 +192,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return scores
 
     def fit_threshold(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> None:
-        """Fit the threshold between answer and no answer on the dev split. Tasks without threshold do nothing."""
+        """Fit the threshold between answer and no answer on the dev split.
+
+        Tasks without threshold do nothing.
+        """
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
@@ -191,7 +206,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return whether a prediction is correct, for tables of predictions."""
 
     def train_poolers(self, needed: bool) -> None:
-        """Train or freeze the poolers. DDP waits for a gradient of every trained weight, so unused ones are frozen."""
+        """Train or freeze the poolers.
+
+        DDP waits for a gradient of every trained weight, so unused ones are frozen.
+        """
         for encoder in self.encoder.encoders.values():
             encoder.pooler.requires_grad_(needed)
 
@@ -216,7 +234,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return loss + self.output_loss(output.early, self.early_head, learner)
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count the terms that the loss of a batch averages over, by name: examples, and terms that tasks add."""
+        """Count the terms that the loss of a batch averages over, by name.
+
+        Terms are examples, and terms that tasks add.
+        """
         return {"examples": len(batch.input_ids)}
 
     def average_terms(self, total: Tensor, batch: TableBatch, name: str = "examples") -> Tensor:
@@ -233,7 +254,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return total / (counts[name] if batch.step_counts else torch.as_tensor(counts[name]).clamp(min=1))
 
     def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
-        """Add losses [B] of examples to `loss_counts`, by answer type. `kinds` are masks [B] by answer type."""
+        """Add losses [B] of examples to `loss_counts`, by answer type.
+
+        `kinds` are masks [B] by answer type.
+        """
         for kind, mask in kinds.items():
             counts = torch.stack([mask.sum(), (mask & (losses > 0)).sum()])
             self.loss_counts[kind] = counts + self.loss_counts[kind].to(counts.device)
@@ -243,7 +267,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Return the logits of the head in the format of transformers. Logits of tokens are [B, length]."""
+        """Return the logits of the head in the format of transformers.
+
+        Logits of tokens are [B, length].
+        """
         raise NotImplementedError(f"{type(self).__name__} has no transformers class")
 
     @property
@@ -257,7 +284,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return None, None
 
     def details(self, prediction: Prediction) -> dict[str, Any]:
-        """Return the fields of a prediction, in addition to the answer text, for a file of predictions.
+        """Return the fields of a prediction other than its text, for a file of predictions.
 
         By default: cells as [row, column, probability], the aggregation and the confidence.
         """
@@ -268,11 +295,14 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
 
     def selection(self, prediction: Prediction) -> Selection | None:
-        """Return the selected cells, or None if the prediction is neither a cell of the table nor a class."""
+        """Return the selected cells, or None if a prediction has neither cells nor class."""
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
-        """Compute metrics of baselines without a network, by `<baseline>/<metric>`. Baselines may fit `training`."""
+        """Compute metrics of baselines without a network, by `<baseline>/<metric>`.
+
+        Baselines may fit `training`.
+        """
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
@@ -298,7 +328,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
     def collect_predictions(self) -> list[Prediction]:
-        """Return the predictions stored since the last call, gathered from all ranks. Also updates `pruned`."""
+        """Return the predictions stored since the last call, gathered from all ranks.
+
+        Also updates `pruned`.
+        """
         predictions, self._predictions = self._predictions, []
         local_prunings, self._prunings = self._prunings, []
         self.pruned |= {pruning.example_id: pruning for pruning in gather_predictions(local_prunings)}
@@ -311,7 +344,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
 
 def missing_answer(example: TableExample) -> str:
-    """Return why the answer of an example gives no training signal, as its dataset states, or ""."""
+    """Return why the answer of an example gives no training signal, or ""."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
     return (example.answer.source or NO_ANSWER) if example.outcome.startswith(UNUSABLE) else ""
@@ -361,14 +394,18 @@ def _margins(scores: torch.Tensor, in_answer: torch.Tensor, kept_batch: TableBat
 
 
 def _mean(scores: torch.Tensor, is_selected: torch.Tensor) -> torch.Tensor:
-    """Average scores over the selected tokens of each example, [B, T] to [B]. NaN if none is selected."""
+    """Average scores over the selected tokens of each example, [B, T] to [B].
+
+    NaN if none is selected.
+    """
     return scores.float().masked_fill(~is_selected, 0.0).sum(1) / is_selected.sum(1)
 
 
 def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
-    """Gather the predictions of all ranks, in the order of a single process. All ranks must call this function.
+    """Gather the predictions of all ranks, in the order of a single process.
 
-    Each rank predicted every n-th batch. Duplicates, which fill up the last batches, are removed.
+    All ranks must call this function. Each rank predicted every n-th batch. Duplicates, which fill up the last batches,
+    are removed.
     """
     in_turn = chain.from_iterable(zip_longest(*_gather(batches), fillvalue=[]))
     predictions: dict[str, Prediction] = {}
@@ -378,7 +415,10 @@ def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
 
 
 def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
-    """Sum counts [N] over all ranks, by name. All ranks must call this function with the same names."""
+    """Sum counts [N] over all ranks, by name.
+
+    All ranks must call this function with the same names.
+    """
     if not counts:
         return {}
     total = torch.stack([count.cpu() for count in counts.values()])

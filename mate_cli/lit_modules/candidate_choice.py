@@ -27,7 +27,10 @@ class Choice:
 
 
 class CandidateTask(TableTask[ExampleT, Choice]):
-    """Softmax over candidates, trained by cross entropy towards the uniform distribution of correct candidates."""
+    """Softmax over candidates, trained by cross entropy.
+
+    The target is the uniform distribution over correct candidates.
+    """
 
     def output_loss(self, output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> torch.Tensor:
         """Average the losses of all examples, a scalar.
@@ -55,7 +58,9 @@ class CandidateTask(TableTask[ExampleT, Choice]):
 
 
 class CandidateLogits(NamedTuple):
-    """Logits of the candidates of every example, in their order. All tensors are [B, K], padded.
+    """Logits of the candidates of every example, in their order.
+
+    All tensors are [B, K], padded.
 
     Args:
         logits: logit of each candidate, 0 on padding.
@@ -83,7 +88,10 @@ def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
 
 
 def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:
-    """Find the first token of every candidate, in reading order: example and token indices, Int64 [candidates]."""
+    """Find the first token of every candidate, in reading order.
+
+    Returned are indices of examples and of tokens, Int64 [candidates].
+    """
     previous_row_ids = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
     example, token = ((batch.row_ids != previous_row_ids) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
     return example, token

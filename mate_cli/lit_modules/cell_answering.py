@@ -10,7 +10,9 @@ from mate_cli.tables.text import table_matches
 
 
 class CellAnswering(CellSelection):
-    """A cell selector trained on cells whose text contains the answer. It answers with the text of the best cell.
+    """A cell selector trained on cells whose text contains the answer.
+
+    It answers with the text of the best cell.
 
     Source: a substitute for the table-only baseline of Chen et al. 2020, "HybridQA", section 5, a semantic parser that
         is not released.
@@ -19,11 +21,14 @@ class CellAnswering(CellSelection):
     spec = replace(CellSelection.spec, monitor="dev/f1")
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with cells whose text contains the answer. Only these cells are candidates."""
+        """Return the examples with cells whose text contains the answer.
+
+        Only these cells are candidates.
+        """
         return super().training_examples([_in_table(example) for example in examples])
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute exact match and F1 of the text of the best cell, and Hits@k as in `CellSelection`."""
+        """Compute exact match and F1 of the text of the best cell, and Hits@k."""
         answers = self.answers(predictions, examples)
         return {**super().score(predictions, examples), **score_answers(answers, examples)}
 

@@ -1,4 +1,4 @@
-"""Stage 1 of PointR: select the cell that contains the answer, or that links to a passage that contains it."""
+"""Stage 1 of PointR: select the cell that contains or links to the answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,9 @@ class CellRanking:
 
 
 class CellSelection(TableTask[TableExample, CellRanking]):
-    """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
+    """Cell selection: mean token logit per cell, softmax over the cells of the table.
+
+    The default loss is the marginal likelihood of the candidate cells.
 
     Args:
         loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary` (a separate loss per cell).
@@ -82,7 +84,10 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with a candidate cell. With `drop_ambiguous`, exactly one candidate is required."""
+        """Return the examples with a candidate cell.
+
+        With `drop_ambiguous`, exactly one candidate is required.
+        """
         usable = super().training_examples(examples)
         if not self.drop_ambiguous:
             return usable
@@ -148,7 +153,10 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return {"aggregation_labels": None}
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute hits@1, 3 and 5 of all questions with an answer, and by place of the answer (table or passage)."""
+        """Compute hits@1, 3 and 5 of all questions and by place of the answer.
+
+        Questions without an answer are ignored, and places are table and passage.
+        """
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
     def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:

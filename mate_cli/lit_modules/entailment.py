@@ -35,7 +35,9 @@ class Verdict:
 
 
 class Entailment(TableTask[TableExample, Verdict]):
-    """Cross entropy of classes from the pooled state. The only dropout is that of the network (`model.hidden_dropout`).
+    """Cross entropy of classes from the pooled state.
+
+    The only dropout is that of the network (`model.hidden_dropout`).
 
     Args:
         labels: names of the classes.
@@ -61,7 +63,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         self.add_heads(self._build_head)
 
     def _build_head(self, encoder: TableEncoder) -> ClassHead:
-        """Build a head, with a copy of the lexical feature embedding of the encoder if the encoder has one."""
+        """Build a head, with a copy of the encoder's lexical feature embedding if any."""
         lexical = getattr(encoder.embeddings, "lexical", None)
         return ClassHead(encoder.size.hidden_size, len(self.labels), deepcopy(lexical))
 
@@ -103,7 +105,10 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {"id2label": dict(enumerate(self.labels)), "label2id": {name: i for i, name in enumerate(self.labels)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the accuracy of all labeled statements and of subsets. A missing prediction is wrong."""
+        """Compute the accuracy of all labeled statements and of subsets.
+
+        A missing prediction is wrong.
+        """
         is_correct = {p.example_id: self.is_correct(p, examples[p.example_id]) for p in predictions}
         return average_by_part(is_correct, examples, "accuracy")
 
@@ -120,7 +125,10 @@ class Entailment(TableTask[TableExample, Verdict]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Compute the accuracy of the most frequent training label. Empty if the training split is streamed."""
+        """Compute the accuracy of the most frequent training label.
+
+        Empty if the training split is streamed.
+        """
         training_examples = training()
         if not training_examples:
             return {}

@@ -1,4 +1,4 @@
-"""The LightningModule that trains any task, and the LightningDataModule that loads any data.
+"""The LightningModule of any task, and the LightningDataModule of any data.
 
 Tasks and data depend on torch only, so Lightning is imported only for training. Optimizers and schedules are recipes
 until the weights exist: classes of mate with a method `build`, or partial functions of torch classes from a
@@ -137,10 +137,10 @@ class LitTask(TaskModel, pl.LightningModule):
 
 
 class CountedSteps:
-    """The micro-batches of a loader, with the counts of loss terms of their optimizer steps over all ranks.
+    """The micro-batches of a loader, with counts of loss terms.
 
-    Lightning averages the losses of the micro-batches of a step and of the ranks. Each is therefore divided by the
-    mean count per micro-batch of the step.
+    Counts are those of the whole optimizer step over all ranks. Lightning averages the losses of the micro-batches of a
+    step and of the ranks. Each is therefore divided by the mean count per micro-batch of the step.
 
     Args:
         loader: loader of the micro-batches of this rank.
@@ -242,7 +242,10 @@ def build_optimizer(
 def _part(
     group: Mapping[str, Any], loaded_parameters: Collection[nn.Parameter], is_loaded: bool, factor: float
 ) -> dict[str, Any]:
-    """Return the loaded (`old`) or new parameters of a group, with the learning rate multiplied by `factor`."""
+    """Return the loaded or the new parameters of a group.
+
+    The learning rate is multiplied by `factor`.
+    """
     params = [parameter for parameter in group["params"] if (parameter in loaded_parameters) == is_loaded]
     return {**group, "params": params, "lr": group["lr"] * factor}
 

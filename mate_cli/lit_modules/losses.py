@@ -1,4 +1,4 @@
-"""Losses of selecting cells or other candidates, several of which may be correct, and of selecting spans.
+"""Losses of selecting candidates, several of which may be correct, and spans.
 
 Losses of candidates take logits [B, K], a mask of entries that are not padding [B, K], and a mask of correct candidates
 [B, K]. They return the loss of each example [B]. The loss is 0 if an example has no correct candidate (`binary`: no
@@ -23,10 +23,10 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the cross entropy towards the predicted distribution over the candidates, without gradient of the labels.
+    """Compute the cross entropy towards the predicted distribution of candidates.
 
-    The soft label is q(z) = p(z) / sum of p over the candidates, so the gradient equals that of
-    -log sum_{z in candidates} p(z).
+    No gradient flows through the labels. The soft label is q(z) = p(z) / sum of p over the candidates, so the gradient
+    equals that of -log sum_{z in candidates} p(z).
 
     Args:
         logits: logits of entries, [B, K].
@@ -43,7 +43,7 @@ def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: to
 
 
 def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the cross entropy towards the most probable candidate (hard expectation maximization).
+    """Compute the cross entropy towards the most probable candidate (hard EM).
 
     Args:
         logits: logits of entries, [B, K].
@@ -57,7 +57,7 @@ def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) 
 
 
 def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the binary cross entropy, averaged over the entries of each example that are not padding.
+    """Compute the binary cross entropy, averaged over the real entries of each example.
 
     Args:
         logits: logits of entries, [B, K].
@@ -137,7 +137,10 @@ SMALL = 1e-10
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """The loss of table question answering, which depends on the supervision. The options are those of `TableQA`."""
+    """The loss of table question answering, which depends on the supervision.
+
+    The options are those of `TableQA`.
+    """
 
     aggregation: Supervision
     cell_selection_preference: float
@@ -218,10 +221,10 @@ class TableAnswerLoss:
 
 
 def one_column_loss(tokens: Tensor, columns: Tensor, label_ids: Tensor, grid: CellGrid) -> Tensor:
-    """Compute the negative log likelihood of the correct column, plus the mean of that of its cells, header included.
+    """Compute the negative log likelihood of the correct column and its cells.
 
-    The correct column has the most labeled tokens (on ties, the first such column). Without labels it is column 0,
-    which has no cells and no loss of cells.
+    The likelihood of cells is averaged, header included. The correct column has the most labeled tokens (on ties, the
+    first such column). Without labels it is column 0, which has no cells and no loss of cells.
 
     Args:
         tokens: logits of tokens, [B, T].
@@ -248,7 +251,9 @@ def free_selection_loss(
     positive_weight: float = 10.0,
     weighting: LabelWeighting = "released",
 ) -> Tensor:
-    """Compute the mean negative log likelihood of all tokens, including the question and the header.
+    """Compute the mean negative log likelihood of all tokens.
+
+    Tokens of the question and the header are included.
 
     Args:
         tokens: logits of tokens, [B, T].
@@ -269,10 +274,10 @@ def free_selection_loss(
 
 @torch.no_grad()
 def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
-    """Return the mask of examples trained to compute their answer, Bool [B]. Other examples select cells.
+    """Return the mask of examples trained to compute their answer, Bool [B].
 
-    A number that no cell contains must be computed. A number that a cell contains is computed only if the network
-    predicts a total probability of more than `preference` for all aggregations.
+    Other examples select cells. A number that no cell contains must be computed. A number that a cell contains is
+    computed only if the network predicts a total probability of more than `preference` for all aggregations.
 
     Args:
         logits: logits of aggregations, [B, A].
@@ -285,7 +290,10 @@ def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preferenc
 
 
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
-    """Compute the negative log likelihood [B] of any aggregation if the answer is computed, else of no aggregation."""
+    """Compute the negative log likelihood of aggregation, [B].
+
+    It is that of any aggregation if the answer is computed, else of none.
+    """
     log_probabilities = logits.log_softmax(-1)
     return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
 
@@ -293,7 +301,9 @@ def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
 def expected_result(
     probabilities: Tensor, values: Tensor, aggregations: Tensor, approximation: AverageApproximation = "ratio"
 ) -> Tensor:
-    """Compute the expected result: sum, average and count of randomly selected cells, weighted by aggregation.
+    """Compute the expected result of randomly selected cells.
+
+    It is the sum, average and count, weighted by aggregation probability.
 
     Args:
         probabilities: probability that the cell of each token is selected, divided among the tokens of the cell, 0
@@ -316,7 +326,10 @@ def expected_result(
 
 
 def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -> Tensor:
-    """Compute the expected inverse of the number of selected cells, given that the cell of a token is, [B, T]."""
+    """Compute the expected inverse of the number of selected cells, [B, T].
+
+    It is conditional on the selection of the cell of each token.
+    """
     expected_count = probabilities.sum(-1, keepdim=True) - probabilities + 1
     if approximation == "first_order":
         return 1 / expected_count

@@ -1,4 +1,4 @@
-"""Pre-training by masked language modeling: predict masked tokens of a table and of its text."""
+"""Pre-training by masked language modeling of tables and their text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,9 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class MaskedLMHead(nn.Module):
-    """Computes logits of the vocabulary, tied to the word embeddings of the network. Parameters are named as in BERT.
+    """Computes logits of the vocabulary, tied to the word embeddings of the network.
+
+    Parameters are named as in BERT.
 
     Source: Devlin et al. 2019; google-research/tapas, `tapas_pretraining_model.get_masked_lm_output`.
     """
@@ -43,7 +45,10 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Compute vocabulary logits [M, V] of masked tokens from their states [M, D] and word embeddings [V, D]."""
+        """Compute vocabulary logits [M, V] of masked tokens.
+
+        Inputs are their hidden states [M, D] and the word embeddings [V, D].
+        """
         return linear(self.LayerNorm(self.activation(self.dense(states))), words, self.bias)
 
 
@@ -65,7 +70,9 @@ class MaskedPieces:
 
 
 class MaskedLM(TableTask[TableExample, MaskedPieces]):
-    """Cross entropy of masked tokens, whose label is not 0. Logits are computed for masked tokens only.
+    """Cross entropy of masked tokens, whose label is not 0.
+
+    Logits are computed for masked tokens only.
 
     Source: google-research/tapas, `models/tapas_pretraining_model.py`, without its next sentence loss, because tables
     are not swapped.
@@ -83,7 +90,9 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
-        """Average the losses of the masked tokens, a scalar. Masked tokens that the network removes have loss 0.
+        """Average the losses of the masked tokens, a scalar.
+
+        Masked tokens that the network removes have loss 0.
 
         Args:
             output: output of the encoder.
@@ -122,7 +131,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return [MaskedPieces(name, masked, int(num_correct), nats) for name, masked, num_correct, nats in counts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Compute vocabulary logits of each token, [B, length, V], 0 for tokens that the network removed."""
+        """Compute vocabulary logits of each token, [B, length, V], 0 for removed tokens."""
         logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
         return {"logits": output.spread_out(logits, length, 0.0)}
 

@@ -1,4 +1,7 @@
-"""Reading comprehension on single passages (SQuAD and similar data), to pre-train a reader of tables."""
+"""Reading comprehension on single passages, such as SQuAD.
+
+It serves to pre-train a reader of tables.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +19,9 @@ from mate_cli.tables.example import TableExample
 
 
 class PassageReading(SpanReading):
-    """The reader of PointR on passages, represented as tables with one cell. Scored by the official SQuAD metrics.
+    """The reader of PointR on passages, represented as tables with one cell.
+
+    Scored by the official SQuAD metrics.
 
     Args:
         max_span_length: maximum number of tokens of an answer.
@@ -49,7 +54,10 @@ class PassageReading(SpanReading):
         return list(examples)
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each span, by example id, empty if no answer is more probable than the best span."""
+        """Return the text of each span, by example id.
+
+        It is empty if no answer is more probable than the best span.
+        """
         spans = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(spans, examples)
 
@@ -59,7 +67,7 @@ class PassageReading(SpanReading):
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the official exact match and F1 of all questions, of each subset, and by answerability."""
+        """Compute the official exact match and F1, also by subset and by answerability."""
         answerable = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in answerable.items() if example.answer}
         groups = group_by_subset(answerable)

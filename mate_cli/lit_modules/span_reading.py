@@ -1,4 +1,4 @@
-"""Stage 2 of PointR: read the answer as a span of the selected cell and its linked passages."""
+"""Stage 2 of PointR: read the answer in the selected cell and its passages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ class SpanHead(nn.Module):
         self.score = nn.Sequential(nn.GELU(), nn.Linear(width, 1)) if layers == 2 else nn.Identity()
 
     def forward(self, output: EncoderOutput) -> Tensor:
-        """Map hidden states [B, T, D] to logits [B, T, L] of spans that start at token t and have l + 1 tokens.
+        """Compute the logits [B, T, L] of spans from hidden states [B, T, D].
 
-        Forbidden spans get `NO_LOGIT`. The two halves of the first layer are applied to tokens instead of spans, and
-        their outputs are added.
+        Entry (t, l) is the span of l + 1 tokens from token t. Forbidden spans get `NO_LOGIT`. The two halves of the
+        first layer are applied to tokens instead of spans, and their outputs are added.
         """
         end_states = _following_values(self.end(output.states), self.max_length)
         logits = self.score(self.start(output.states).unsqueeze(2) + end_states).squeeze(-1).float()
@@ -60,7 +60,7 @@ class SpanHead(nn.Module):
 
 
 def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
-    """Return the mask of spans whose first and last token are in the same body cell, Bool [B, T, L]."""
+    """Return the mask of spans that start and end in the same body cell, Bool [B, T, L]."""
     is_real = batch.attention_mask
     rows, columns = batch.row_ids * is_real, batch.column_ids * is_real
     end_ids = [_following_values(ids.unsqueeze(-1), max_length).squeeze(-1) for ids in (rows, columns)]
@@ -92,7 +92,9 @@ class SpanPrediction:
 
 
 class SpanReading(TableTask[TableExample, SpanPrediction]):
-    """An MLP over the first and last token of a span, with a softmax over all spans within one cell.
+    """An MLP over the first and last token of a span.
+
+    The softmax is over all spans within one cell.
 
     Args:
         max_span_length: maximum number of tokens of an answer.
@@ -130,7 +132,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         self.serializer = context.serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return one example per candidate cell, at most `cells_per_question` per question, and the negatives."""
+        """Return one example per candidate cell, and the negatives.
+
+        A question has at most `cells_per_question` candidate cells.
+        """
         usable = super().training_examples(examples)
         negative_cells = negatives(usable, self.negatives)
         return [
@@ -147,7 +152,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return one example per question: its first candidate cell. Questions without one are omitted."""
+        """Return one example per question: its first candidate cell.
+
+        Questions without one are omitted.
+        """
         usable = super().training_examples(examples)
         return [reading_example(example, *example.answer.coordinates[0]) for example in usable if example.answer]
 
@@ -185,7 +193,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return [SpanPrediction(*span) for span in spans]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Compute logits of spans, and of first and last tokens as the log-sum-exp over their spans."""
+        """Compute logits of spans, first tokens and last tokens.
+
+        The logit of a token is the log-sum-exp over its spans.
+        """
         logits = self.head(output).float()
         tokens, max_length = logits.shape[1:]
         shifted = [
@@ -209,6 +220,9 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute exact match and F1 of reading in the gold cell, for all questions and by place of the answer."""
+        """Compute exact match and F1 of reading in the gold cell.
+
+        They are also computed by place of the answer.
+        """
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}

@@ -1,4 +1,4 @@
-"""Table question answering by selected cells and an aggregation: SQA, WikiTableQuestions, WikiSQL."""
+"""Table question answering by selected cells: SQA, WikiTableQuestions, WikiSQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -60,9 +60,10 @@ class TableAnswer:
 
     @property
     def confidence(self) -> float:
-        """Confidence in the whole answer: the mean cell, column and aggregation probabilities multiplied.
+        """Confidence in the whole answer.
 
-        The confidence is 0 without cells, and `null_probability` for a null answer.
+        It is the product of the mean cell, column and aggregation probabilities. The confidence is 0 without cells, and
+        `null_probability` for a null answer.
         """
         if self.is_null:
             return self.null_probability
@@ -71,7 +72,9 @@ class TableAnswer:
 
 
 class TableQA(TableTask[TableExample, TableAnswer]):
-    """Table question answering: selected cells, in one column or in any column, and an aggregation of the cells.
+    """Table question answering by selected cells and an aggregation of the cells.
+
+    Cells are selected in one column or in any column.
 
     Args:
         aggregation: supervision of the aggregation: "none" (no aggregations), "supervised" (labeled in the examples),
@@ -169,16 +172,19 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
-        """Maximum numbers of body rows and columns with `select_one_column`, excluding header and question."""
+        """Maximum numbers of body rows and columns with `select_one_column`."""
         options = self.options
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples whose answer gives a training signal under the supervision of the task."""
+        """Return the examples whose answer gives a training signal."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
-        """Return whether an answer has cells to select, a number to compute (weak), or is empty and may be."""
+        """Return whether an answer gives a training signal.
+
+        It needs cells to select, a number to compute (weak), or may be empty.
+        """
         is_weak, is_aggregated = self.criterion.aggregation == "weak", answer.aggregation not in (None, "none")
         if self.criterion.aggregation == "supervised" and answer.aggregation is None:
             return False
@@ -194,9 +200,10 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return super().skip_reason(example)
 
     def fit_threshold(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> None:
-        """Set the null score above which questions are unanswerable to the value with the best accuracy.
+        """Fit the threshold of the null score for unanswerable questions.
 
-        The threshold is not changed if the split has no unanswerable questions.
+        The threshold with the best accuracy is selected. The threshold is not changed if the split has no unanswerable
+        questions.
 
         Args:
             predictions: predictions of the dev split.
@@ -263,7 +270,10 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         ]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Compute token logits [B, length], above zero in answer cells, and aggregation logits [B, A] if any."""
+        """Compute token logits [B, length] and, if any, aggregation logits [B, A].
+
+        Token logits are above zero in answer cells.
+        """
         logits: AnswerLogits = self.head(output)
         scores = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
         return scores if logits.aggregation is None else scores | {"logits_aggregation": logits.aggregation.float()}
@@ -280,7 +290,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         }
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the denotation accuracy of all questions with an answer, of subsets and of conversations."""
+        """Compute the denotation accuracy, also of subsets and of conversations."""
         decided = {prediction.example_id: self.decide(prediction) for prediction in predictions}
         is_correct = right_denotations(decided, examples)
         scores = average_by_part(is_correct, examples, "denotation_accuracy")
@@ -307,7 +317,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return Selection(decided.cells, decided.probabilities, decided.confidence, decided.aggregation, decided.is_null)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Score the most frequent answer column, and the cell with the highest TF-IDF similarity to the question."""
+        """Score the most frequent answer column, and the most similar cell by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
             f"{baseline}/{name}": value
@@ -317,7 +327,10 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
 
 def _without_cells(prediction: TableAnswer) -> TableAnswer:
-    """Remove the cells of a prediction. The result is a null answer unless the aggregation is count."""
+    """Remove the cells of a prediction.
+
+    The result is a null answer unless the aggregation is count.
+    """
     return replace(prediction, cells=(), probabilities=(), is_null=prediction.aggregation != "count")
 
 

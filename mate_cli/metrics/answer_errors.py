@@ -58,9 +58,10 @@ _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
 def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
-    """Classify the error of an answer. Return None if it equals a reference answer after normalization.
+    """Classify the error of an answer.
 
-    With several references, the error type that is most similar to a correct answer is returned.
+    Return None if it equals a reference answer after normalization. With several references, the error type that is
+    most similar to a correct answer is returned.
     """
     if any(exact_match(prediction, reference) for reference in references):
         return None
@@ -71,7 +72,10 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
-    """Compare a selected cell (row, column) with the candidates, which contain the answer or link to it."""
+    """Compare a selected cell (row, column) with the candidates.
+
+    Candidates contain the answer or link to it.
+    """
     if cell in candidates:
         return "right_cell"
     return "wrong_column" if cell[0] in {row for row, _ in candidates} else "wrong_row"
@@ -157,7 +161,10 @@ def _numbered(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(text: str) -> str:
-    """Return the type of an answer: date, number, name (capitalized, except for function words), or words."""
+    """Return the type of an answer: date, number, name or words.
+
+    A name is capitalized, except for function words.
+    """
     words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
     numbered = _numbered([word.lower() for word in words])
     digits = [word for word in numbered if word.isdigit()]

@@ -68,7 +68,9 @@ class Calibration:
 
 
 def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
-    """Fit a monotonic calibration by isotonic regression, smoothed towards the overall accuracy.
+    """Fit a monotonic calibration by isotonic regression.
+
+    The curve is smoothed towards the overall accuracy.
 
     A parametric curve with two parameters does not fit, because confidences form clusters, for example of looked-up
     and of computed answers. If the confidence is uninformative, every answer gets the overall accuracy.
@@ -89,7 +91,9 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
 
 
 def expected_calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """Compute the mean absolute difference between confidence and accuracy over ten bins, weighted by answers.
+    """Compute the mean difference between confidence and accuracy over ten bins.
+
+    Bins are weighted by their number of answers.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.
     """
@@ -124,7 +128,10 @@ def _fit_curve(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float]
 
 
 def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
-    """Yield each confidence, calibrated on the other folds, with its label. Fold k has every fifth answer from k."""
+    """Yield each confidence, calibrated on the other folds, with its label.
+
+    Fold k has every fifth answer from k.
+    """
     for fold in range(FOLDS):
         held_out = pairs[fold::FOLDS]
         training_pairs = [pair for index, pair in enumerate(pairs) if index % FOLDS != fold] or pairs

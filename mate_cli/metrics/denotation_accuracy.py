@@ -1,4 +1,4 @@
-"""Denotation accuracy: the fraction of questions whose selected cells, aggregated, equal the gold answer.
+"""Denotation accuracy: the aggregated cells equal the gold answer.
 
 Source: google-research/tapas, `scripts/calc_metrics_utils.py`, with one difference. There, a question without a
 prediction is treated as a selection of no cell, which is correct if the gold answer is empty. Here it is wrong.
@@ -42,9 +42,10 @@ class SelectedCells(Protocol):
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
-    """Return the normal form of the gold answer: its number if it has one, else the denotation of its cells.
+    """Return the normal form of the gold answer.
 
-    Return None if the answer has neither cells nor a number. No prediction can be correct then.
+    It is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
+    neither cells nor a number. No prediction can be correct then.
     """
     if answer.number is not None:
         return normal_form((answer.number,))
@@ -64,7 +65,10 @@ def denotation_is_right(selected: SelectedCells, example: TableExample) -> bool:
 def right_denotations(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, bool]:
-    """Return whether each question with an answer is correct, by id. A missing prediction is wrong."""
+    """Return whether each question with an answer is correct, by id.
+
+    A missing prediction is wrong.
+    """
     return {
         name: name in predictions and denotation_is_right(predictions[name], example)
         for name, example in examples.items()
@@ -75,7 +79,7 @@ def right_denotations(
 def structure_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute the fractions of questions with the gold aggregation, with the gold cells, and with both.
+    """Compute the accuracies of aggregation, of cells, and of both.
 
     An answer without an aggregation has the aggregation "none". The fractions are not meaningful if the gold cells were
     found by matching text, as for WikiTableQuestions.

@@ -26,7 +26,10 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Normalize a text: lower case, remove ASCII punctuation, replace articles by spaces, collapse white space."""
+    """Normalize a text for comparison.
+
+    In this order: lower case, remove ASCII punctuation, replace articles by spaces, collapse white space.
+    """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -55,7 +58,7 @@ def score_predictions(
     references: Mapping[str, str],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Average exact match and F1 over all questions and over each group of questions, as fractions.
+    """Average exact match and F1, as fractions, over all questions and over each group.
 
     Args:
         predictions: answer text by question id. A missing question is wrong.
@@ -77,6 +80,9 @@ def score_predictions(
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Compute exact match and F1 of answers, overall and by place of the answer. A missing answer is wrong."""
+    """Compute exact match and F1 of answers, overall and by place of the answer.
+
+    A missing answer is wrong.
+    """
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     return score_predictions(answers, references, group_by_source(examples))

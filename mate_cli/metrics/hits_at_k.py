@@ -1,4 +1,4 @@
-"""Hits at k: the fraction of questions for which one of the k best cells contains the answer.
+"""Hits at k: one of the k best cells contains the answer.
 
 Source: Eisenschlos et al. 2021 (MATE), section 7. As in google-research/tapas, every question with an answer is scored.
 """
@@ -60,7 +60,10 @@ def hits_at_k(
 def score_rankings(
     rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute hits@1, 3 and 5 of all questions with an answer, and of subsets. A missing ranking is a miss."""
+    """Compute hits@1, 3 and 5 of all questions with an answer, and of subsets.
+
+    A missing ranking is a miss.
+    """
     candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
     groups = group_by_source(examples) | group_by_subset({name: examples[name] for name in candidates})
     return hits_at_k(rankings, candidates, groups)

@@ -37,7 +37,10 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """Average kept, kept_tokens and score_margin over the examples with a value. Metrics without values are omitted."""
+    """Average kept, kept_tokens and score_margin over the examples with a value.
+
+    Metrics without values are omitted.
+    """
     prunings = list(prunings)
     values = {
         KEPT.name: [float(pruning.answer_kept) for pruning in prunings if pruning.answer_kept is not None],

@@ -1,4 +1,4 @@
-"""Accuracy in conversations: of complete conversations, and by position of a question in its conversation.
+"""Accuracy of complete conversations, and by position of a question.
 
 Source: Herzig et al. 2020 (TAPAS), table 5, which reports these metrics for SQA as SEQ and Q1 to Q3, next to ALL, the
 accuracy of all questions.
@@ -23,10 +23,10 @@ GOLD_PREVIOUS = SubsetSpec("gold_previous", "Right answers before", "with right 
 
 
 def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Compute the fraction of conversations in which every question is correct. Questions missing in `right` are wrong.
+    """Compute the fraction of conversations in which every question is correct.
 
-    A conversation with missing questions before its last is excluded. There is no score if no conversation has a second
-    question.
+    Questions missing in `right` are wrong. A conversation with missing questions before its last is excluded. There is
+    no score if no conversation has a second question.
     """
     conversations: dict[str, dict[int, str]] = defaultdict(dict)
     for name, example in examples.items():

@@ -134,7 +134,10 @@ ADDED: dict[str, MetricSpec] = {}
 
 
 class Metric(ABC):
-    """A user-defined metric of a task: `+task.metrics=[{_target_: my_module.MyMetric}]`, or `metrics` in its file."""
+    """Base class of user-defined metrics of a task.
+
+    Add one by `+task.metrics=[{_target_: my_module.MyMetric}]`, or by `metrics` in the file of the task.
+    """
 
     spec: ClassVar[MetricSpec]
     """The declaration of the metric, with its name and direction."""
@@ -186,12 +189,18 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 
 def spec_of(name: str) -> MetricSpec:
-    """Return the spec of a metric. For an undeclared metric, guess the direction from the words in its name."""
+    """Return the spec of a metric.
+
+    For an undeclared metric, guess the direction from the words in its name.
+    """
     return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or ADDED.get(name) or _guess_spec(name)
 
 
 def subset_of(name: str) -> SubsetSpec:
-    """Return the spec of a subset of questions. The title of a user-defined or undeclared subset is its name."""
+    """Return the spec of a subset of questions.
+
+    The title of a user-defined or undeclared subset is its name.
+    """
     declared = None if name.startswith(USER_SUBSET) else _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
     return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, LAST, many=False)
 
@@ -209,7 +218,10 @@ def _list_modules(path: tuple[str, ...]) -> list[str]:
 
 @cache
 def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
-    """Search imported modules first, then import one module after the other, because a run needs few of them."""
+    """Search imported modules first, then import modules until the spec is found.
+
+    A run needs few of the modules.
+    """
     modules = sorted(_list_modules(path), key=lambda module: module not in sys.modules)
     return next((spec for module in modules for spec in _read_specs(kind, module) if spec.name == name), None)
 
@@ -291,7 +303,10 @@ class MetricName:
 
     @property
     def is_score(self) -> bool:
-        """True if runs may be ranked by the metric. False for baselines and metrics with importance 0."""
+        """True if runs may be ranked by the metric.
+
+        False for baselines and metrics with importance 0.
+        """
         return self.spec.importance > 0 and not self.baseline
 
     @property
@@ -312,12 +327,12 @@ class MetricName:
 
     @property
     def part_title(self) -> str:
-        """The title of the subset, such as `In-Table`, `Q1` or `129-256 words`, and `Total` for all questions."""
+        """The title of the subset, such as `In-Table`, or `Total` for all questions."""
         return subset_of(self.part).title if self.part else WHOLE
 
     @property
     def kind(self) -> str:
-        """The category of the subset, such as `by words of the input`, and empty for all questions."""
+        """The category of the subset, such as `by words of the input`. Empty for all questions."""
         return subset_of(self.part).kind if self.part else ""
 
     @property
@@ -331,7 +346,10 @@ class MetricName:
         return [spec.name for spec in subset_specs().values() if spec.kind == self.kind] == [self.part]
 
     def rank(self) -> tuple[int, int, int, str]:
-        """Return the sort key in a table: split (dev before test), subset, order of the metric, full name."""
+        """Return the sort key in a table.
+
+        It consists of split (dev before test), subset, order of the metric, and full name.
+        """
         split_rank = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
         return (split_rank, subset_rank(self.part), self.spec.order, self.full)
 

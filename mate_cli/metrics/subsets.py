@@ -1,4 +1,6 @@
-"""Averages of a score over all questions and over subsets: subsets of the dataset, and ranges of input lengths.
+"""Averages of a score over all questions and over subsets.
+
+Subsets are those of the dataset, and ranges of input lengths.
 
 Source: Krichene et al. 2021 (DoT), tables 3 and 9, report accuracy by number of tokens before truncation. The limits in
 words are specific to mate, and independent of the vocabulary: a word has 1.2 BERT tokens on average in the test
@@ -57,7 +59,9 @@ def average_by_group(
 def average_by_part(
     correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str
 ) -> dict[str, float]:
-    """Average a score over all questions with an answer, over subsets of the dataset, and by input length.
+    """Average a score over all questions, and by subset and input length.
+
+    Questions without an answer are ignored.
 
     Args:
         correct: score of each question, from 0 to 1, by id. A missing question has score 0.
@@ -73,7 +77,10 @@ def average_by_part(
 
 
 def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    """Group example ids by the subsets of the dataset, and by answerability if the split has unanswerable questions."""
+    """Group example ids by subset of the dataset, and by answerability.
+
+    Answerability is omitted if all questions are answerable or none is.
+    """
     groups: dict[str, list[str]] = {}
     for name, example in examples.items():
         for subset in example.subsets:
@@ -97,9 +104,10 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
 
 
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
-    """Count the words and punctuation marks of each input before truncation: the question, the header and all cells.
+    """Count the words and punctuation marks of each input before truncation.
 
-    Previous questions of a conversation, titles and linked passages are not counted.
+    The input is the question, the header and all cells. Previous questions of a conversation, titles and linked
+    passages are not counted.
     """
     tables = {id(example.table): example.table for example in examples.values()}
     texts = {key: (cell.text for row in (table.header, *table.rows) for cell in row) for key, table in tables.items()}
@@ -108,7 +116,10 @@ def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Group questions by the number of tokens before truncation. Empty if all are in one length range."""
+    """Group questions by the number of tokens before truncation.
+
+    Empty if all are in one length range.
+    """
     return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
 
 

@@ -1,6 +1,7 @@
-"""Official metrics of datasets for the answers of any system, equal to the metrics of the tasks on these datasets.
+"""Official metrics of datasets for the answers of any system.
 
-A dataset refers to its metric by dotted name (`Release.metric`). A question without a predicted answer is wrong.
+They equal the metrics of the tasks on these datasets. A dataset refers to its metric by dotted name (`Release.metric`).
+A question without a predicted answer is wrong.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class AnswerMetric(ABC, Generic[Kind]):
 
 
 class TableAnswers(AnswerMetric[TableExample]):
-    """Denotation accuracy of texts or cells, and the official WTQ accuracy if the dataset has canonical answers."""
+    """Denotation accuracy of texts or cells.
+
+    The official WTQ accuracy is added if the dataset has canonical answers.
+    """
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute the accuracies of all questions, of subsets and of conversations."""
@@ -87,9 +91,9 @@ class TableAnswers(AnswerMetric[TableExample]):
         return answer.texts
 
     def _denotes(self, example: TableExample) -> bool:
-        """Return whether the denotation is correct. Texts may also equal the gold texts by the rules of WTQ.
+        """Return whether the denotation is correct.
 
-        Empty gold cells are ignored when texts are compared.
+        Texts may also equal the gold texts by the rules of WTQ. Empty gold cells are ignored when texts are compared.
         """
         assert example.answer is not None
         denotation, true = self._denotation(example), true_denotation(example.answer, example.table)
@@ -104,7 +108,7 @@ class TableAnswers(AnswerMetric[TableExample]):
 
 
 class Statements(AnswerMetric[TableExample]):
-    """Accuracy of verdicts, written as entailed, true, yes, supported or 1, or as their opposites."""
+    """Accuracy of verdicts: entailed, true, yes, supported or 1, or their opposites."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute the accuracy of all statements and of subsets."""
@@ -167,7 +171,7 @@ class Passages(AnswerMetric[TableExample]):
 
 
 class HybridAnswers(AnswerMetric[TableExample]):
-    """Exact match and F1 of texts, and Hits@k of ranked cells: the scores of PointR and of its selector."""
+    """Exact match and F1 of texts, and Hits@k of ranked cells, as for PointR."""
 
     ranks = True
 
@@ -194,12 +198,18 @@ def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
-    """Return whether a prediction equals a reference after normalization. Without references: whether it is empty."""
+    """Return whether a prediction equals a reference after normalization.
+
+    Without references: whether it is empty.
+    """
     return any(exact_match(prediction, reference) for reference in _drop_empty(references))
 
 
 def best_f1(prediction: str, references: Sequence[str]) -> float:
-    """Compute the maximum F1 over the references, from 0 to 1. Without references: 1 if the prediction is empty."""
+    """Compute the maximum F1 over the references, from 0 to 1.
+
+    Without references: 1 if the prediction is empty.
+    """
     return max(f1(prediction, reference) for reference in _drop_empty(references))
 
 
@@ -208,7 +218,7 @@ def score_reading(
     references: Mapping[str, Sequence[str]],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Average exact match and F1 over all questions and over each group of questions, as fractions.
+    """Average exact match and F1, as fractions, over all questions and over each group.
 
     Args:
         predictions: answer text by question id, empty if the question is predicted to be unanswerable. A missing
@@ -238,5 +248,8 @@ def score_reading(
 
 
 def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
-    """Return the references that are not empty after normalization, or the empty answer if there are none."""
+    """Return the references that are not empty after normalization, at least "".
+
+    If all references are empty, the result is a single empty answer.
+    """
     return tuple(text for text in references if normalize_answer(text)) or ("",)

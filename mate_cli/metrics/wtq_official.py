@@ -66,7 +66,10 @@ class Item:
 
 
 def normalize(text: str) -> str:
-    """Remove accents, footnote marks, trailing brackets, outer quotes and a period, and convert to lower case."""
+    """Normalize a text for comparison, in lower case.
+
+    Accents, footnote marks, trailing brackets, outer quotes and a period are removed.
+    """
     text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) != "Mn")
     text = text.translate(_SIGNS)
     previous_text = None
@@ -82,7 +85,10 @@ def normalize(text: str) -> str:
 
 
 def read_item(text: str, canonical: str = "") -> Item:
-    """Parse an item. `canonical` is its number, or its date as yyyy-mm-dd, with xx for unknown parts."""
+    """Parse an item.
+
+    `canonical` is its number, or its date as yyyy-mm-dd, with xx for unknown parts.
+    """
     meaning = canonical or text
     number = _read_number(meaning)
     if number is not None:
@@ -119,7 +125,9 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
 def official_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute the official accuracy of all questions with an answer, and of subsets. A missing prediction is wrong.
+    """Compute the official accuracy of all questions with an answer, and of subsets.
+
+    A missing prediction is wrong.
 
     Returns:
         official_accuracy, see `average_by_part`. Empty if no answer has canonical values, which the evaluation needs.
@@ -132,7 +140,7 @@ def official_accuracy(
 
 
 def is_right_for(selected: SelectedCells, example: TableExample) -> bool:
-    """Return whether the denotation of a selection equals the answer of the example by the official rules."""
+    """Return whether a selection equals the gold answer by the official rules."""
     if example.answer is None:
         return False
     items = sorted(map(str, denotation_of(selected.aggregation, selected.cells, example.table)))
@@ -151,7 +159,7 @@ def _read_number(text: str) -> float | None:
 
 
 def _integer(text: str) -> int:
-    """Parse an integer as Python 2 did: spaces may follow the sign, and underscores are invalid."""
+    """Parse an integer as Python 2 did: with spaces after the sign, without underscores."""
     return int(_SIGN_APART.sub(r"\1", text.replace("_", "?")))
 
 

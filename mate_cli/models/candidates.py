@@ -1,4 +1,4 @@
-"""BERT over candidates: texts concatenated in one input, each encoded independently of the other texts.
+"""BERT over candidates, concatenated in one input but encoded independently.
 
 Source: Chen et al. 2020, "HybridQA", section 4.2, where every candidate is a separate input. Concatenated candidates
 need no padding. With new layers on top (`model=deeper`): Xu et al., "Optimizing Deeper Transformers on Small
@@ -15,7 +15,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Candidates(TableEncoder):
-    """BERT with word, position and segment embeddings, whose attention stays within a candidate."""
+    """BERT with word, position and segment embeddings and attention within candidates."""
 
     def __init__(self, size: str | EncoderSize, *, attention: AttentionBackend, **options: Any) -> None:
         def spec(shape: EncoderSize) -> LayerSpec:

@@ -1,4 +1,4 @@
-"""DoT: a small transformer selects tokens, and a large transformer computes the answer from these tokens.
+"""DoT: a small transformer selects tokens, which a large transformer reads.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021,
 section 2; google-research/tapas, `utils/table_pruning.py`.
@@ -31,7 +31,9 @@ DROPOUT = 0.1
 
 
 class TokenScores(nn.Module):
-    """The log probability that a token is relevant. Tokens outside the table always have probability 1.
+    """The log probability that a token is relevant.
+
+    Tokens outside the table always have probability 1.
 
     Args:
         hidden_size: width D of the hidden states.
@@ -74,7 +76,10 @@ class TokenScores(nn.Module):
         self.dropout = FastDropout(DROPOUT)
 
     def forward(self, output: EncoderOutput) -> Tensor:
-        """Score the tokens of a batch in float32, [B, T]. Header tokens are scored like body tokens."""
+        """Score the tokens of a batch in float32, [B, T].
+
+        Header tokens are scored like body tokens.
+        """
         batch, states = output.batch, self.dropout(output.states)
         if self.tokens is None:
             return outside_counts(self._column_scores(states, batch), batch)
@@ -94,7 +99,10 @@ class TokenScores(nn.Module):
         return False
 
     def _column_scores(self, states: Tensor, batch: TableBatch) -> Tensor:
-        """Score every token by its column, [B, T]. The average over the column includes its header."""
+        """Score every token by its column, [B, T].
+
+        The average over the column includes its header.
+        """
         assert self.columns is not None
         grid, logits = CellGrid.of(batch, *self.shape), self.columns(states).squeeze(-1).float()
         if self.column_score == "cells":
@@ -117,15 +125,15 @@ class SharedLayer:
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
-    """Set scores [B, T] of non-table tokens to 0 (log probability of 1) and of padding to -inf."""
+    """Set scores [B, T] of non-table tokens to 0 (log probability 1) and of padding to -inf."""
     outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
     return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
 
 
 def best_tokens(scores: Tensor, count: int) -> Tensor:
-    """Return the indices of the `count` tokens with the highest scores [B, T], ascending: Int64 [B, min(count, T)].
+    """Return the indices of the `count` tokens with the highest scores [B, T].
 
-    Of tokens with equal scores, earlier tokens are preferred.
+    The indices are ascending, Int64 [B, min(count, T)]. Of tokens with equal scores, earlier tokens are preferred.
     """
     return scores.argsort(dim=1, descending=True, stable=True)[:, :count].sort(dim=1).values
 
@@ -135,7 +143,7 @@ MIN_SCORE = -1e4
 
 
 class Dot(TableEncoder):
-    """A pruning transformer scores the tokens of a table, and a task transformer encodes the K best tokens.
+    """A pruning transformer selects K tokens, which a task transformer encodes.
 
     The layers of this network are those of the task transformer. All its attention heads add the score of a token, a
     log probability, to the logits of the token as a key. The task loss thereby trains the pruning transformer.
@@ -182,7 +190,7 @@ class Dot(TableEncoder):
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The task transformer, and the pruning transformer if there is one, by prefix of parameter names."""
+        """The task and pruning transformers, by the prefix of their parameter names."""
         return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
 
     @property
@@ -191,20 +199,24 @@ class Dot(TableEncoder):
         return None if self.learn == "joint" else self.pruner
 
     def share_token_scorer(self, head: nn.Module) -> None:
-        """Make a head of the pruning transformer use the token scorer, as google-research/tapas does.
+        """Share the token scorer with a head of the pruning transformer.
 
-        The scorer is frozen if the head has no such scores and no gradient reaches the scorer through attention.
+        google-research/tapas shares them too. The scorer is frozen if the head has no such scores and no gradient
+        reaches the scorer through attention.
         """
         is_shared = self.scores.share_layer(head)
         self.scores.requires_grad_(is_shared or self.learn != "pruning")
 
     @property
     def planner(self) -> Planner:
-        """The planner of the pruning transformer. The input of the task transformer is known only after pruning."""
+        """The planner of the pruning transformer.
+
+        The input of the task transformer is known only after pruning.
+        """
         return Planner(()) if self.pruner is None else self.pruner.planner
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Return all tokens for the pruning transformer, and the first `keep` tokens for the task transformer.
+        """Return all tokens for the pruning, and `keep` tokens for the task transformer.
 
         The task transformer reads `keep` tokens, but which ones is known only after pruning.
         """
@@ -227,7 +239,10 @@ class Dot(TableEncoder):
         return EncoderOutput(states, self.pooler(states), kept_batch, early, token_scores)
 
     def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
-        """Compute the log probability that a token is relevant, [B, T], from the output of the pruning transformer."""
+        """Compute the log probability of the relevance of tokens, [B, T].
+
+        `early` is the output of the pruning transformer, or None without one.
+        """
         if early is None:
             return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
         scores: Tensor = self.scores(early)

@@ -1,6 +1,7 @@
-"""MATE over cells: each token is a cell, represented by its lexical overlap with the question instead of its words.
+"""MATE over cells, represented by lexical overlap with the question.
 
-This network learns from a few thousand questions which row and column are meant. A network over words does not.
+Each token is a cell, and words are not embedded. This network learns from a few thousand questions which row and column
+are meant. A network over words does not.
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ class Lexical(MateEncoder):
 
 
 class CellEmbeddings(FeatureEmbeddings):
-    """Embeddings of lexical features in place of words, with the LayerNorm and dropout of word embeddings."""
+    """Embeddings of lexical features instead of words, with LayerNorm and dropout."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)

@@ -1,4 +1,4 @@
-"""Linformer: keys and values of all positions are projected to a fixed number of slots before attention.
+"""Linformer: keys and values are projected to a fixed number of slots.
 
 Source: Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020; the MATE paper's baseline with 256 slots.
 """
@@ -25,9 +25,10 @@ INITIAL_GAIN = 0.5**0.5
 
 
 class Linformer(TableEncoder):
-    """A table encoder whose cost is linear in the input length. The weights depend on the maximum length.
+    """A table encoder whose cost is linear in the input length.
 
-    Every token attends to the same slots, regardless of its row and column. Padding does not contribute to slots.
+    The weights depend on the maximum length. Every token attends to the same slots, regardless of its row and column.
+    Padding does not contribute to slots.
 
     Args:
         attention: ignored, because this network has a specialized attention. A specific backend is rejected earlier.
@@ -110,9 +111,9 @@ class MixedAttention(Attention):
         return Work(pairs, mixed=pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention to slots, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`.
+        """Compute attention to slots, [P, 3, N, H] to [P, N, H].
 
-        Keys and values of padding are zero, without the bias of their projection.
+        Arguments: see `Attention.forward`. Keys and values of padding are zero, without the bias of their projection.
 
         Raises:
             ConfigError: the input has more tokens than positions.
@@ -123,7 +124,10 @@ class MixedAttention(Attention):
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:
-    """Multiply weights [k, T] and states [B, N, T, H]: [B, N, k, H]. float16 inputs are summed in float32."""
+    """Multiply weights [k, T] and states [B, N, T, H]: [B, N, k, H].
+
+    float16 inputs are summed in float32.
+    """
     if states.dtype != torch.float16:
         return weights @ states
     with torch.autocast(states.device.type, enabled=False):

@@ -18,7 +18,7 @@ RowHeadRatio = Annotated[float, Field(ge=0, le=1)]
 
 
 class MateEncoder(TableEncoder):
-    """A table encoder in which some heads attend within rows and the remaining heads within columns.
+    """A table encoder in which each head attends within rows or within columns.
 
     Args:
         row_head_ratio: fraction of row heads.

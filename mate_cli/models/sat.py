@@ -1,4 +1,6 @@
-"""SAT: all heads attend to row and column, as in the baseline of the MATE paper or as in the original code.
+"""SAT: all heads attend to row and column.
+
+Variants are the baseline of the MATE paper and the original code.
 
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
 """

@@ -1,4 +1,6 @@
-"""TableETC: tokens attend to neighboring tokens and to a memory with one slot for each row and column.
+"""TableETC: attention to neighboring tokens and to a memory.
+
+The memory has one slot for each row and each column.
 
 Source: MATE paper, section 5.1 (the slots and their relations; the code was not released); Ainslie et al., "ETC:
 Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
@@ -21,14 +23,14 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class TableEtcLayer(EncoderLayer):
-    """A layer over tokens and slots, which share all weights except the output of the attention."""
+    """A layer over tokens and slots, which share all weights except attention output."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
         self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Compute the hidden states of tokens, followed by the hidden states of slots, [P + B * G, D].
+        """Compute the hidden states of tokens, then of slots, [P + B * G, D].
 
         Args:
             states: hidden states of tokens and slots, [P + B * G, D].
@@ -43,7 +45,9 @@ class TableEtcLayer(EncoderLayer):
 
 
 class TableEtc(TableEncoder):
-    """A table encoder with a memory of 256 slots. Relations mark the slots of the row and column of each token.
+    """A table encoder with a memory of 256 slots.
+
+    Relations mark the slots of the row and column of each token.
 
     Args:
         attention: ignored, because this network has a specialized attention. A specific backend is rejected earlier.
@@ -80,7 +84,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """Initial states of slots: the sum of a type embedding (row or column) and the embedding of the row or column."""
+    """Initial states of slots: type embedding plus embedding of the row or column."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Automatic selection of the fastest backend for each batch, estimated from the number of query-key pairs."""
+"""Automatic selection of the fastest backend for each batch, by counted query-key pairs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,10 +23,11 @@ GPU_TOKENS = 2048
 
 
 class Auto(AttentionBackend):
-    """Selects dense attention for batches that are short or have long rows and columns, else attention by segments.
+    """Selects dense attention or attention by segments for each batch.
 
-    Attention by segments is `native` on a CPU with a compiler, `triton` on a GPU that supports it, else `segments`.
-    All backends are exact, so the selection affects only the speed. `chosen` counts the batches of each backend.
+    Dense attention is selected for batches that are short or have long rows and columns. Attention by segments is
+    `native` on a CPU with a compiler, `triton` on a GPU that supports it, else `segments`. All backends are exact, so
+    the selection affects only the speed. `chosen` counts the batches of each backend.
     """
 
     leaves_choice: ClassVar[bool] = True
@@ -42,7 +43,10 @@ class Auto(AttentionBackend):
         self.chosen: Counter[str] = Counter()
 
     def check_machine(self, device: str) -> None:
-        """Cache the segment backend for a device type. Only the process that uses a GPU can query it."""
+        """Cache the segment backend for a device type.
+
+        Only the process that uses a GPU can query it.
+        """
         self._by_device[device] = self._segment_backend(device)
 
     def prepare(self, plan: AttentionPlan) -> None:
@@ -73,7 +77,10 @@ class Auto(AttentionBackend):
         self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
     def choose(self, plan: AttentionPlan) -> str:
-        """Select the backend for this batch, as its name in `conf/attention`. Cached per batch and device type."""
+        """Select the backend for this batch, as its name in `conf/attention`.
+
+        Cached per batch and device type.
+        """
         return plan.derive(("auto", plan.device), self._fastest)
 
     def _fastest(self, plan: AttentionPlan) -> str:
@@ -105,7 +112,7 @@ class Auto(AttentionBackend):
 
 
 def portable(backend: AttentionBackend, device: str) -> AttentionBackend:
-    """Return the backend, or `Auto` if the backend cannot run on this device type of this machine.
+    """Return the backend, or `Auto` if it cannot run on this device type here.
 
     Weights do not depend on the attention backend, so a finished run can be used on other machines.
     """

@@ -1,4 +1,6 @@
-"""Linear attention of the MATE paper: sort tokens by row or column, split them into buckets, attend to near buckets.
+"""Linear attention of the MATE paper, in buckets of sorted tokens.
+
+Tokens are sorted by row or column and split into buckets, and attend to neighboring buckets.
 
 Source: MATE paper, section 3.1; google-research/tapas, `attention_utils.create_bucketed_attention_layer`. As in that
 implementation, bucket neighbors are cyclic, and with fewer than three buckets the same keys are counted repeatedly.
@@ -41,7 +43,7 @@ class _View:
 
 
 class Bucketed(SegmentBackend):
-    """An approximation of row and column heads: keys outside the window of three buckets are masked.
+    """An approximation of row and column heads: keys outside of three buckets are masked.
 
     Args:
         first_section: number of sorted tokens to which every query may attend (the question, if it fits).
@@ -74,14 +76,19 @@ class Bucketed(SegmentBackend):
         self._views(plan)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Count pairs: the first section with all tokens, other tokens with the first section and three buckets."""
+        """Count the pairs of the first section and of the windows.
+
+        The first section attends to all tokens, and other tokens to the first section and three buckets.
+        """
         examples, tokens = plan.packing.shape
         padded, window = tokens + self.padding(tokens), self.first_section + 3 * self.bucket_size
         pairs = self.first_section * padded + (padded - self.first_section) * window
         return Work(plan.pattern.num_heads * examples * pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention in windows of buckets, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`.
+        """Compute attention in windows of buckets, [P, 3, N, H] to [P, N, H].
+
+        Arguments: see `Attention.forward`.
 
         Raises:
             ConfigError: the tokens do not fill the buckets and `pad` is False.

@@ -9,9 +9,10 @@ from mate_cli.attention.patterns import all_pairs
 
 
 class Eager(AttentionBackend):
-    """Dense masked attention in plain PyTorch: slow, for reading and as the reference implementation of other backends.
+    """Dense masked attention in plain PyTorch, the reference implementation of backends.
 
-    Nothing is prepared in data workers: the mask is quadratic, and cheaper to compute than to transfer.
+    It is slow, and serves reading and testing. Nothing is prepared in data workers: the mask is quadratic, and cheaper
+    to compute than to transfer.
     """
 
     def work(self, plan: AttentionPlan) -> Work:

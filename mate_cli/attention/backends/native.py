@@ -1,4 +1,7 @@
-"""Exact attention by segments on a CPU, in compiled C++: every row and column is gathered into the CPU cache."""
+"""Exact attention by segments on a CPU, in compiled C++.
+
+Every row and column is gathered into the CPU cache.
+"""
 
 import ctypes
 import functools
@@ -26,14 +29,17 @@ LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "lo
 
 
 class Native(SegmentBackend):
-    """C++ kernels without padding, compiled on first use. On a GPU or without a compiler, `segments` is used instead.
+    """C++ kernels without padding, compiled on first use.
 
-    The kernels compute in single precision, regardless of the precision of their inputs. The results do not depend on
-    the number of threads.
+    On a GPU or without a compiler, `segments` is used instead. The kernels compute in single precision, regardless of
+    the precision of their inputs. The results do not depend on the number of threads.
     """
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Check that the pattern is made of segments. Compiles the kernels, so that no training step waits for it."""
+        """Check that the pattern is made of segments.
+
+        Compiles the kernels, so that no training step waits for it.
+        """
         super().supports(pattern, dropout)
         say_if_missing()
 
@@ -99,7 +105,10 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _compiled() -> Path:
-    """Return the path of the shared library in the cache folder. Compiles the library if it is missing."""
+    """Return the path of the shared library in the cache folder.
+
+    Compiles the library if it is missing.
+    """
     command, files = [*_compiler(), *FLAGS], sorted(SOURCES.iterdir())
     # Machines may share a home folder. The macros identify the compiler version and the instruction set of the CPU.
     macros = _run([*command, "-dM", "-E", "-x", "c++", os.devnull])

@@ -37,7 +37,10 @@ def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, 
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a boolean mask: True to 0, False to the lowest finite value of `dtype` (-inf could give NaN)."""
+    """Convert a boolean mask: True to 0, False to the lowest finite value of `dtype`.
+
+    -inf would give NaN for a row without allowed keys.
+    """
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
@@ -56,7 +59,10 @@ def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dty
 
 
 def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
-    """Return an additive mask per group of heads, or None if all pairs are allowed: the kernel is then fastest."""
+    """Return an additive mask per group of heads.
+
+    A group whose heads may attend to all pairs gets None, because the kernel is then fastest.
+    """
     masks = plan.pattern.checked_masks(plan.batch)
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]

@@ -1,4 +1,7 @@
-"""Exact row and column attention without a dense mask: every row and column is a separate small attention."""
+"""Exact row and column attention without a dense mask.
+
+Every row and column is a separate small attention.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +23,7 @@ Masks = Sequence[Tensor | None]
 
 
 class Segments(SegmentBackend):
-    """Gathers every row and column with the global tokens, computes attention within it, and scatters the results.
+    """Computes attention within every row and column, gathered with the global tokens.
 
     Computes T * (G + mean segment length) pairs instead of T * T, with G global tokens and the same result. In the full
     pattern every example is one segment, so examples of different lengths need no padding.
@@ -62,7 +65,7 @@ def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
 
 
 def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
-    """Compute attention within segments, class by class, then from the global tokens to their whole examples."""
+    """Compute attention within segments, then from global tokens to their examples."""
     if key_bias is not None:
         masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
     gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
@@ -85,7 +88,10 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
 
 
 class _GatherAll(torch.autograd.Function):
-    """Gathers the slots of all classes. The backward pass sums the gradients once, without atomic adds."""
+    """Gathers the slots of all classes.
+
+    The backward pass sums the gradients once, without atomic adds.
+    """
 
     @staticmethod
     def forward(ctx: Context, table: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
@@ -98,7 +104,10 @@ class _GatherAll(torch.autograd.Function):
 
 
 class _Assemble(torch.autograd.Function):
-    """Sorts the outputs of all query slots by token, [P, N, H]. The rows of global tokens are not valid yet."""
+    """Sorts the outputs of all query slots by token, [P, N, H].
+
+    The rows of global tokens are not valid yet.
+    """
 
     @staticmethod
     def forward(ctx: Context, tables: SegmentTables, like: Tensor, *slots: Tensor) -> Tensor:
@@ -139,7 +148,7 @@ def _class_heads(task_class: TaskClass, slots: Tensor, qkv: Tensor) -> tuple[Ten
 
 
 def _global_heads(example: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the queries of the global tokens [1, N, G, H], and the keys and values of all tokens [1, N, L, H]."""
+    """Return queries of global tokens [1, N, G, H], and all keys and values [1, N, L, H]."""
     query, key, value = example.unbind(1)
     if len(positions) != len(query):
         query = query[positions]

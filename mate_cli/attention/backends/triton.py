@@ -1,4 +1,7 @@
-"""Exact attention by segments on a GPU, with Triton kernels that gather rows by index, without padding or copies."""
+"""Exact attention by segments on a GPU, with Triton kernels.
+
+The kernels gather rows by index, without padding or copies.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class Triton(SegmentBackend):
-    """Triton kernels with one program per tile of queries and head. Deterministic, without atomics.
+    """Triton kernels with one program per tile of queries and head.
+
+    Deterministic, without atomics.
 
     Args:
         tile: number of queries of a program, a power of two, at least 16.

@@ -1,16 +1,14 @@
-"""The kernels of the triton backend: one program per tile of queries (or of keys) and head, no atomics.
+"""The kernels of the triton backend.
 
-A table row r = token * V + block stands for a token in one of the V blocks of heads, so r * HEADS + head is its index
-in [P, N]. A tile is six integers: the start and the end of its rows, then the start and the number of the global
-partners, then the start and the number of the other partners. The pattern is symmetric, so the same tiles serve as
-queries and as keys.
-Each kernel, not a helper, loads the rows to which it stores: torch.compile assumes that a tensor passed to a helper is
-written to.
-The log-sum-exp and the delta of each query, which one kernel stores for the next, are [HEADS, V * P] in the order of
-the tasks, so that they can be loaded before the rows are.
-Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
-Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox); Wellons, "Prospecting for Hash Functions"
-(the constants of the mixing function).
+There is one program per tile of queries (or of keys) and head, without atomics. A table row r = token * V + block
+stands for a token in one of the V blocks of heads, so r * HEADS + head is its index in [P, N]. A tile is six integers:
+the start and the end of its rows, then the start and the number of the global partners, then the start and the number
+of the other partners. The pattern is symmetric, so the same tiles serve as queries and as keys. Each kernel, not a
+helper, loads the rows to which it stores: torch.compile assumes that a tensor passed to a helper is written to. The
+log-sum-exp and the delta of each query, which one kernel stores for the next, are [HEADS, V * P] in the order of the
+tasks, so that they can be loaded before the rows are. Source: Dao, "FlashAttention-2: Faster Attention with Better
+Parallelism and Work Partitioning", algorithms 1 and 2; Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"
+(Philox); Wellons, "Prospecting for Hash Functions" (the constants of the mixing function).
 """
 
 # ruff: noqa: N803 - capitals mark compile-time constants (tl.constexpr).
@@ -28,7 +26,7 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def _partners(tile: tl.tensor) -> tl.tensor:
-    """Return the start and number of the globals, the offset of later slots, and the number of all partners."""
+    """Return start and number of globals, offset of later slots, and number of partners."""
     num_globals = tl.load(tile + 3)
     return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
 
@@ -43,7 +41,10 @@ def _partner_rows(
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """Return positions in `rows`, table rows and the mask of STEP partners from slot `start`, globals first."""
+    """Return positions, table rows and mask of STEP partners from slot `start`.
+
+    Positions are indices into `rows`, globals first.
+    """
     slot = start + tl.arange(0, STEP)
     is_real = slot < num_partners
     position = slot + tl.where(slot < num_globals, global_start, local_start)
@@ -59,7 +60,10 @@ def _offsets(
     SIZE: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> tl.tensor:
-    """Return offsets into [P, N, H] of the rows of one head, and the mask: real rows, columns below SIZE."""
+    """Return offsets into [P, N, H] of rows of one head, and the mask of real numbers.
+
+    The mask selects real rows and columns below SIZE.
+    """
     column = tl.arange(0, WIDTH)
     offset = (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :]
     return offset, is_real[:, None] & (column < SIZE)[None, :]
@@ -75,7 +79,10 @@ def _shift(
 
 @triton.jit
 def _dot(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr, WIDEN: tl.constexpr) -> tl.tensor:
-    """Multiply matrices, accumulating in float32. The interpreter cannot multiply bfloat16 and needs WIDEN."""
+    """Multiply matrices, accumulating in float32.
+
+    The interpreter cannot multiply bfloat16 and needs WIDEN.
+    """
     if WIDEN:
         a, b = a.to(tl.float32), b.to(tl.float32)
     return tl.dot(a, b, input_precision=PRECISION)
@@ -131,7 +138,30 @@ def attend(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Compute the values [P, N, H] and the log-sum-exp of a tile of queries, by an online softmax over its keys."""
+    """Compute the values and log-sum-exp of a tile of queries, by an online softmax.
+
+    Args:
+        qkv: query, key and value vectors, [P, 3, N, H].
+        key_bias: bias of every key, [P]. Ignored unless BIASED.
+        output: attended values, [P, N, H], written by this kernel.
+        lse: log-sum-exp of the logits in base 2, [HEADS, V * P], written by this kernel.
+        rows: table rows in the order of the tasks, [V * P].
+        tiles: tiles of `Tiling`, [tiles, 6].
+        num_rows: number of table rows, V * P.
+        scale: factor of the logits, H^-0.5.
+        dropout: dropout probability of attention weights.
+        seed: seed of the dropout, [1]. Ignored unless DROPPED.
+        BLOCKS: number V of blocks of heads.
+        HEADS: number of heads in each block.
+        SIZE: head size H.
+        WIDTH: head size, rounded up to a power of two.
+        TILE: number of queries in a tile.
+        STEP: number of keys loaded at a time.
+        BIASED: whether keys have a bias.
+        DROPPED: whether attention weights are dropped.
+        PRECISION: precision of float32 products, "tf32" or "ieee".
+        WIDEN: whether to convert inputs of products to float32.
+    """
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
     position = tl.load(tile) + tl.arange(0, TILE)
     real_query = position < tl.load(tile + 1)
@@ -193,7 +223,13 @@ def query_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Compute the gradient of a tile of queries. Stores delta = sum(gradient * output) for `key_value_gradient`."""
+    """Compute the gradient of a tile of queries.
+
+    Stores delta = sum(gradient * output) for `key_value_gradient`.
+
+    Arguments: see `attend`. In addition, `gradient` [P, N, H] is the gradient of `output`. This kernel writes `delta`
+    [HEADS, V * P] and the query part of `qkv_gradient` [P, 3, N, H].
+    """
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
     position = tl.load(tile) + tl.arange(0, TILE)
     real_query = position < tl.load(tile + 1)
@@ -253,7 +289,14 @@ def key_value_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Compute the gradients of a tile of keys and values, over all their queries. Logits are [keys, queries]."""
+    """Compute the gradients of a tile of keys and values, over all their queries.
+
+    Logits are [keys, queries].
+
+    Arguments: see `attend`. In addition, `gradient` [P, N, H] is the gradient of the attended values, and `delta` comes
+    from `query_gradient`. This kernel writes the key and value parts of `qkv_gradient` [P, 3, N, H], and
+    `bias_gradient` [P, N], the gradient of `key_bias` per head.
+    """
     tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
     position_in_rows = tl.load(tile) + tl.arange(0, TILE)
     real_key = position_in_rows < tl.load(tile + 1)

@@ -1,4 +1,4 @@
-"""The kernels of the triton backend as PyTorch operators, supported by autograd and torch.compile.
+"""The kernels of the triton backend as operators for autograd and torch.compile.
 
 Without torch.compile the kernels are called directly: on a short batch, the Python checks of `triton_op` take longer
 than the kernels.
@@ -204,7 +204,7 @@ def _launch(
 
 
 def _precision() -> str:
-    """Return the precision of float32 products: "tf32" if PyTorch allows it on CUDA, else "ieee"."""
+    """Return the precision of float32 products: "tf32" if PyTorch allows it, else "ieee"."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
 
 

@@ -29,7 +29,10 @@ class Tiling:
 
 
 def is_interpreted() -> bool:
-    """Return whether TRITON_INTERPRET=1 is set: Triton then runs kernels in Python, on any device."""
+    """Return whether TRITON_INTERPRET=1 is set.
+
+    Triton then runs kernels in Python, on any device.
+    """
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 

@@ -16,7 +16,9 @@ Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
 
 @dataclass(frozen=True)
 class AdamW:
-    """The optimizer of BERT with Adam's bias correction. Biases and LayerNorms have no weight decay.
+    """The optimizer of BERT with Adam's bias correction.
+
+    Biases and LayerNorms have no weight decay.
 
     Args:
         lr: peak learning rate.
@@ -35,7 +37,10 @@ class AdamW:
     factors: Factors | None = None
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
-        """Build the optimizer of the trainable parameters. `fused` is faster but incompatible with loss scaling."""
+        """Build the optimizer of the trainable parameters.
+
+        `fused` is faster but incompatible with loss scaling.
+        """
         groups = parameter_groups(module, self.weight_decay)
         betas = (self.betas[0], self.betas[1])
         return torch.optim.AdamW(groups, lr=self.lr, betas=betas, eps=self.eps, fused=fused)
@@ -43,7 +48,7 @@ class AdamW:
 
 @dataclass(frozen=True)
 class BertAdamW(AdamW):
-    """The optimizer of BERT, without Adam's bias correction of the moments, which start at zero.
+    """The optimizer of BERT, without Adam's bias correction of moments.
 
     `trainer.gradient_clip` clips the norm of the gradient of all parameters first (1.0 in google-research/tapas). This
     optimizer then clips single gradients, which rarely has an effect.
@@ -71,7 +76,10 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - as torch has it
-        """Update every parameter that has a gradient. Return the loss of `closure`, or None without a closure."""
+        """Update every parameter that has a gradient.
+
+        Return the loss of `closure`, or None without a closure.
+        """
         with torch.enable_grad():
             loss = closure() if closure else None
         for group in self.param_groups:

@@ -37,10 +37,10 @@ class LinearSchedule:
 
 
 class BertLinear(LinearSchedule):
-    """Linear decay to zero over all steps, replaced by a linear warm-up to the peak in the first steps.
+    """Linear decay over all steps, replaced by a linear warm-up in the first steps.
 
-    After the warm-up, the rate drops to the value of the decay at that step. Steps are counted from 0. The first step,
-    whose rate would be 0, has the rate of the second step.
+    The decay ends at zero. After the warm-up, the rate drops to the value of the decay at that step. Steps are counted
+    from 0. The first step, whose rate would be 0, has the rate of the second step.
 
     Args:
         warmup: fraction of all steps used for warm-up.
@@ -49,15 +49,19 @@ class BertLinear(LinearSchedule):
     """
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the fraction of the peak learning rate at a step. Arguments: see `LinearSchedule.factor`."""
+        """Return the fraction of the peak learning rate at a step.
+
+        Arguments: see `LinearSchedule.factor`.
+        """
         return max(step, 1) / rising if step < rising else max(0.0, 1 - step / total_steps)
 
 
 class PowerSchedule(LinearSchedule):
-    """Linear warm-up to the peak, then the peak times (1 - t/T)^power at step t of the T following steps, from 1.
+    """Linear warm-up, then decay by a power of the remaining steps.
 
-    After the warm-up, the rate is at least `floor` times the peak. The last step, whose rate would be 0, has the rate
-    of the previous step.
+    At step t of the T steps after the warm-up, from 1, the rate is the peak times (1 - t/T)^power. After the warm-up,
+    the rate is at least `floor` times the peak. The last step, whose rate would be 0, has the rate of the previous
+    step.
 
     Args:
         power: exponent of the decay: 0.5 for the square root, 1 for linear decay.
@@ -78,7 +82,10 @@ class PowerSchedule(LinearSchedule):
         self.power, self.floor = power, floor
 
     def factor(self, step: int, rising: int, total_steps: int) -> float:
-        """Return the fraction of the peak learning rate at a step. Arguments: see `LinearSchedule.factor`."""
+        """Return the fraction of the peak learning rate at a step.
+
+        Arguments: see `LinearSchedule.factor`.
+        """
         if step < rising:
             return super().factor(step, rising, total_steps)
         remaining_fraction = max(1, total_steps - step - 1) / max(1, total_steps - rising)

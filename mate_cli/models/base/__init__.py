@@ -1,1 +1,1 @@
-"""Base classes of networks: the table encoder, its sizes, its output and its operation counts."""
+"""Base classes of networks: the table encoder, its sizes, output and operation counts."""

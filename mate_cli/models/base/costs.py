@@ -47,7 +47,9 @@ def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:
 
 
 def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
-    """Count the operations of the attention of a layer, including Linformer's dense mixing of keys and values.
+    """Count the operations of the attention of a layer.
+
+    Linformer's dense mixing of keys and values is included.
 
     Args:
         work: operation counts of the layer on a batch, from `Attention.work`.
@@ -70,7 +72,7 @@ def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
 
 
 def dense_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
-    """Count the operations of the dense layers of an encoder: projections and feed-forward layers.
+    """Count the operations of the projections and feed-forward layers of an encoder.
 
     Args:
         size: size of the encoder.
@@ -126,11 +128,11 @@ class TrainingMemory:
         return self.parameters * (FULL + OPTIMIZER + HALF * self.half) + joint
 
     def layer(self, size: EncoderSize) -> int:
-        """Compute the bytes per token that the backward pass of one layer needs: 38 x D in 16 bits if I is 4 x D.
+        """Compute the bytes per token that the backward pass of one layer needs.
 
-        Counted are the inputs of the joint projection and of the first dense layer, queries, keys, values, attended
-        values, and the inputs and outputs of the activation. In addition: the inputs of both norms in 32 bits, and one
-        byte for each number that dropout may drop.
+        The result is 38 x D in 16 bits if I is 4 x D. Counted are the inputs of the joint projection and of the first
+        dense layer, queries, keys, values, attended values, and the inputs and outputs of the activation. In addition:
+        the inputs of both norms in 32 bits, and one byte for each number that dropout may drop.
         """
         width, number = size.hidden_size, HALF if self.half else FULL
         activations = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
@@ -138,7 +140,10 @@ class TrainingMemory:
 
     @property
     def per_token(self) -> int:
-        """Bytes per token of all layers, the embeddings, the last hidden states and the gradients of one layer."""
+        """Bytes per token of layers, embeddings, last hidden states and gradients.
+
+        Gradients are those of one layer.
+        """
         width = max(size.hidden_size for size in self.layers)
         number = HALF if self.half else FULL
         embeddings_and_output = 3 * FULL * width + width
@@ -150,11 +155,11 @@ class TrainingMemory:
         return activations + embeddings_and_output + gradients
 
     def total(self, examples: int) -> int:
-        """Compute the bytes of a training step whose micro-batch has `examples` examples of maximum length."""
+        """Compute the bytes of a training step with `examples` examples of maximum length."""
         return self.weights + examples * self.tokens * self.per_token
 
     def most_examples(self, memory: float) -> int:
-        """Compute how many examples of maximum length fit into `memory` bytes, 0 if not even one fits."""
+        """Compute how many examples of maximum length fit into `memory` bytes, possibly 0."""
         return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
 
     def with_checkpointing(self) -> "TrainingMemory":

@@ -1,4 +1,7 @@
-"""Base class of all networks: embeddings, layers and a pooler. Subclasses differ in the attention of their layers."""
+"""Base class of all networks: embeddings, layers and a pooler.
+
+Subclasses differ in the attention of their layers.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,10 @@ class TableEncoder(nn.Module):
 
     @classmethod
     def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Map released tensors, without their encoder prefix, to the parameter names of this network."""
+        """Map released tensors to the parameter names of this network.
+
+        The names come without the prefix of the encoder.
+        """
         return tensors
 
     def use_cache(self, folder: Path) -> None:
@@ -128,16 +134,22 @@ class TableEncoder(nn.Module):
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The network and the encoders inside it, by the prefix of their parameter names. The first prefix is empty."""
+        """The network and the encoders inside it, by the prefix of their parameter names.
+
+        The first prefix is empty.
+        """
         return {"": self}
 
     @property
     def auxiliary_encoder(self) -> TableEncoder | None:
-        """The inner encoder that a second head trains on the task through `EncoderOutput.early`, or None."""
+        """The inner encoder with a second head, on `EncoderOutput.early`, or None."""
         return None
 
     def share_token_scorer(self, head: nn.Module) -> None:
-        """Make the head of the auxiliary encoder use the weights that select tokens, if both score the same objects."""
+        """Share the weights that select tokens with the head of the auxiliary encoder.
+
+        Ignored if the head does not score the same objects.
+        """
 
     @property
     def states_size(self) -> int:
@@ -156,25 +168,31 @@ class TableEncoder(nn.Module):
 
     @property
     def planner(self) -> Planner:
-        """The planner that prepares batches for this network in data workers. It contains no weights."""
+        """The planner that prepares batches for this network in data workers.
+
+        It contains no weights.
+        """
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Return the readers of the network, each with a batch that has as many tokens as the reader processes.
+        """Return the readers of the network, each with a batch of the size that it reads.
 
         The result serves to count operations: which tokens a reader processes may differ from those in its batch.
         """
         return [(self, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return the attention plans of the layers on the batch. In an exported graph, plans keep the padding."""
+        """Return the attention plans of the layers on the batch.
+
+        In an exported graph, plans keep the padding.
+        """
         patterns = [spec.pattern for spec in self.specs]
         if is_traced(spec.backend for spec in self.specs):
             batch = keep_padding(batch, patterns)
         return Plans(patterns, batch)
 
     def check_exportable(self) -> None:
-        """Check that the computation of the network does not depend on the data, so that it can be exported.
+        """Check that the computation does not depend on the data, so it can be exported.
 
         Raises:
             ConfigError: an attention backend is not dense, or the network overrides `forward` or the layer class.
@@ -192,7 +210,7 @@ class TableEncoder(nn.Module):
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
-        """The attention patterns, by the layers that use them, such as "all layers" or "layers 1 to 6"."""
+        """The attention patterns, by names of their layers, such as "layers 1 to 6"."""
         layers: dict[AttentionPattern, list[int]] = {}
         for number, spec in enumerate(self.specs, 1):
             layers.setdefault(spec.pattern, []).append(number)
@@ -204,7 +222,7 @@ class TableEncoder(nn.Module):
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def facts(self) -> Mapping[str, str]:
-        """Return a human-readable summary of the use of each backend so far, for the record of a run."""
+        """Return a human-readable summary of the use of each backend, for the record of a run."""
         return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
@@ -253,7 +271,10 @@ def _format_layers(layers: Sequence[int], count: int) -> str:
 
 
 def initialise(module: nn.Module) -> None:
-    """Initialize a dense or embedding layer: truncated normal weights, zero biases. Ignore other modules."""
+    """Initialize a dense or embedding layer: truncated normal weights, zero biases.
+
+    Ignore other modules.
+    """
     if isinstance(module, (nn.Linear, nn.Embedding)):
         bound = 2 * INITIAL_DEVIATION
         nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION, a=-bound, b=bound)
@@ -267,7 +288,9 @@ ALL_PAIRS = (Eager, Sdpa)
 
 @dataclass(frozen=True)
 class PaddedBatch(Packing):
-    """A packing that keeps the padding. Padding is computed, and set to zero when states are unpacked.
+    """A packing that keeps the padding.
+
+    Padding is computed, and set to zero when states are unpacked.
 
     Args:
         real: 1 on real tokens and 0 on padding, [B, T].
@@ -286,7 +309,7 @@ class PaddedBatch(Packing):
 
 
 def is_traced(backends: Iterable[Attention]) -> bool:
-    """Return whether torch is compiling or tracing a network whose backends are all in `ALL_PAIRS`."""
+    """Return whether torch is compiling or tracing, with all backends in `ALL_PAIRS`."""
     is_making_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
     return is_making_graph and all(isinstance(backend, ALL_PAIRS) for backend in backends)
 
@@ -333,7 +356,10 @@ class EncoderOutput(NamedTuple):
         return self._replace(states=states)
 
     def spread(self, length: int) -> Tensor:
-        """Scatter the hidden states to the positions of the input, [B, length, D]. Removed tokens get zeros."""
+        """Scatter the hidden states to the positions of the input, [B, length, D].
+
+        Removed tokens get zeros.
+        """
         return self.spread_out(self.states, length, 0.0)
 
     def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:

@@ -1,4 +1,7 @@
-"""Mixin that makes the encoder and the heads of a task submodules of `Mate`, Hugging Face models and `LitTask`."""
+"""Mixin with the encoder and the heads of a task, for all models of a task.
+
+`Mate`, Hugging Face models and `LitTask` use it.
+"""
 
 from typing import Any
 
@@ -6,7 +9,7 @@ from torch import nn
 
 
 class TaskModel:
-    """A mixin of `nn.Module` that has the encoder and the heads of a task as submodules, under the same names.
+    """A mixin of `nn.Module` with the encoder and the heads of a task as submodules.
 
     The task and this module share one dictionary of submodules. Replacing, wrapping or freezing a head of this module
     therefore affects the task too.

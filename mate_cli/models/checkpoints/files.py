@@ -1,4 +1,7 @@
-"""Find and read checkpoint files: runs, folders, the Hugging Face Hub, TensorFlow. Nothing is unpickled as code."""
+"""Find and read checkpoint files: runs, folders, the Hugging Face Hub, TensorFlow.
+
+Nothing is unpickled as code.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,7 +57,7 @@ def read_minilm() -> CheckpointFiles:
 
 
 def read_hub(name: str) -> CheckpointFiles:
-    """Read a local folder or TensorFlow checkpoint, else a model of the Hugging Face Hub or of its local cache.
+    """Read a local checkpoint, or a model of the Hugging Face Hub or its local cache.
 
     A name on the Hub may end in a revision: `google/tapas-large@no_reset`.
 
@@ -71,7 +74,9 @@ def read_hub(name: str) -> CheckpointFiles:
 
 
 def read_path(path: Path) -> CheckpointFiles:
-    """Read a weight file, a folder that contains one, or the prefix of a TensorFlow checkpoint (`model.ckpt`).
+    """Read a weight file, a folder with one, or a TensorFlow checkpoint.
+
+    A TensorFlow checkpoint is given by its prefix (`model.ckpt`).
 
     Raises:
         CheckpointError: the path has no weights, or is an archive.
@@ -91,7 +96,10 @@ def read_path(path: Path) -> CheckpointFiles:
 
 
 def bundle_config(bundle: Path) -> dict[str, Any]:
-    """Read the configuration next to a TensorFlow checkpoint, with the keys of transformers. See `torch_config`."""
+    """Read the configuration next to a TensorFlow checkpoint, with the keys of transformers.
+
+    See `torch_config`.
+    """
     return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
 
 
@@ -108,7 +116,7 @@ def check_archive(path: Path) -> None:
 
 
 def _only_weights(folder: Path) -> list[Path]:
-    """Return the weight file of a folder, regardless of its name, if the folder has exactly one."""
+    """Return the only weight file of a folder, regardless of its name."""
     files = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
     return files if len(files) == 1 else []
 

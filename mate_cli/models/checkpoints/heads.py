@@ -41,7 +41,10 @@ def head_names(task: nn.Module) -> dict[str, str]:
 
 
 def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
-    """Collect a class attribute that maps parameter names to values, by the full names of the parameters."""
+    """Collect the values of a class attribute by full names of parameters.
+
+    The attribute maps parameter names of a module to values.
+    """
     return {
         f"{module_name}.{name}": value
         for module_name, module in task.named_modules()
@@ -50,7 +53,7 @@ def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
 
 
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
-    """Return the submodules of a network that are heads, such as the scorer that selects tokens.
+    """Return the submodules of a network that are heads, such as a token scorer.
 
     They are initialized from the head of an inner encoder.
     """

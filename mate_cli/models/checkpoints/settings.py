@@ -1,4 +1,4 @@
-"""Comparison of the configuration of a checkpoint with the task and the encoding that use the checkpoint.
+"""Comparison of the configuration of a checkpoint with the task and the encoding.
 
 `InitialWeights` compares size, vocabulary, activation and the epsilon of norms when it copies weights.
 """
@@ -53,7 +53,7 @@ class Origin(NamedTuple):
 
 
 def restarts_positions(config: Mapping[str, Any]) -> bool | None:
-    """Return whether positions restart in each cell, None if the configuration does not specify it.
+    """Return whether positions restart in each cell, None if unspecified.
 
     Source: transformers, `TapasConfig`, in which positions restart by default.
     """
@@ -62,7 +62,10 @@ def restarts_positions(config: Mapping[str, Any]) -> bool | None:
 
 
 def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the configuration of a run to the keys of transformers. Settings without such a key are omitted."""
+    """Convert the configuration of a run to the keys of transformers.
+
+    Settings without such a key are omitted.
+    """
     encoding, model, task = (parts.get(name) or {} for name in ("encoding", "model", "task"))
     of_cells = str(encoding.get("_target_", "")).endswith(PER_CELL)
     settings = {
@@ -76,7 +79,7 @@ def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def different_positions(origin: Origin, restarts: bool) -> list[str]:
-    """Describe a difference between the positions of a checkpoint and of an encoding, empty if there is none.
+    """Describe how the positions of a checkpoint and an encoding differ, if they do.
 
     Args:
         origin: origin of the loaded weights.
@@ -114,7 +117,7 @@ def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[s
 
 
 def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """Describe the options of heads that differ from the options with which their weights were trained.
+    """Describe the options of heads that differ from those of their training.
 
     Args:
         config: configuration of the checkpoint.
@@ -129,7 +132,9 @@ def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:
-    """Describe the embedding tables whose length differs from the network's. Only their common rows are loaded.
+    """Describe the embedding tables whose length differs from the network's.
+
+    Only their common rows are loaded.
 
     Args:
         config: configuration of the checkpoint.

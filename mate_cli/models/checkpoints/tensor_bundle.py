@@ -1,7 +1,8 @@
-"""Read TensorFlow's tensor bundles without TensorFlow: an index in LevelDB's table format, and files of raw numbers.
+"""Read TensorFlow's tensor bundles without TensorFlow.
 
-Nothing is unpickled, and all data is verified by the checksums in the files.
-Source: TensorFlow, `core/util/tensor_bundle`, `core/protobuf/tensor_bundle.proto`; LevelDB, `doc/table_format.md`.
+A bundle has an index in LevelDB's table format, and files of raw numbers. Nothing is unpickled, and all data is
+verified by the checksums in the files. Source: TensorFlow, `core/util/tensor_bundle`,
+`core/protobuf/tensor_bundle.proto`; LevelDB, `doc/table_format.md`.
 """
 
 import math
@@ -190,7 +191,10 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
 
 
 def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block. Each key is stored as a shared prefix length and a suffix."""
+    """Yield the keys and values of a block.
+
+    Each key is stored as a shared prefix length and a suffix.
+    """
     restarts = int.from_bytes(block[-4:], "little")
     cursor, key = Cursor(block[: len(block) - 4 * (restarts + 1)]), b""
     while cursor:

@@ -136,7 +136,10 @@ def list_variables(prefix: Path) -> set[str]:
 
 
 def torch_name(name: str) -> str:
-    """Convert the name of a TensorFlow variable, such as `bert/encoder/layer_0/output/dense/kernel`, to PyTorch."""
+    """Convert the name of a TensorFlow variable to PyTorch.
+
+    An example is `bert/encoder/layer_0/output/dense/kernel`.
+    """
     renamed = f"bert/pruner/{name.removeprefix(PRUNER)}" if name.startswith(PRUNER) else PRUNING.get(name, name)
     *parts, leaf = HEADS.get(renamed, renamed).replace("/layer_", "/layer.").split("/")
     if leaf.startswith(TABLES):

@@ -1,1 +1,1 @@
-"""Output heads: logits of cells, classes and aggregations from the hidden states of a network."""
+"""Output heads: logits of cells, classes and aggregations from hidden states."""

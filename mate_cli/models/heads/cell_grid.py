@@ -1,4 +1,6 @@
-"""Grouping of tokens into a grid of cells, so that sums over cells and columns have a fixed shape.
+"""Grouping of tokens into a grid of cells.
+
+Sums over cells and columns thereby have a fixed shape.
 
 Source: google-research/tapas, `utils/segmented_tensor.py` and `tapas_classifier_model._get_classification_outputs`.
 """
@@ -15,11 +17,11 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 @dataclass(frozen=True)
 class CellGrid:
-    """The position of every token in a grid of R x C cells. Cell (0, 0) is the question, and row 0 is the header.
+    """The position of every token in a grid of R x C cells.
 
-    Rows and columns beyond the grid share its last row and column, as in google-research/tapas. Unlike there, padding
-    is in no cell: google-research/tapas averages padding into the cell of the question, so results depend on the length
-    of a batch.
+    Cell (0, 0) is the question, and row 0 is the header. Rows and columns beyond the grid share its last row and
+    column, as in google-research/tapas. Unlike there, padding is in no cell: google-research/tapas averages padding
+    into the cell of the question, so results depend on the length of a batch.
 
     Args:
         places: index row * C + column of the cell of every token, Int64 [B, T].
@@ -65,11 +67,17 @@ class CellGrid:
         return self.sums(values) / self.sizes.clamp(min=1)
 
     def column_means(self, values: Tensor) -> Tensor:
-        """Average `means` over the cells of each column: [B, T] to [B, C]. Columns without cells get 0."""
+        """Average `means` over the cells of each column: [B, T] to [B, C].
+
+        Columns without cells get 0.
+        """
         return self.means(values).sum(1) / self.exists.sum(1).clamp(min=1)
 
     def column_token_means(self, values: Tensor) -> Tensor:
-        """Average values over all tokens of each column: [B, T] to [B, C]. Columns without tokens get 0."""
+        """Average values over all tokens of each column: [B, T] to [B, C].
+
+        Columns without tokens get 0.
+        """
         return self.sums(values).sum(1) / self.sizes.sum(1).clamp(min=1)
 
     def spread(self, values: Tensor) -> Tensor:

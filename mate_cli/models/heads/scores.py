@@ -19,7 +19,9 @@ NO_LOGIT = -10000.0
 
 
 class CellLogits(NamedTuple):
-    """Logits of the body cells of every example, row by row. All tensors are [B, K], padded after the last cell.
+    """Logits of the body cells of every example, row by row.
+
+    All tensors are [B, K], padded after the last cell.
 
     Args:
         logits: mean logit of the tokens of each cell, `NO_LOGIT` on padding.
@@ -47,7 +49,10 @@ class CellSelectionHead(nn.Module):
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput) -> CellLogits:
-        """Map hidden states [B, T, D] to the logits of K cells: the maximum number of cells per example, at least 1."""
+        """Map hidden states [B, T, D] to the logits of K cells.
+
+        K is the maximum number of cells per example, at least 1.
+        """
         states, batch = output.states, output.batch
         cells, count = _index_cells(batch)
         token_logits = self.score(states).squeeze(-1).float()
@@ -101,7 +106,9 @@ def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
 
 
 class Score(nn.Linear):
-    """A dense layer with weights from a truncated normal distribution or, if `zero`, zeros. Biases start at zero.
+    """A dense layer with weights from a truncated normal distribution or, if `zero`, zeros.
+
+    Biases start at zero.
 
     Source: google-research/tapas, `tapas_classifier_model_utils.classification_initializer`.
     """
@@ -136,9 +143,10 @@ class ClassHead(Score):
 
 
 def pool_features(output: EncoderOutput, head: nn.Module) -> Tensor:
-    """Return the pooled state [B, D], plus the maximum over all tokens of the embedded lexical features.
+    """Return the pooled state [B, D], plus pooled lexical features.
 
-    Without this sum, attention learns to transfer the features to the pooled state only after thousands of examples.
+    Lexical features are embedded and pooled by the maximum over all tokens. Without this sum, attention learns to
+    transfer the features to the pooled state only after thousands of examples.
 
     Args:
         output: output of the encoder for B examples.

@@ -1,4 +1,4 @@
-"""Head that computes logits of tokens, columns and aggregations, from which a table answer is composed.
+"""Head that computes logits of tokens, columns and aggregations.
 
 Source: google-research/tapas, `models/tapas_classifier_model_utils.py` and `models/tapas_classifier_model.py`.
 """
@@ -17,7 +17,10 @@ from mate_cli.models.heads.scores import NO_LOGIT, Score
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """Options of the head of table question answering, see `TableQA`. `aggregations` is their number A, or 0."""
+    """Options of the head of table question answering, see `TableQA`.
+
+    `aggregations` is their number A, or 0.
+    """
 
     temperature: float
     select_one_column: bool
@@ -46,7 +49,10 @@ class AnswerLogits:
     aggregation: Tensor | None = None
 
     def final(self) -> Tensor:
-        """Return token logits [B, T]. With columns: mean logits of cells, lowered by 10000 outside the best column."""
+        """Return token logits [B, T].
+
+        With columns: mean logits of cells, lowered by 10000 outside the best column.
+        """
         if self.columns is None:
             return self.tokens
         is_best_column = self.grid.in_column(self.columns.argmax(-1)) & self.grid.exists
@@ -71,7 +77,7 @@ class AnswerLogits:
 
 
 def _add_null_threshold(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
-    """Add the threshold 0, as in google-research/tapas, to a state dict without a fitted threshold."""
+    """Add the threshold 0, as in google-research/tapas, to a state dict without one."""
     state.setdefault(f"{prefix}null_threshold", torch.zeros(()))
 
 

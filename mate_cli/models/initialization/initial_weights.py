@@ -1,4 +1,7 @@
-"""Initial weights of a network: random, or from a checkpoint of BERT, RoBERTa, TAPAS, MiniLM or an earlier run."""
+"""Initial weights of a network: random, or from a checkpoint.
+
+Supported checkpoints are those of BERT, RoBERTa, TAPAS, MiniLM and earlier runs.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class LoadReport:
 
 
 def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
-    """Merge reports on different weights. A weight that any report lists as loaded is not listed as new."""
+    """Merge reports on different weights.
+
+    A weight that any report lists as loaded is not listed as new.
+    """
     reports = list(reports)
     loaded_names = dict.fromkeys(name for report in reports for name in report.loaded)
     return LoadReport(
@@ -67,7 +73,10 @@ def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
 
 
 class Initializer(ABC):
-    """Base class of weight initialization: `load` runs before data is read, `prepare` with the training data."""
+    """Base class of weight initialization.
+
+    `load` runs before data is read, and `prepare` with the training data.
+    """
 
     tokenizer: str
 
@@ -208,7 +217,7 @@ class InitialWeights(Initializer):
         tensors: dict[str, Tensor],
         task: nn.Module | None = None,
     ) -> LoadReport:
-        """Load the weights of one encoder of a network, and the heads of a task if the weights contain them."""
+        """Load the weights of one encoder, and the heads of a task if there are any."""
         encoder = network.encoders[prefix]
         inner_prefixes = tuple(name for name in network.encoders if name) if not prefix else ()
         state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner_prefixes)}
@@ -236,7 +245,7 @@ class InitialWeights(Initializer):
 
 
 def _check_unused(unused_names: tuple[str, ...], source: str) -> None:
-    """Raise `CheckpointError` if the network lacks a part of the network of the run that wrote the weights."""
+    """Raise `CheckpointError` if the network lacks a part of the network of the run."""
     required_names = [
         name for name in unused_names if name.startswith(("embeddings.", "encoder.", EXTRA)) and name not in TYPE_TABLES
     ]
@@ -259,9 +268,10 @@ def _read_checkpoint(init: InitialWeights) -> CheckpointFiles | None:
 
 
 def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Tensor]:
-    """Remove the prefix of the encoder (`bert.`, `tapas.`, `encoder.`, ...) and convert names to those of the network.
+    """Convert the names of tensors to those of the network.
 
-    Tensors of inner encoders keep the rest of their prefix.
+    The prefix of the encoder (`bert.`, `tapas.`, `encoder.`, ...) is removed. Tensors of inner encoders keep the rest
+    of their prefix.
     """
     tensors = {name.removeprefix(PARALLEL): tensor for name, tensor in files.tensors.items()}
     prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
@@ -314,7 +324,10 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
 
 
 def _size_of(tensors: dict[str, Tensor], heads: int | None, network_size: EncoderSize) -> EncoderSize:
-    """Infer the size from tensors. The number of heads comes from the config, and positions need not agree."""
+    """Infer the size from tensors.
+
+    The number of heads comes from the config, and positions need not agree.
+    """
     intermediate_bias = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
     return EncoderSize(
         hidden_size=tensors[WORDS].shape[1],
@@ -337,9 +350,10 @@ def _describe(size: EncoderSize) -> str:
 
 
 def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, alike: bool) -> dict[str, Tensor]:
-    """Copy the only segment embedding of RoBERTa to all segments if `alike`, else keep new segment embeddings.
+    """Convert the tables of RoBERTa.
 
-    Positions of RoBERTa start after the padding id, and positions of mate at 0. Earlier rows are therefore removed.
+    The only segment embedding is copied to all segments if `alike`, else segment embeddings are new. Positions of
+    RoBERTa start after the padding id, and positions of mate at 0. Earlier rows are therefore removed.
     """
     segment = tensors.pop(BERT_TYPES, None)
     if alike and segment is not None and TYPE_TABLES[0] in state:
@@ -348,7 +362,7 @@ def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, al
 
 
 def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the token type table of BERT, which has two segments, to the segment table of mate."""
+    """Rename the token type table of BERT, of two segments, to the segment table."""
     if BERT_TYPES not in tensors or TYPE_TABLES[0] in tensors:
         return tensors
     return {TYPE_TABLES[0] if name == BERT_TYPES else name: tensor for name, tensor in tensors.items()}
@@ -356,7 +370,10 @@ def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tensor]) -> LoadReport:
-    """Copy tensors into the state of a network. Of position and type tables, only the common rows are copied."""
+    """Copy tensors into the state of a network.
+
+    Of position and type tables, only the common rows are copied.
+    """
     loaded_names = [name for name in state if name in tensors]
     for name in loaded_names:
         tensor = tensors[name].reshape(state[name].shape) if fits(state[name], tensors[name]) else tensors[name]

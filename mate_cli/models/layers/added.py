@@ -1,4 +1,7 @@
-"""Interface of layers added after the layers of a network. A class configured by `model.extra` builds them."""
+"""Interface of layers added after the layers of a network.
+
+A class configured by `model.extra` builds them.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +19,10 @@ class DeepenedNetwork(Protocol):
     """The interface of a network that the preparation of its added layers uses."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors of real tokens of a batch whose norms determine the scale, each [vectors, width]."""
+        """Return the vectors whose norms determine the scale, each [vectors, width].
+
+        They belong to real tokens of the batch.
+        """
 
     def __call__(self, batch: TableBatch) -> object:
         """Run the network, including the added layers."""
@@ -35,7 +41,7 @@ class AddedLayers(nn.Module, ABC):
 
     @abstractmethod
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Return the vectors that the initialization scheme measures, computed from the input states [P, given]."""
+        """Return the vectors that the scheme measures, computed from states [P, given]."""
 
     @abstractmethod
     def prepare(

@@ -22,10 +22,10 @@ DROPOUT_STEPS = 1 << 16
 
 
 class FastDropout(nn.Dropout):
-    """`nn.Dropout` that samples 16 random bits per number on a CPU, instead of two words of 32 bits."""
+    """`nn.Dropout` that samples only 16 random bits per number on a CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Zero random numbers in training, and scale the remaining numbers so that the mean is preserved."""
+        """Zero random numbers in training, and scale the remaining numbers to keep the mean."""
         if not (self.training and self.p and input.device.type == "cpu") or torch.compiler.is_compiling():
             return super().forward(input)
         dropped = min(round(self.p * DROPOUT_STEPS), DROPOUT_STEPS - 1)
@@ -37,7 +37,9 @@ class FastDropout(nn.Dropout):
 
 
 class TableEmbeddings(nn.Module):
-    """Embeds a batch: the normalized sum of up to nine embeddings. Parameters are named as in TAPAS.
+    """Embeds a batch: the normalized sum of up to nine embeddings.
+
+    Parameters are named as in TAPAS.
 
     Args:
         size: size of the encoder.
@@ -71,7 +73,10 @@ class TableEmbeddings(nn.Module):
         self.constants: dict[Hashable, Tensor] = {}
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
-        """Embed real tokens, [P, D]. Positions beyond the table are clamped, and such token types add zero."""
+        """Embed real tokens, [P, D].
+
+        Positions beyond the table are clamped, and such token types add zero.
+        """
         names = ("input_ids", "position_ids", *self.types.values())
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
         words, other_ids = ids[:, 0], ids[:, 1:]
@@ -82,7 +87,10 @@ class TableEmbeddings(nn.Module):
         return self.dropout(self.LayerNorm(states))
 
     def _embed_others(self, ids: Tensor) -> Tensor:
-        """Sum position and token type embeddings by one lookup in all tables: ids [P, 1 + types] to [P, D]."""
+        """Sum position and token type embeddings by one lookup in all tables.
+
+        Ids [P, 1 + types] give embeddings [P, D].
+        """
         modules: list[Any] = [self.position_embeddings, *map(self.get_submodule, self.types)]
         if not all(is_plain(module, nn.Embedding) for module in modules):
             return _embed_by_calls(modules, ids)
@@ -97,7 +105,10 @@ class TableEmbeddings(nn.Module):
         return nn.functional.embedding_bag(torch.minimum(ids, limits) + offsets, torch.cat(tables), mode="sum")
 
     def _keep_constant(self, numbers: tuple[tuple[int, ...], ...], like: Tensor) -> Tensor:
-        """Return a cached tensor of numbers with the dtype and device of `like`. Copying in each step stalls a GPU."""
+        """Return a cached tensor of numbers with the dtype and device of `like`.
+
+        Copying in each step stalls a GPU.
+        """
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
             return torch.tensor(numbers, dtype=like.dtype, device=like.device)
         key = numbers, like.dtype, like.device
@@ -107,13 +118,16 @@ class TableEmbeddings(nn.Module):
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Return whether the module has exactly this type, without hooks and without a replaced `forward`."""
+    """Return whether a module has exactly this type, no hooks and no replaced `forward`."""
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     return type(module) is kind and not hooks and "forward" not in vars(module)
 
 
 def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
-    """Sum position and token type embeddings by calling each module, as wrapped or offloaded modules require."""
+    """Sum position and token type embeddings by calling each module.
+
+    Wrapped or offloaded modules require a call.
+    """
     states: Tensor = modules[0](ids[:, 0].clamp(max=len(modules[0].weight) - 1))
     for module, column in zip(modules[1:], ids[:, 1:].unbind(1), strict=True):
         last_id = len(module.weight) - 1
@@ -122,7 +136,7 @@ def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
 
 
 class FeatureEmbeddings(nn.Module):
-    """Embeds the lexical features of the cell of each token by a network with one hidden layer."""
+    """Embeds the lexical features of the cell of each token by a two-layer network."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""Transformer encoder with pluggable attention, post-norm by default. Parameters are named as in BERT."""
+"""Transformer encoder with pluggable attention, post-norm by default.
+
+Parameters are named as in BERT.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def attend(backend: Attention, *arguments: Any) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Projection to queries, keys and values, with layers named as in BERT, followed by attention.
+    """Projection to queries, keys and values as in BERT, followed by attention.
 
     Attributes:
         attend: function that calls the attention, outside of the graph if the layer is compiled.
@@ -123,7 +126,7 @@ class SelfAttention(nn.Module):
 
 
 class ResidualOutput(nn.Module):
-    """The output of a sub-layer: dense layer, dropout, sum with the residual, and the LayerNorm of the sub-layer."""
+    """The output of a sub-layer: dense layer, dropout, residual and LayerNorm."""
 
     def __init__(self, inputs: int, size: EncoderSize, options: LayerOptions) -> None:
         super().__init__()
@@ -135,7 +138,7 @@ class ResidualOutput(nn.Module):
         self.dropout = FastDropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """Return the input of the sub-layer, [P, D]: the normalized states for pre-norm, else the states."""
+        """Return the input of the sub-layer, [P, D]: normalized states for pre-norm."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
@@ -147,7 +150,7 @@ class ResidualOutput(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """A transformer layer: attention and feed-forward sub-layers with residuals and optional LayerNorms."""
+    """A transformer layer with residuals and optional LayerNorms."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -235,7 +238,10 @@ _CALL = threading.local()
 
 @contextmanager
 def record_layers(record: LayerRecord) -> Iterator[None]:
-    """Call `record` after each layer, only in this thread, because other threads may use the same network."""
+    """Call `record` after each layer, only in this thread.
+
+    Other threads may use the same network.
+    """
     previous, _CALL.record = getattr(_CALL, "record", None), record
     try:
         yield

@@ -1,6 +1,7 @@
-"""Attention of ETC: tokens attend to a window and all slots, slots attend to all tokens and slots.
+"""Attention of ETC between tokens and slots.
 
-Each query has a single softmax over its tokens and slots.
+Tokens attend to a window and all slots, and slots to all tokens and slots. Each query has a single softmax over its
+tokens and slots.
 
 Source: Ainslie et al., "ETC: Encoding Long and Structured Inputs in Transformers", EMNLP 2020, section 3;
 google-research, `etcmodel`. Definition of the slots: MATE paper, section 5.1.
@@ -41,7 +42,10 @@ class GlobalLocalOptions:
 
     @property
     def not_linked(self) -> int:
-        """The relation id of a token and a slot of another row or column. The next id is that of linked pairs."""
+        """The relation id of a token and a slot of another row or column.
+
+        The next id is that of linked pairs.
+        """
         return 2 * self.max_distance + 1
 
     @property
@@ -99,7 +103,7 @@ def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
 
 
 class RelativeScores(nn.Module):
-    """Relative attention logits, with a learned vector and a learned bias for each relation and head."""
+    """Relative attention logits: a learned vector and bias per relation and head."""
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
@@ -108,13 +112,19 @@ class RelativeScores(nn.Module):
         nn.init.trunc_normal_(self.vectors, std=RELATIVE_DEVIATION, a=-2 * RELATIVE_DEVIATION, b=2 * RELATIVE_DEVIATION)
 
     def forward(self, query: Tensor, ids: Tensor) -> Tensor:
-        """Compute the relative logits of queries [B, N, Q, H]: [B, N, Q, K]. `ids` are broadcast to [B, N, Q, K]."""
+        """Compute the relative logits of queries [B, N, Q, H]: [B, N, Q, K].
+
+        `ids` are broadcast to [B, N, Q, K].
+        """
         scores = query @ self.vectors.permute(1, 2, 0) + self.bias.T[:, None]
         return scores.gather(-1, ids.expand(*scores.shape[:-1], -1))
 
 
 class GlobalLocal(nn.Module, Attention):
-    """Attention of one layer. Tokens and slots share projections, but have separate relative logits."""
+    """Attention of one layer.
+
+    Tokens and slots share projections, but have separate relative logits.
+    """
 
     among_tokens, takes_key_bias = False, False
 
@@ -125,16 +135,19 @@ class GlobalLocal(nn.Module, Attention):
         self.of_slots = RelativeScores(size, options.relations)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Count the pairs of the window, of slots with all tokens in both directions, and of slots with slots."""
+        """Count the pairs of the window, and of slots with all tokens and slots.
+
+        Pairs of slots and tokens are counted in both directions.
+        """
         examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
         with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)
         pairs = needed_pairs(plan.pattern, plan.batch) + plan.pattern.num_heads * with_slots
         return Work(pairs, memory=slots * examples)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P + B * G, 3, N, H] to [P + B * G, N, H]. Arguments: see `Attention.forward`.
+        """Compute attention, [P + B * G, 3, N, H] to [P + B * G, N, H].
 
-        The P tokens come first, then the G slots of every example.
+        Arguments: see `Attention.forward`. The P tokens come first, then the G slots of every example.
         """
         links = plan.derive("links", find_links)
         count = sum(plan.packing.lengths)
@@ -174,7 +187,10 @@ class GlobalLocal(nn.Module, Attention):
     def _attend_tokens(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
     ) -> Tensor:
-        """Compute the attention of tokens to their window and the slots, [B, N, T, H], in blocks of queries."""
+        """Compute the attention of tokens to their window and the slots, [B, N, T, H].
+
+        Queries are processed in blocks, which share a range of keys.
+        """
         length, blocks = tokens[0].shape[2], Blocks.of(tokens[0].shape[2], self.options.radius)
         end = (0, -length % blocks.size)
         query, key, value = (pad(x, (0, 0, *end)) for x in tokens)
@@ -198,14 +214,20 @@ class GlobalLocal(nn.Module, Attention):
 
 
 class Blocks(NamedTuple):
-    """A split of tokens into blocks of `size` queries. Keys extend a block by `margin` tokens on each side."""
+    """A split of tokens into blocks of `size` queries.
+
+    Keys extend a block by `margin` tokens on each side.
+    """
 
     size: int
     margin: int
 
     @classmethod
     def of(cls, tokens: int, radius: int) -> Blocks:
-        """Split tokens into blocks. A single block is used if it costs less than several blocks with margins."""
+        """Split tokens into blocks.
+
+        A single block is used if it costs less than several blocks with margins.
+        """
         return cls(tokens, 0) if tokens <= 3 * radius + 1 else cls(radius + 1, radius)
 
     def offsets(self, device: torch.device) -> Tensor:
@@ -224,5 +246,8 @@ class Blocks(NamedTuple):
 
 
 def _weights(scores: Tensor, mask: Tensor, size: int) -> Tensor:
-    """Compute the softmax over unmasked keys. A query without keys gets equal weights for all keys."""
+    """Compute the softmax over unmasked keys.
+
+    A query without keys gets equal weights for all keys.
+    """
     return (scores / size**0.5).masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)

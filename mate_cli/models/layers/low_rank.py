@@ -46,7 +46,10 @@ class Lora:
 
 
 class LowRankLinear(nn.Linear):
-    """A dense layer W x + scale * B A x. B is initialized to zero, so the output is unchanged before training."""
+    """A dense layer W x + scale * B A x.
+
+    B is initialized to zero, so the output is unchanged before training.
+    """
 
     def __init__(self, dense: nn.Linear, rank: int, scale: float) -> None:
         nn.Module.__init__(self)
@@ -63,7 +66,9 @@ class LowRankLinear(nn.Linear):
 
 
 def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> None:
-    """Add adapters to dense layers, and freeze the loaded parameters. New parameters are trained.
+    """Add adapters to dense layers, and freeze the loaded parameters.
+
+    New parameters are trained.
 
     Args:
         encoder: network, changed in place.
@@ -101,7 +106,10 @@ def merge_state(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
 
 
 def merge_adapters(network: nn.Module) -> None:
-    """Merge adapters into the weights of a network in place. The layers become `nn.Linear` again."""
+    """Merge adapters into the weights of a network in place.
+
+    The layers become `nn.Linear` again.
+    """
     for parent in list(network.modules()):
         for name, module in list(parent.named_children()):
             if isinstance(module, LowRankLinear):
@@ -130,7 +138,7 @@ def freeze(network: nn.Module, patterns: str | Sequence[str] | None) -> None:
 
 
 def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str, *, parts: bool = True) -> list[str]:
-    """Find the names that at least one shell pattern (`*`, `?`, `[0-3]`) matches, in their order.
+    """Find the names that a shell pattern (`*`, `?`, `[0-3]`) matches, in their order.
 
     Args:
         names: names with dots between their parts.
@@ -160,6 +168,6 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
 
 
 def _beginnings(name: str) -> list[str]:
-    """Return all prefixes of a dotted name: the names of enclosing modules, then the full name."""
+    """Return all prefixes of a dotted name: enclosing modules, then the full name."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
