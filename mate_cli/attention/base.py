@@ -79,7 +79,7 @@ def find_packing(batch: TableBatch) -> Packing:
 class AttentionPlan:
     """The attention plan of one batch: which tokens every head may attend to.
 
-    It has no parameters. Masks and the index tables of backends are computed on demand and cached.
+    A plan has no parameters. Masks and the index tables of backends are computed on demand and cached.
 
     Args:
         pattern: attention pattern to apply.

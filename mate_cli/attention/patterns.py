@@ -119,7 +119,7 @@ def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
 def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
     """Count the pairs of real tokens that the pattern allows, over all heads.
 
-    This is the minimum of any exact backend.
+    No exact backend can compute fewer pairs.
     """
     if not isinstance(pattern, SegmentedPattern):
         is_real = batch.attention_mask == 1

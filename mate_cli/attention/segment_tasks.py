@@ -314,7 +314,7 @@ def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: Segmen
 def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor, ...]:
     """Return the global tokens of every example.
 
-    They are read from the rows of the first block, which are sorted by example.
+    The tokens are read from the rows of the first block, which are sorted by example.
     """
     is_global_task = tasks.local_start > tasks.query_start
     positions = [torch.zeros(0, dtype=torch.int64)] * len(example_ends)

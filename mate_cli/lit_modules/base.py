@@ -173,7 +173,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
         """Compute the metrics of a split, fractions by name.
 
-        Examples without a prediction are included.
+        Every example with an answer is scored, with or without a prediction.
         """
 
     def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:

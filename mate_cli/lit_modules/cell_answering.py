@@ -12,7 +12,7 @@ from mate_cli.tables.text import table_matches
 class CellAnswering(CellSelection):
     """A cell selector trained on cells whose text contains the answer.
 
-    It answers with the text of the best cell.
+    The predicted answer is the text of the best cell.
 
     Source: a substitute for the table-only baseline of Chen et al. 2020, "HybridQA", section 5, a semantic parser that
         is not released.

@@ -155,7 +155,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute hits@1, 3 and 5 of all questions and by place of the answer.
 
-        Questions without an answer are ignored, and places are table and passage.
+        Questions without an answer are ignored. Places are the table and passages.
         """
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 

@@ -140,7 +140,7 @@ class CountedSteps:
     """The micro-batches of a loader, with counts of loss terms.
 
     Counts are those of the whole optimizer step over all ranks. Lightning averages the losses of the micro-batches of a
-    step and of the ranks. Each is therefore divided by the mean count per micro-batch of the step.
+    step and of the ranks. Each loss is therefore divided by the mean count per micro-batch of the step.
 
     Args:
         loader: loader of the micro-batches of this rank.

@@ -2,7 +2,7 @@
 
 Losses of candidates take logits [B, K], a mask of entries that are not padding [B, K], and a mask of correct candidates
 [B, K]. They return the loss of each example [B]. The loss is 0 if an example has no correct candidate (`binary`: no
-candidate at all).
+entries).
 
 Source of the loss of cells and aggregations (`TableAnswerLoss`), where aggregation 0 is none: google-research/tapas,
 `tapas_classifier_model`: `_get_classification_outputs`, `_single_column_cell_selection_loss`,
@@ -292,7 +292,7 @@ def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preferenc
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
     """Compute the negative log likelihood of aggregation, [B].
 
-    It is that of any aggregation if the answer is computed, else of none.
+    The likelihood is that of any aggregation if the answer is computed, else of no aggregation.
     """
     log_probabilities = logits.log_softmax(-1)
     return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
@@ -303,7 +303,7 @@ def expected_result(
 ) -> Tensor:
     """Compute the expected result of randomly selected cells.
 
-    It is the sum, average and count, weighted by aggregation probability.
+    The result is the sum, average and count, weighted by aggregation probability.
 
     Args:
         probabilities: probability that the cell of each token is selected, divided among the tokens of the cell, 0
@@ -328,7 +328,7 @@ def expected_result(
 def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -> Tensor:
     """Compute the expected inverse of the number of selected cells, [B, T].
 
-    It is conditional on the selection of the cell of each token.
+    The expectation is conditional on the selection of the cell of each token.
     """
     expected_count = probabilities.sum(-1, keepdim=True) - probabilities + 1
     if approximation == "first_order":

@@ -1,6 +1,6 @@
 """Reading comprehension on single passages, such as SQuAD.
 
-It serves to pre-train a reader of tables.
+The task pre-trains a reader of tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class PassageReading(SpanReading):
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the text of each span, by example id.
 
-        It is empty if no answer is more probable than the best span.
+        The text is empty if no answer is more probable than the best span.
         """
         spans = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(spans, examples)

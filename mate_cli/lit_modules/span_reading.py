@@ -222,7 +222,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute exact match and F1 of reading in the gold cell.
 
-        They are also computed by place of the answer.
+        Both metrics are also computed by place of the answer.
         """
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}

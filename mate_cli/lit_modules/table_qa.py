@@ -62,7 +62,7 @@ class TableAnswer:
     def confidence(self) -> float:
         """Confidence in the whole answer.
 
-        It is the product of the mean cell, column and aggregation probabilities. The confidence is 0 without cells, and
+        The confidence is the product of the mean cell, column and aggregation probabilities. It is 0 without cells, and
         `null_probability` for a null answer.
         """
         if self.is_null:
@@ -183,7 +183,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     def _teaches(self, answer: Answer) -> bool:
         """Return whether an answer gives a training signal.
 
-        It needs cells to select, a number to compute (weak), or may be empty.
+        An answer needs cells to select or a number to compute (weak), or is empty if the task allows this.
         """
         is_weak, is_aggregated = self.criterion.aggregation == "weak", answer.aggregation not in (None, "none")
         if self.criterion.aggregation == "supervised" and answer.aggregation is None:

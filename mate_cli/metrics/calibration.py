@@ -91,7 +91,7 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
 
 
 def expected_calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """Compute the mean difference between confidence and accuracy over ten bins.
+    """Compute the mean absolute gap between confidence and accuracy over ten bins.
 
     Bins are weighted by their number of answers.
 

@@ -44,7 +44,7 @@ class SelectedCells(Protocol):
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
     """Return the normal form of the gold answer.
 
-    It is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
+    The normal form is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
     neither cells nor a number. No prediction can be correct then.
     """
     if answer.number is not None:
@@ -81,7 +81,8 @@ def structure_accuracy(
 ) -> dict[str, float]:
     """Compute the accuracies of aggregation, of cells, and of both.
 
-    An answer without an aggregation has the aggregation "none". The fractions are not meaningful if the gold cells were
+    A prediction is correct if it has the gold aggregation, the gold cells, or both. An answer without an aggregation
+    has the aggregation "none". The fractions are not meaningful if the gold cells were
     found by matching text, as for WikiTableQuestions.
 
     Returns:

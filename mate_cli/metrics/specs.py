@@ -348,7 +348,7 @@ class MetricName:
     def rank(self) -> tuple[int, int, int, str]:
         """Return the sort key in a table.
 
-        It consists of split (dev before test), subset, order of the metric, and full name.
+        The key consists of split (dev before test), subset, order of the metric, and full name.
         """
         split_rank = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
         return (split_rank, subset_rank(self.part), self.spec.order, self.full)

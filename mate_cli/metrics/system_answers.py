@@ -1,6 +1,6 @@
 """Official metrics of datasets for the answers of any system.
 
-They equal the metrics of the tasks on these datasets. A dataset refers to its metric by dotted name (`Release.metric`).
+The metrics equal those of the tasks on these datasets. A dataset refers to its metric by dotted name (`Release.metric`).
 A question without a predicted answer is wrong.
 """
 
@@ -248,7 +248,7 @@ def score_reading(
 
 
 def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
-    """Return the references that are not empty after normalization, at least "".
+    """Return the references that are not empty after normalization.
 
     If all references are empty, the result is a single empty answer.
     """

@@ -145,8 +145,9 @@ MIN_SCORE = -1e4
 class Dot(TableEncoder):
     """A pruning transformer selects K tokens, which a task transformer encodes.
 
-    The layers of this network are those of the task transformer. All its attention heads add the score of a token, a
-    log probability, to the logits of the token as a key. The task loss thereby trains the pruning transformer.
+    The layers of this network are those of the task transformer. Unless `learn` is "pruning", all heads of the task
+    transformer add the score of a token, a log probability, to the attention logits of the token as a key. The task
+    loss thereby trains the pruning transformer.
 
     Args:
         pruner: function that builds the pruning transformer. Options that it does not set equal those of the task
@@ -201,7 +202,7 @@ class Dot(TableEncoder):
     def share_token_scorer(self, head: nn.Module) -> None:
         """Share the token scorer with a head of the pruning transformer.
 
-        google-research/tapas shares them too. The scorer is frozen if the head has no such scores and no gradient
+        google-research/tapas shares the scorer too. The scorer is frozen if the head has no such scores and no gradient
         reaches the scorer through attention.
         """
         is_shared = self.scores.share_layer(head)

@@ -11,7 +11,7 @@ from mate_cli.attention.patterns import all_pairs
 class Eager(AttentionBackend):
     """Dense masked attention in plain PyTorch, the reference implementation of backends.
 
-    It is slow, and serves reading and testing. Nothing is prepared in data workers: the mask is quadratic, and cheaper
+    The backend is slow, and serves reading and testing. Nothing is prepared in data workers: the mask is quadratic, and cheaper
     to compute than to transfer.
     """
 

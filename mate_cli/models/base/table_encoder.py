@@ -125,7 +125,7 @@ class TableEncoder(nn.Module):
     def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Map released tensors to the parameter names of this network.
 
-        The names come without the prefix of the encoder.
+        The names of `tensors` lack the prefix of the encoder.
         """
         return tensors
 
@@ -170,7 +170,7 @@ class TableEncoder(nn.Module):
     def planner(self) -> Planner:
         """The planner that prepares batches for this network in data workers.
 
-        It contains no weights.
+        The planner contains no weights.
         """
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 

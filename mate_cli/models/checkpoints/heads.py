@@ -55,7 +55,7 @@ def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
     """Return the submodules of a network that are heads, such as a token scorer.
 
-    They are initialized from the head of an inner encoder.
+    Such heads are initialized from the head of an inner encoder.
     """
     return nn.ModuleDict({name: head for name, head in network.named_children() if hasattr(head, "transformers_names")})
 

@@ -105,7 +105,7 @@ class Initializer(ABC):
     ) -> Mapping[str, str]:
         """Initialize new weights in place depending on the data: added layers, by their scheme.
 
-        Runs once, before the first step. It does not run when a run is resumed or a network is only used to predict.
+        Runs once, before the first step. Resumed runs and predictions skip this step.
 
         Args:
             encoder: network after `load`.

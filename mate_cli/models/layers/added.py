@@ -21,7 +21,7 @@ class DeepenedNetwork(Protocol):
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
         """Return the vectors whose norms determine the scale, each [vectors, width].
 
-        They belong to real tokens of the batch.
+        Only vectors of real tokens are returned.
         """
 
     def __call__(self, batch: TableBatch) -> object:
