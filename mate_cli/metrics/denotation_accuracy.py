@@ -44,8 +44,8 @@ class SelectedCells(Protocol):
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
     """Return the normal form of the gold answer.
 
-    The normal form is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
-    neither cells nor a number. No prediction can be correct then.
+    The normal form is the number of the answer if it has one, else the denotation of its cells. Return None if the
+    answer has neither cells nor a number. No prediction can be correct then.
     """
     if answer.number is not None:
         return normal_form((answer.number,))

@@ -1,7 +1,7 @@
 """Official metrics of datasets for the answers of any system.
 
-The metrics equal those of the tasks on these datasets. A dataset refers to its metric by dotted name (`Release.metric`).
-A question without a predicted answer is wrong.
+The metrics equal those of the tasks on these datasets. A dataset refers to its metric by dotted name
+(`Release.metric`). A question without a predicted answer is wrong.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from mate_cli.attention.patterns import all_pairs
 class Eager(AttentionBackend):
     """Dense masked attention in plain PyTorch, the reference implementation of backends.
 
-    The backend is slow, and serves reading and testing. Nothing is prepared in data workers: the mask is quadratic, and cheaper
-    to compute than to transfer.
+    The backend is slow, and serves reading and testing. Nothing is prepared in data workers: the mask is quadratic, and
+    cheaper to compute than to transfer.
     """
 
     def work(self, plan: AttentionPlan) -> Work:
