@@ -62,7 +62,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def check_removable(path: Path) -> None:
-    """Check that a folder is a complete run that is not running.
+    """Check that a folder is a run, neither a stage nor a link, and that it is not running.
 
     Raises:
         RunError: if it is a link, no run, a stage of another run, a parent of the working directory, or being trained.

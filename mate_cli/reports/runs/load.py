@@ -35,7 +35,7 @@ class LoadedRun:
 
     Args:
         folder: run folder.
-        name: folder as displayed, relative to the folder that the user passed.
+        name: folder as displayed, starting with the folder that the user passed.
         record: content of record.json, not validated.
         config: config.yaml, flattened. Empty if the file is missing.
         parent: pipeline run that contains this stage, None for other runs.
