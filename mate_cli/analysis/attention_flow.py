@@ -1,4 +1,6 @@
-"""Observed attention flow: the types of tokens that table cells attend to, compared with uniform attention.
+"""Attention flow: which types of tokens table cells attend to.
+
+The attention is compared with uniform attention.
 
 Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
 """
@@ -165,7 +167,7 @@ def refuse_slots(encoder: TableEncoder) -> None:
 
 
 def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:
-    """Run a network on batches, and accumulate the attention of body tokens for each head of its encoders.
+    """Run a network on batches, and accumulate the attention of body tokens.
 
     Args:
         encoder: network to run.
@@ -197,7 +199,9 @@ def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
 
 
 def target_shares(probabilities: Tensor, kinds: Tensor, sources: Tensor) -> Tensor:
-    """Compute the share of attention that goes to each type of key, as mean over source tokens, [B, N, targets].
+    """Compute the mean share of attention to each type of key, [B, N, targets].
+
+    The mean is over source tokens.
 
     Args:
         probabilities: attention probabilities of every head, [B, N, T, T].

@@ -1,4 +1,7 @@
-"""Parser of files with the answers of any system: JSON lines, a JSON list, or a JSON object of answers by id."""
+"""Parser of files with the answers of any system.
+
+The formats are JSON lines, a JSON list, and a JSON object of answers by id.
+"""
 
 from __future__ import annotations
 

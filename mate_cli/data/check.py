@@ -158,7 +158,9 @@ def parse_json_as(
 def is_ragged(
     file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem], *, longer: bool = False
 ) -> bool:
-    """Return whether rows of a table differ in length from its header, and append a problem for the first such row.
+    """Return whether rows of a table differ in length from its header.
+
+    The first such row is appended to `problems`.
 
     Args:
         file: name of the file.
@@ -277,7 +279,10 @@ def find_gaps(
 
 
 def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for the train split if an answer is missing, and for other splits if some answers are missing."""
+    """Yield a problem for each split with missing answers.
+
+    In splits other than train it is no problem if all answers are missing.
+    """
     for split, examples in splits.items():
         unanswered_ids = [example.example_id for example in examples if example.answer is None and example.table.rows]
         if unanswered_ids and (split == "train" or len(unanswered_ids) < len(examples)):

@@ -1,4 +1,4 @@
-"""Input lengths of a dataset in tokens, the shares of inputs that fit a network, and the share of ambiguous answers.
+"""Input lengths of a dataset in tokens, and the shares of inputs that fit a network.
 
 Source: MATE paper, section 4, which claims that tables with whole passages do not fit a network, but that most tables
 with a few sentences fit.

@@ -1,4 +1,4 @@
-"""Detection of questions that duplicate a training question or a question of an evaluation split (a leak).
+"""Detection of questions that duplicate a training or evaluation question (a leak).
 
 Two questions about the same table are equal if they have the same words, ignoring case, accents and punctuation. They
 are near-equal if they share most of their words and pairs of adjacent words (Jaccard index).
@@ -43,7 +43,9 @@ class QuestionMarks:
         return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
 
     def rarest(self, near: float) -> tuple[str, ...]:
-        """Return a prefix of the grams of which two questions share at least one if their overlap is at least `near`.
+        """Return the grams to index for near-equal questions.
+
+        Two questions with an overlap of at least `near` share at least one of these grams.
 
         Source: Chaudhuri, Ganti and Kaushik (2006), the prefix filter of set similarity joins.
         """

@@ -76,7 +76,10 @@ def hash_words(texts: Sequence[str], length: int | None = None) -> tuple[np.ndar
 
 @lru_cache(maxsize=32)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the powers 1 to `count` of the factor and of its inverse modulo 2 ** 64, both uint64 [count]."""
+    """Return powers of the factor and of its inverse modulo 2 ** 64, both uint64 [count].
+
+    The exponents are 1 to `count`.
+    """
     powers, inverses = (np.cumprod(np.full(count, factor, np.uint64)) for factor in (_FACTOR, _INVERSE))
     return powers, inverses
 
@@ -220,7 +223,7 @@ class SentenceIndex(WordIndex):
 
 
 class Expander:
-    """Selects sentences of a table's passages for a question, to append to the cells that link to the passage.
+    """Selects sentences of linked passages for a question, to append to cells.
 
     A table is not expanded if it has a single sentence, or if all of its terms are too frequent. The reference
     implementation (google-research/tapas) drops such examples.

@@ -142,7 +142,10 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     @property
     def kinds(self) -> list[str]:
-        """Type of each token: "question" (all tokens before the table), "header", "body" or "counts" (value counts)."""
+        """Type of each token: "question", "header", "body" or "counts".
+
+        Tokens before the table are "question", and value counts of columns are "counts".
+        """
         pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
         kinds = {0: "header", SUMMARY_ROW: "counts"}
         return ["question" if segment == 0 else kinds.get(row, "body") for segment, row in pairs]
@@ -184,7 +187,10 @@ class TokenArrays:
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Return the cell index of each token: runs of tokens with equal row and column, counted from 0, int64 [T]."""
+    """Return the cell index of each token, int64 [T].
+
+    Cells are runs of tokens with equal row and column, counted from 0.
+    """
     numbers = np.zeros(len(row_ids), np.int64)
     numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
     return numbers

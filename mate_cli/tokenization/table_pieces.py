@@ -1,4 +1,4 @@
-"""Tokens (word pieces) of tables and their texts, and facts of a table computed once for all of its questions."""
+"""Tokens (word pieces) of tables and texts, and facts computed once per table."""
 
 from __future__ import annotations
 
@@ -312,7 +312,10 @@ class TableFacts:
         return values
 
     def _by_cell(self, compute: Callable[[dict[int, Value]], Mapping[int, Result]]) -> Iterator[tuple[int, Result]]:
-        """Apply a function to each numeric column, and yield (cell index, result) for the rows that are read."""
+        """Apply a function to each numeric column, and yield (cell index, result).
+
+        Rows that are not read are skipped.
+        """
         for column, values in self.numbers.items():
             for row, result in compute(values).items():
                 if row < len(self.rows):

@@ -1,4 +1,7 @@
-"""Pack the tensors of a nested value into one buffer: one file descriptor per transfer and one copy to a device."""
+"""Packing of the tensors of a nested value into one buffer.
+
+A buffer needs one file descriptor between processes, and one copy to a device.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ class TensorBuffer:
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - any nesting
-    """Return a copy of nested tuples and dataclasses in which `change` was applied to every tensor."""
+    """Apply `change` to every tensor of nested tuples and dataclasses."""
     return _map(value, lambda item: hasattr(item, "device"), change)
 
 
@@ -124,7 +127,7 @@ def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor |
 
 
 def _map(value: Any, matches: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Return a copy of nested tuples and dataclasses in which `change` was applied to all matching items."""
+    """Apply `change` to all matching items of nested tuples and dataclasses."""
     if matches(value):
         return change(value)
     if isinstance(value, tuple):

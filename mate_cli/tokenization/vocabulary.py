@@ -1,4 +1,7 @@
-"""BERT vocabularies with their word-piece tokenizer, and RoBERTa's byte-level vocabulary with the same methods."""
+"""BERT vocabularies with their tokenizer, and RoBERTa's byte-level vocabulary.
+
+Both classes have the same methods.
+"""
 
 from __future__ import annotations
 

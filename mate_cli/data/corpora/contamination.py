@@ -85,7 +85,10 @@ class EvaluationTables:
 
 
 def plain_rows(table: Table) -> set[str]:
-    """Return the normalized texts of the body rows, which agree in all editions of a table, without short rows."""
+    """Return the normalized texts of the body rows, without short rows.
+
+    Normalized texts are equal in all editions of a table.
+    """
     rows = (" ".join(sorted(filter(None, (_plain(cell.text) for cell in row)))) for row in table.rows)
     return {row for row in rows if len(row) >= MIN_ROW_LENGTH}
 

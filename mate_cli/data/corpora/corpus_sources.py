@@ -1,4 +1,4 @@
-"""Sources of tables for pre-training: datasets by name, folders of table files, and published interactions."""
+"""Sources of tables for pre-training: datasets, table files and published interactions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Sources:
             raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {dataset_list}")
 
     def readers(self, source: str) -> Iterator[Reader]:
-        """Yield one reader for a dataset with all of its splits, or one reader per table of a folder or file.
+        """Yield one reader for a whole dataset, or one reader per table of a folder or file.
 
         The order is deterministic. Files are parsed only if the reader is called.
 

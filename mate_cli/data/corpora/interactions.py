@@ -1,4 +1,6 @@
-"""Format of the pre-training data of TAPAS: one interaction per line, as protocol buffer in text format.
+"""Parser of the pre-training data of TAPAS: one interaction per line.
+
+An interaction is a protocol buffer in text format.
 
 The dataset conversions of TAPAS write the same interactions as TFRecord files.
 

@@ -1,4 +1,4 @@
-"""Preparation of a corpus: writes the tables of all sources as parts, and merges the parts into shards for training.
+"""Preparation of a corpus in two steps: write parts of all sources, then merge the parts into shards.
 
 A process that finds a part missing writes it. Processes and machines that share a folder therefore prepare together,
 and an interrupted preparation is resumed. The memory contains the tables of one part and the keys of all tables.

@@ -67,7 +67,7 @@ class CorpusTable:
 
 
 def table_texts(table: Table) -> tuple[str, ...]:
-    """List the texts of a table, each in one line: titles, texts of its section and page, and linked passages."""
+    """List the titles, section and page texts, and linked passages of a table, one line each."""
     texts = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
     return tuple(" ".join(text.split()) for text in texts)
 

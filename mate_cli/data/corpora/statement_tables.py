@@ -80,7 +80,9 @@ def draw_of_kind(
 
 @dataclass(eq=False)
 class StatementTables(TableCorpus):
-    """A corpus of tables with generated statements to verify ("CS": counterfactual and synthetic statements).
+    """A corpus of tables with generated statements to verify.
+
+    The statements are counterfactual and synthetic ("CS").
 
     The split "dev" has up to two statements of each type for each held-out table, one true and one false.
 

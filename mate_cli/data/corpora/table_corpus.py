@@ -1,4 +1,4 @@
-"""Corpus of tables for pre-training, from many sources, without duplicates and tables of evaluation splits."""
+"""Corpus of tables for pre-training, without duplicates and evaluation tables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mask_table(
 
 @dataclass(eq=False)
 class TableCorpus(StreamedDataset):
-    """A corpus of tables without duplicates and without tables of evaluation splits, prepared once and cached.
+    """A cached corpus of tables without duplicates and tables of evaluation splits.
 
     The record of a run counts the excluded tables by reason. One table in a thousand, but at least 16 per file (a
     tenth of small files), is held out as split "dev".
@@ -160,7 +160,7 @@ class TableCorpus(StreamedDataset):
         return [_held_out_example(table) for table in tables]
 
     def check(self) -> CheckReport:
-        """Prepare the corpus, and report its counts, the excluded tables by reason, and the sizes of the tables."""
+        """Prepare the corpus, and report counts, excluded tables by reason, and table sizes."""
         sizes = Sizes()
         count = 0
         for table in self.tables():
@@ -177,7 +177,7 @@ class TableCorpus(StreamedDataset):
         return CheckReport((), counts | preparation_counts, sizes.percentiles(), notes)
 
     def _counts(self) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """Return the counts of the preparation, and the evaluation splits that were not on disk at that time."""
+        """Return the counts of the preparation, and the evaluation splits missing at that time."""
         self.files  # noqa: B018 - prepares it
         counts: dict[str, dict[str, int]] = json.loads(self._manifest.read_text())
         unchecked = [split for split, count in counts["excluded"].items() if not count]
@@ -193,7 +193,10 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def _written(self) -> tuple[list[tuple[str, Path]], dict[str, int]]:
-        """Source and path of each part, after missing parts are written, and the table counts of evaluation splits."""
+        """Source and path of each part, and the table counts of evaluation splits.
+
+        The first access writes missing parts.
+        """
         sources = Sources(self.datasets)
         evaluation, excluded = read_evaluation(sources, self.excluded)
         return write_parts(self._parts, sources, self.sources, evaluation, self._manifest), excluded

@@ -1,4 +1,6 @@
-"""Catalogue of datasets: the folders with a `release.json` next to this file, or in the `datasets` of a paper.
+"""Catalogue of datasets: all folders with a `release.json`.
+
+The folders are next to this file, or in the `datasets` subpackage of a paper.
 
 Corpora, contamination checks, benchmarks, model cards and `mate data` use this catalogue. A new dataset therefore only
 needs a folder. The code of a dataset is imported only when its reader is used.

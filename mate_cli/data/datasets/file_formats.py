@@ -75,7 +75,10 @@ def read_entries(
 
 
 def _is_lines(content: bytes) -> bool:
-    """Return whether a file has JSON lines, some possibly damaged, rather than one value of several lines."""
+    """Return whether a file has JSON lines rather than one value of several lines.
+
+    Some lines may be damaged.
+    """
     first, _, more = content.strip().partition(b"\n")
     if not more or first.startswith(b"{"):
         return first.startswith(b"{")
@@ -248,7 +251,10 @@ def read_lines(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 
 def open_end(file: str, content: bytes) -> list[Problem]:
-    """Return a problem if the last line of a file has no line break, which indicates truncation, else []."""
+    """Return a problem if the last line of a file has no line break, else [].
+
+    A missing line break indicates truncation.
+    """
     if not content or content.endswith((b"\n", b"\r")):
         return []
     number = content.count(b"\n") + 1
@@ -357,6 +363,6 @@ def _lines(
 
 
 def _is_open(text: str, escape: str | None) -> bool:
-    """Return whether a text ends inside quotation marks, so its last cell would continue in a further line."""
+    """Return whether a CSV text ends inside quotation marks."""
     lines = csv.reader(StringIO(f"{text}\n{END}", newline=""), doublequote=escape is None, escapechar=escape)
     return deque(lines, maxlen=1) != deque([[END]])

@@ -289,7 +289,7 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
-    """Count the questions and passages, and the questions with an answer, without one, and with an unknown one."""
+    """Count questions, passages, and questions with, without and with an unknown answer."""
     known_answers = [example.answer for example in examples if example.answer]
     answered_count = sum(bool(answer.texts) for answer in known_answers)
     return {

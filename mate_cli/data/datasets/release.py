@@ -1,4 +1,7 @@
-"""Base class of most dataset readers: finds and downloads files, and rejects or skips damaged examples."""
+"""Base class of most dataset readers.
+
+The class finds and downloads files, and rejects or skips damaged examples.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +202,9 @@ class Release(ABC):
         return self._mark_seen_tables(split, examples)
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
-        """Return the valid examples of a split, including excluded examples, and the problems of invalid examples.
+        """Return the valid examples of a split, and the problems of invalid examples.
+
+        The valid examples include excluded examples.
 
         Raises:
             DataError: the split is not on disk, or a file that the whole split needs is missing or damaged.
@@ -246,7 +251,10 @@ class Release(ABC):
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
-        """Return the valid examples of each split, and append the problems of invalid examples and of whole files."""
+        """Return the valid examples of each split.
+
+        Problems of invalid examples and of whole files are appended to `problems`.
+        """
         splits: dict[str, list[TableExample]] = {}
         for split in self.splits:
             try:
@@ -289,7 +297,10 @@ class Release(ABC):
         return next((content for content in contents if content is not None), None)
 
     def train_content(self) -> bytes:
-        """Return the content of the train file for comparison with other splits, or b"" if it is not available."""
+        """Return the content of the train file for comparison with other splits.
+
+        The result is b"" if the file is not available.
+        """
         with suppress(DataError):
             return self.content(self.split_files["train"]) or b""
         return b""

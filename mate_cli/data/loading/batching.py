@@ -20,7 +20,10 @@ MAX_GROUP = 8
 
 
 def group_size(batch_size: int) -> int:
-    """Return the largest divisor of the batch size up to `MAX_GROUP`, which does not depend on the machine."""
+    """Return the largest divisor of the batch size up to `MAX_GROUP`.
+
+    The result does not depend on the machine.
+    """
     return max(size for size in range(1, MAX_GROUP + 1) if batch_size % size == 0)
 
 
@@ -146,7 +149,10 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return [self._name(epoch, part) for part in (*parts[:half], *parts[half:][::-1])]
 
     def _deal(self, epoch: int, window: int) -> np.ndarray:
-        """Return positions in the permutation of an epoch for each step of a window, by length, [steps, batch]."""
+        """Return the examples of each step of a window, by length, [steps, batch].
+
+        Examples are positions in the permutation of the epoch.
+        """
         size = self.schedule.batch_size
         steps = len(self.lengths) // size
         first, end = (size * min(number * WINDOW_STEPS, steps) for number in (window, window + 1))
@@ -168,7 +174,10 @@ class LengthGroupedBatches(Sampler[list[Any]]):
 
 
 class PlacedBatches(LengthGroupedBatches):
-    """Samples the same micro-batches as pairs of an example index and a number that is unique in the run."""
+    """Samples the same micro-batches with a number for each example.
+
+    An entry is a pair of an example index and a number that is unique in the run.
+    """
 
     def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:
         draws = epoch * len(self.lengths) + positions

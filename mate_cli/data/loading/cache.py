@@ -1,4 +1,6 @@
-"""Cache of encoded splits: Arrow files (parts) of some hundred examples each, named by a digest of their inputs.
+"""Cache of encoded splits in Arrow files (parts) of some hundred examples each.
+
+A file is named by a digest of its examples and of the serializer.
 
 A process that finds a part missing writes it. Processes and machines that share a folder therefore encode together, and
 an interrupted encoding is resumed. Arrays that are mostly zero are written sparse.
@@ -171,7 +173,10 @@ def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
 
 
 def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
-    """Return counts of each row: tokens, tokens before truncation, whether truncation was counted, and its counts."""
+    """Return the token and truncation counts of each row.
+
+    The arrays are: tokens, tokens before truncation, whether truncation was counted, and all truncation counts.
+    """
     (tokens, _), (_, uncut), (offsets, cuts) = (columns[name] for name in ("input_ids", "uncut_tokens", "cut"))
     assert tokens is not None
     assert offsets is not None
@@ -371,7 +376,7 @@ def _lists(values: Sequence[np.ndarray], kind: pa.DataType | None = None) -> pa.
 
 
 def prune_cache(folder: Path, days: float) -> tuple[int, int]:
-    """Remove encodings that were not opened for some days, and parts of corpora with an unfinished preparation.
+    """Remove encodings and unfinished corpora that were not used for some days.
 
     Args:
         folder: folder of the cache.
@@ -399,7 +404,10 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
 
 
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
-    """Return whether subprocesses can encode: not with a network that ranks rows, or with classes of `__main__`."""
+    """Return whether subprocesses can encode the examples.
+
+    They cannot use a network that ranks rows, or classes of `__main__`.
+    """
     modules = {type(item).__module__ for item in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
@@ -470,7 +478,10 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def digest_code(kinds: Collection[type]) -> str:
-    """Return a digest of the code that defines serializers and examples: user modules, and subpackages of papers."""
+    """Return a digest of the user and paper code that defines serializers and examples.
+
+    The digest covers user modules, and whole subpackages of papers.
+    """
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
     excluded_modules = (sys.stdlib_module_names, {mate_cli.__name__})
     user_modules = sorted(

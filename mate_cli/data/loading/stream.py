@@ -207,7 +207,10 @@ class StreamDataModule(TableDataModule):
         return [] if training else super().examples(split)
 
     def split_marks(self) -> dict[str, str]:
-        """Return the number and a digest of the files of the stream, and of the examples of every other split."""
+        """Describe the files of the stream, and the examples of every other split.
+
+        A description has the number and a digest.
+        """
         files = [(file.path.name, file.path.stat().st_size, file.tables) for file in self.dataset.files]
         digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()[:12]
         return {**super().split_marks(), "train": f"{len(files):,} files of tables, digest {digest}"}

@@ -185,7 +185,10 @@ class TableDataModule:
         return self._read("train", limit and _portions(limit))
 
     def _read(self, split: str, count: int | None) -> list[TableExample]:
-        """Return the first `count` questions of a split as the dataset returns them, or all if `count` is None."""
+        """Return the first `count` questions of a split, as the dataset returns them.
+
+        None means all questions.
+        """
         if count is not None and (read_first := getattr(self.dataset, "first_examples", None)):
             return list(read_first(split, count))
         return list(self.dataset.examples(split))[:count]
@@ -337,7 +340,10 @@ class TableDataModule:
         return self._batches(Batches(encodings, self.loading), rank_batches)
 
     def _batches(self, dataset: Dataset[TableBatch], order: Any, ahead: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
-        """Return a loader of the batches in `order`, whose workers together prefetch at least `ahead` batches."""
+        """Return a loader of the batches in `order`.
+
+        The workers together prefetch at least `ahead` batches.
+        """
         workers = self.loading.workers
         return DataLoader(
             dataset,
@@ -371,7 +377,10 @@ def take_selected(
 
 
 def _portions(limit: int) -> int:
-    """Return the number of examples to read first for `limit` selected examples: a multiple of `PORTION`."""
+    """Return the number of examples to read first for `limit` selected examples.
+
+    The result is a multiple of `PORTION`.
+    """
     return PORTION * -(-limit // PORTION)
 
 

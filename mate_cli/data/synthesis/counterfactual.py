@@ -1,4 +1,6 @@
-"""Counterfactual statements: sentences about a table, true in the original and false with one mention replaced.
+"""Counterfactual statements: sentences about a table with one mention replaced.
+
+The original sentence is true, and the rewritten sentence is false.
 
 A mention is an entity, a number or a date that both the table and the text refer to. The reference implementation
 identifies entities by the hyperlinks of Wikipedia. Here a cell without number or date is an entity: the page that it
@@ -293,7 +295,9 @@ class TableReferences:
 
 
 def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
-    """Return (start, end) of all occurrences of phrases in a text as whole tokens, preferring longer phrases.
+    """Return (start, end) of all occurrences of phrases as whole tokens in a text.
+
+    Longer phrases take precedence.
 
     Args:
         texts: phrases to find.
@@ -309,7 +313,10 @@ def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[i
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the occurrences of a phrase as whole tokens, not followed by a letter, digit or decimal."""
+    """Yield (start, end) of the occurrences of a phrase as whole tokens.
+
+    An occurrence is not followed by a letter, a digit or decimals.
+    """
     start = text.find(needle) if needle else -1
     while start >= 0:
         end = start + len(needle)
@@ -326,7 +333,10 @@ def _ends_token(text: str, end: int) -> bool:
 
 
 def _is_part_of_name(text: str, start: int, end: int) -> bool:
-    """Return whether a capital or digit follows, or a capitalized word precedes that does not start a sentence."""
+    """Return whether a span appears to be part of a longer name.
+
+    This is the case if a capital or digit follows, or if a capitalized word precedes that does not start a sentence.
+    """
     if (following_match := _NAME_AFTER.match(text, end)) and not following_match.group()[-1].islower():
         return True
     preceding_match = _WORD_BEFORE.search(text, max(0, start - 40), start)

@@ -71,7 +71,7 @@ class Statement(NamedTuple):
 
 
 def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[Statement]:
-    """Sample one entailed and one refuted statement about a small table, in this order, if they can be found.
+    """Sample one entailed and one refuted statement about a small table, if possible.
 
     Args:
         table: table with at least two rows. The time depends on the number of rows.
@@ -143,7 +143,10 @@ class _Writer:
         return (expression, values) if self._values.is_sayable(values) else None
 
     def _condition(self, expression: Expression, filter_column: int, rows: int) -> tuple[Filter, int, Values] | None:
-        """Return a random condition on a column for which the expression is defined, with its rows and values."""
+        """Return a random condition on a column, with its rows and the expression's values.
+
+        Only conditions for which the expression is defined are considered.
+        """
         texts, comparator_count = self._values.columns[filter_column], len(COMPARATORS)
         for pair in self._shuffled(range(len(texts) * comparator_count)):
             row_filter = Filter(filter_column, COMPARATORS[pair % comparator_count], texts[pair // comparator_count])
@@ -235,7 +238,9 @@ def part_statements(
     rewriting: Rewriting | None,
     max_words: int = MAX_WORDS,
 ) -> list[TableExample]:
-    """Generate statements about a part of a table: two of the grammar, and pairs of original and rewritten sentences.
+    """Generate statements about a part of a table.
+
+    These are two statements of the grammar, and pairs of original and rewritten sentences.
 
     Sentences come from the texts of the table and from passages that the part links to, without passages that only
     other parts link to. The table of an example has no title and no passages, because they would reveal which of two

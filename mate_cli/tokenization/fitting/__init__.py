@@ -1,1 +1,1 @@
-"""Fits tables into a token budget: selects rows, columns and cells, truncates cells, and counts the truncation."""
+"""Selection of rows, columns and cells, and truncation of cells, to fit a token budget."""

@@ -1,4 +1,6 @@
-"""Select the rows of a long table that are relevant to a question, in one pass and with little memory.
+"""Selection of the rows of a long table that are relevant to a question.
+
+The table is read in one pass with little memory.
 
 Rows are ranked by the TF-IDF similarity of their words and numbers to the question. Rows with equal similarity are
 ordered by the greatest (or least) value of a column if the question has a superlative, then by table order. A finished
@@ -107,7 +109,7 @@ class RowIndex:
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), row_terms, name, column)
 
     def _read(self, row: Sequence[str]) -> str:
-        """Return the terms of a row that occur in a question, as one text of term codes, and store its values."""
+        """Return the terms of a row that occur in a question, as text, and store its values."""
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
         term_numbers = self._numbers
@@ -149,13 +151,15 @@ def question_terms(question: str) -> dict[str, str]:
 
 
 def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Compute the share of rows whose cell contains a word or number of the question, for each of C columns, [C]."""
+    """Compute for each column the share of cells with a word or number of the question, [C]."""
     terms = question_terms(question).keys()
     return np.array([[not terms.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
 
 def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int) -> list[int]:
-    """Select rows, the best first, until the next row exceeds the budget, and return them in table order.
+    """Select the best rows until the next row exceeds the budget.
+
+    The result is in table order.
 
     The best row is always selected.
 
@@ -175,7 +179,10 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
 
 
 def _with_point(text: str, column_format: ColumnFormat) -> str:
-    """Return the text of a cell, followed by its number with a decimal point if the column has decimal commas."""
+    """Return the text of a cell, with its number appended if the column has decimal commas.
+
+    The appended number has a decimal point, as in questions.
+    """
     number = column_format.read_number(text) if column_format.decimal == "," else None
     return text if number is None else f"{text} {abs(number):.6f}"
 
@@ -197,7 +204,10 @@ def _parts(date: str) -> list[str]:
 
 
 def _terms(text: str) -> list[str]:
-    """Split a text into lower-case words of two or more letters, dates, and numbers without superfluous zeros."""
+    """Split a text into lower-case words, dates and normalized numbers.
+
+    Words have two or more letters, and numbers no superfluous zeros.
+    """
     return [_number(term) if term[0].isdigit() else term for term in _TERM.findall(text.lower())]
 
 

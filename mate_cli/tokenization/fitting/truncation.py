@@ -1,4 +1,4 @@
-"""Fit a table into a token budget: by truncating cells and dropping last rows, or by overlap with the question.
+"""Truncation of a table to a token budget, independent of or guided by the question.
 
 "Cell concatenation" truncates cells and drops last rows (TAPAS paper, section 3; google-research/tapas,
 `utils/tf_example_utils.py`). "Heuristic exact match" (HEM) selects whole columns, or cells token by token. At column
@@ -70,7 +70,10 @@ def fit_table(
 
 
 def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
-    """Return the minimum number of tokens of a truncated table: the first words of the header and of one row."""
+    """Return the minimum number of tokens of a truncated table.
+
+    This minimum has the first words of the header and of one row.
+    """
     return int(np.count_nonzero(word_starts[rows <= 1] == 0))
 
 
@@ -142,7 +145,10 @@ Stems = frozenset[str]
 
 @cache
 def _stemmer() -> PorterStemmer:
-    """Return the stemmer of google-research/tapas, NLTK's Porter stemmer, which is imported late because it is slow."""
+    """Return NLTK's Porter stemmer, which google-research/tapas uses too.
+
+    The import is slow, and therefore late.
+    """
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer()

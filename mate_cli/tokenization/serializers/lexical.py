@@ -1,4 +1,4 @@
-"""One token per cell, represented by lexical features of the cell and the question instead of word pieces.
+"""Serializer with one token per cell and lexical features instead of words.
 
 The features measure which words the question shares with a cell, its row and its column. The best score of the other
 cells in the row identifies the row that a question refers to. A ranker without this feature fails.
@@ -193,7 +193,7 @@ class LexicalTable:
         return scores.reshape(-1, self.rows, self.width)
 
     def _count_asked_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the share of the words after "which" or a similar word that occurs in the texts of each cell.
+        """Compute the overlap of each cell with the words after "which" or a similar word.
 
         Returns:
             The share of these words in the cell's header, and in the first sentences of its passages, both [R * C].
@@ -246,7 +246,10 @@ class Coverage:
         return cells, other_cells, np.repeat(rows, self._shape[1], 1)
 
     def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return which cells contain each word of the question, Bool [W, R, C], and normalized word weights [W]."""
+        """Return the cells with each word of the question, Bool [W, R, C], and word weights [W].
+
+        The weights sum to 1.
+        """
         numbers = [number for number in self._words.find(" ".join(sorted(prefixes(question)))) if number >= 0]
         words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)

@@ -68,7 +68,9 @@ class Corner(NamedTuple):
 
 @dataclass(eq=False)
 class MaskingSerializer(Serializer):
-    """Encodes examples for masked language modelling: `label_ids` are original token ids, 0 if not masked.
+    """Encodes examples for masked language modelling.
+
+    In `label_ids` masked tokens have their original id, other tokens 0.
 
     The padding token (id 0) is never masked. The text is a window of all texts in random order, or around a random
     position of very long texts. A table with less text than `min_text` uses all of its text (the reference
@@ -100,7 +102,10 @@ class MaskingSerializer(Serializer):
         return "pieces"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The masks depend on the id of the example only, and each line of a question is a text."""
+        """Encode examples with deterministic masks.
+
+        The masks depend only on the id of the example. Each line of a question is a text.
+        """
         encodings: list[TableEncoding | EncodingFailure] = []
         for example in examples:
             tokenized = self.in_pieces(example.table, example.question.splitlines())

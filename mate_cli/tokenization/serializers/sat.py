@@ -1,4 +1,4 @@
-"""Serialize a question and a table for SAT: [CLS] question [SEP] caption #, then matching rows and value counts.
+"""Serializer of SAT: [CLS] question [SEP] caption #, then matching rows and value counts.
 
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table,
 `sat_main.py`.

@@ -102,7 +102,10 @@ class TextSerializer(Serializer):
         return lambda question: {}
 
     def read_of(self, example: TableExample) -> Table:
-        """Return the part of an example's table that is encoded: the whole table, unless a subclass selects rows."""
+        """Return the part of an example's table that is encoded.
+
+        By default it is the whole table. Subclasses may select rows.
+        """
         return example.table
 
     def find_additions(self, example: TableExample) -> Mapping[str, Parts]:

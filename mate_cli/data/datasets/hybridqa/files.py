@@ -114,7 +114,9 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
 
 
 def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
-    """Parse the reference file of a split: {"reference": {id: answer}, "table": [ids], "passage": [ids]}.
+    """Parse the reference file of a split.
+
+    The file is {"reference": {id: answer}, "table": [ids], "passage": [ids]}.
 
     Args:
         name: name of the reference file.

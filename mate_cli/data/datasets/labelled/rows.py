@@ -1,4 +1,4 @@
-"""Rows of user data: each row is a labelled question with a question, a table and an answer in any of several forms."""
+"""Rows of user data: each row has a question, a table and an answer."""
 
 from __future__ import annotations
 
@@ -352,7 +352,10 @@ def _number(row: LabelledRow, table: Table) -> float | None:
 
 
 def read_stated_number(text: str, table: Table) -> float | None:
-    """Parse the number of an answer in the number format of its table, else by the text alone, or return None."""
+    """Parse the number of an answer in the number format of its table, else by the text.
+
+    The result is None if the text is not a number.
+    """
     decimal_separators = {column_format.decimal for column_format in table.formats} - {""}
     as_in_table = (
         ColumnFormat(decimal=decimal_separators.pop()).read_number(text) if len(decimal_separators) == 1 else None

@@ -1,4 +1,7 @@
-"""Readers of labelled rows in files or on the Hugging Face Hub, which find answer cells and split off a dev split."""
+"""Readers of labelled rows in files or on the Hugging Face Hub.
+
+The readers find answer cells and split off a dev split.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ MIN_TABLES = 10
 
 
 class QueryRows(Protocol):
-    """Protocol of readers of rows about databases, constructed from `RowTables`, `database` and `values`.
+    """Protocol of readers of rows about databases.
+
+    A reader is constructed from `RowTables`, `database` and `values`.
 
     Attributes:
         metric: see `Release`.
@@ -67,7 +72,9 @@ class QueryRows(Protocol):
 
 @dataclass(eq=False, kw_only=True)
 class LabelledRows(Release):
-    """Labelled questions with a table each, one per row. docs/how-to/train_on_your_data.md describes the fields.
+    """Labelled questions with a table each, one per row.
+
+    The page docs/how-to/train_on_your_data.md describes the fields.
 
     Args:
         root: folder for relative paths of files and tables.
@@ -242,7 +249,10 @@ class LabelledRows(Release):
         return {example.example_id for example in examples if unit(example) in selected_units}
 
     def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
-        """Return the question with the cells and the number of its answer, derived unless the row states them."""
+        """Return the question with the cells and the number of its answer.
+
+        They are derived unless the row states the cells.
+        """
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
             return example
@@ -411,7 +421,10 @@ class HubDataset(LabelledRows):
         return data if isinstance(data, Mapping) else {"train": data}
 
     def _remedy(self) -> str:
-        """Return a hint for a dataset that was not found, without network with a command to download it elsewhere."""
+        """Return a hint for a dataset that was not found.
+
+        Without network, the hint has the command to download the dataset on another machine.
+        """
         from mate_cli.files.hub import NAME, is_reachable
 
         if not NAME.fullmatch(self.name) or is_reachable():

@@ -115,7 +115,10 @@ class SQA(Release):
         )
 
     def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
-        """Return the problem of a table that lacks an answer cell: truncation of its file, else the question."""
+        """Return the problem of a table that lacks an answer cell.
+
+        The problem is the truncation of its file if suspected, else the first question with a missing cell.
+        """
         if turn.table_file not in self._outside:
             truncation = next((problem for problem in self.suspicions if problem.file == turn.table_file), None)
             message = f"line {turn.line}: {turn.table_file} has no cell {cell}"

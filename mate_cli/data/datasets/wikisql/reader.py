@@ -46,7 +46,9 @@ class TypedTable(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class WikiSQL(Release):
-    """The WikiSQL release on disk: <split>.jsonl and <split>.tables.jsonl, or data.tar.bz2 with these files.
+    """The WikiSQL release on disk.
+
+    The files are <split>.jsonl and <split>.tables.jsonl, possibly in data.tar.bz2.
 
     With `supervision` "full", answers in all splits have the cells, the aggregation and the number computed by the SQL.
     With "weak", answers in the train split are derived from the answer texts instead (`tables.supervision`). A numeric
@@ -194,7 +196,9 @@ class WikiSQLQuery:
 
     @classmethod
     def parse(cls, sql: Any, types: Sequence[str]) -> WikiSQLQuery:  # noqa: ANN401 - what JSON holds
-        """Parse a query in the form {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
+        """Parse the query of a question.
+
+        The form is {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
 
         Args:
             sql: query of a question.
@@ -227,7 +231,7 @@ def _is_place(index: object, items: Sequence[Any]) -> bool:
 
 
 def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Sequence[str]) -> Answer:
-    """Run a query, and return the selected cells, their aggregation, and the answer as texts and as a number.
+    """Run a query, and return the selected cells, their aggregation and the answer.
 
     MAX and MIN select a single cell: of equal cells the last for MAX and the first for MIN. Texts are equal if their
     words and punctuation are equal, ignoring case and spacing. The number is set if the result is a number. It is NaN
@@ -277,7 +281,7 @@ def _wanted(value: Value, kind: str) -> Value:
 
 
 def _typed(text: str, kind: str) -> Value:
-    """Return the value of a cell: a number if the column is "real" and the text is a number, else the text."""
+    """Return the number of a cell in a "real" column, if the text is a number, else the text."""
     if kind != "real":
         return text
     try:
