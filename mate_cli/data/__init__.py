@@ -1,1 +1,1 @@
-"""Datasets as their authors ship them, corpora for pre-training, and how both become batches."""
+"""Datasets, corpora for pre-training, and the loading of both in batches."""

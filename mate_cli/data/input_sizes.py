@@ -55,9 +55,12 @@ class InputSizes:
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
-    """Return the share of values that are at most a bound, or above the bound if `more`.
+    """Return the share of values that are at most a bound, or None without values.
 
-    The result is None without values.
+    Args:
+        values: values to compare.
+        bound: bound of the values.
+        more: whether to return the share of values above the bound instead.
     """
     return sum((value > bound) == more for value in values) / len(values) if values else None
 

@@ -1,7 +1,7 @@
 """Detection of questions that duplicate a training or evaluation question (a leak).
 
-Two questions about the same table are equal if they have the same words, ignoring case, accents and punctuation. They
-are near-equal if they share most of their words and pairs of adjacent words (Jaccard index).
+Two questions about the same table are equal if they have the same words, ignoring case, accents and punctuation. Two
+questions are near-equal if they share most of their words and pairs of adjacent words (Jaccard index).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.tables.text import format_text, strip_accents
 
 NEAR_DUPLICATE = 0.7
-"""Minimum Jaccard index of near-equal questions. It allows one word more in six words, or one other word in nine."""
+"""Minimum Jaccard index of near-equal questions, which allows one word more in six words, or one other word in nine."""
 EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 

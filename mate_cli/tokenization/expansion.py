@@ -28,7 +28,7 @@ _LONG_WORD = re.compile(r"\w\w+")
 _LETTERS = _ASCII_WORDS.encode() + bytes(range(128, 256))
 _FACTOR = 0x9E3779B97F4A7C15
 _INVERSE = pow(_FACTOR, -1, 1 << 64)
-"""Inverse of the factor modulo 2 ** 64. It exists because the factor, from the golden ratio, is odd."""
+"""Inverse of the factor modulo 2 ** 64. The factor, from the golden ratio, is odd and therefore has an inverse."""
 BLOCK = 512
 """Number of texts hashed at a time, which bounds the memory for large tables."""
 MAX_SENTENCE_SHARE = 0.9
@@ -45,9 +45,9 @@ def split_words(text: str) -> list[str]:
 def hash_words(texts: Sequence[str], length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Hash every word of two or more letters, in the order of the texts.
 
-    The hash of a word with letters c is the sum of c[i] * FACTOR ** i modulo 2 ** 64. It is computed as the difference
-    of two cumulative sums, without creating a string per word. Two words of a table with 10,000 words collide in one
-    of 10 ** 11 tables.
+    The hash of a word with letters c is the sum of c[i] * FACTOR ** i modulo 2 ** 64. Hashes are differences of two
+    cumulative sums, which avoids creating a string per word. Two words of a table with 10,000 words collide in one of
+    10 ** 11 tables.
 
     Args:
         texts: T texts.

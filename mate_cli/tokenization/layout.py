@@ -108,8 +108,8 @@ TOKEN_TYPES: dict[str, int] = {name: array.vocabulary for name, array in SHARED_
 """The seven token types in the order of their embedding tables, each with its vocabulary size."""
 
 SUMMARY_ROW = TOKEN_TYPES["row_ids"]
-"""Row id of tokens that summarize whole columns. It lies above the ids of table rows: such tokens can be attended to,
-but have no row embedding and cannot be selected."""
+"""Row id of tokens that summarize whole columns, above the ids of table rows. Such tokens can be attended to, but have
+no row embedding and cannot be selected."""
 
 ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 """Per-token arrays that a serializer fills."""

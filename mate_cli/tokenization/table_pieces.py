@@ -42,7 +42,7 @@ class PieceCache:
     def add(self, texts: Iterable[str]) -> None:
         """Tokenize all texts that are not cached, in one batch.
 
-        They stay cached at least until the next call.
+        The texts stay cached at least until the next call.
         """
         if len(self._pieces) > self.capacity:
             self._pieces.clear()

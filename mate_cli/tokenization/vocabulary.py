@@ -29,7 +29,7 @@ OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 OFFLINE = "or use init=minilm, whose vocabulary pip installs"
 CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
-"""First character of byte-level tokens that start a word. It represents a space."""
+"""First character of byte-level tokens that start a word, which represents a space."""
 FILES = ("vocab.json", "merges.txt")
 AGAIN = "Fetch it again"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
@@ -231,10 +231,10 @@ def _minilm_vocabulary() -> Path:
 
 
 def _read(path: Path) -> Vocabulary:
-    again = "Fetch or export it again"
+    hint = "Fetch or export it again"
     file = path.with_name("tokenizer_config.json")
-    settings = read_object(file, ConfigError, again, links=True) if file.is_file() else {}
-    with wrap_read_errors(path, ConfigError, "this vocabulary cannot be read", again):
+    settings = read_object(file, ConfigError, hint, links=True) if file.is_file() else {}
+    with wrap_read_errors(path, ConfigError, "this vocabulary cannot be read", hint):
         tokens = read_bytes(path, links=True).decode("utf-8").removesuffix("\n").split("\n")
         return Vocabulary(tokens, lower_case=settings.get("do_lower_case", True) is not False)
 
@@ -244,8 +244,8 @@ def _from_transformers(name: str) -> Vocabulary:
 
     folder = Path(name) if Path(name).is_dir() else _fetched(name)
     if folder is None:
-        problem, remedy = missing_model(name)
-        raise ConfigError(f"no vocabulary: {problem}", where="init.tokenizer", remedy=f"{remedy}; {OFFLINE}")
+        problem, hint = missing_model(name)
+        raise ConfigError(f"no vocabulary: {problem}", where="init.tokenizer", remedy=f"{hint}; {OFFLINE}")
     if vocabulary := _read_byte_vocabulary(folder):
         return vocabulary
     from transformers import AutoTokenizer

@@ -176,7 +176,7 @@ def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Ma
         raise DataError("no tables are left in this corpus", remedy="Add data.sources, or remove some of data.exclude")
     size = pc.count_distinct(pa.chunked_array(keys)).as_py()
     shards = max(1, min(SHARDS, size // MIN_TABLES))
-    kept, written = Counter[str](), 0
+    written_counts, table_count = Counter[str](), 0
     groups = len(BOUNDS) + 1
     step = max(1, groups * AT_ONCE // total)
     with ExitStack() as stack:
@@ -187,13 +187,18 @@ def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Ma
             table = pa.concat_tables(tables).replace_schema_metadata().combine_chunks()
             _, first = np.unique(table["key"].to_numpy(), return_index=True)
             part_ends = np.cumsum([len(part) for part in tables])
-            kept.update(parts[part_index][0] for part_index in np.searchsorted(part_ends, first, side="right").tolist())
+            written_counts.update(
+                parts[part_index][0] for part_index in np.searchsorted(part_ends, first, side="right").tolist()
+            )
             if not writers:
                 files = [folder / f"{number:03}.parquet" for number in range(shards)]
                 writers = [stack.enter_context(pq.ParquetWriter(x, table.schema, compression="zstd")) for x in files]
             for number, writer in enumerate(writers):
-                rows = first[(number - written) % shards :: shards]
+                rows = first[(number - table_count) % shards :: shards]
                 writer.write_table(table.take(rows), row_group_size=ROWS_AT_ONCE)
-            written += len(first)
-    excluded.subtract({f"{source}: repeated": count for source, count in kept.items()})
-    return {"tables": {source: kept[source] for source, _ in parts if kept[source]}, "left out": dict(+excluded)}
+            table_count += len(first)
+    excluded.subtract({f"{source}: repeated": count for source, count in written_counts.items()})
+    return {
+        "tables": {source: written_counts[source] for source, _ in parts if written_counts[source]},
+        "left out": dict(+excluded),
+    }

@@ -99,14 +99,14 @@ class EncodedSplit:
             self._names += table["example_id"].to_pylist()
             failures += table["failure"].to_pylist()
             numbers.append(_read_counts(_view_columns(table)))
-        lengths, self._uncut, has_cut, cuts = map(np.concatenate, zip(*numbers, strict=True))
+        lengths, self._uncut, is_counted, cuts = map(np.concatenate, zip(*numbers, strict=True))
         rows = np.argsort(order)
         self.example_ids: list[str] = [self._names[row] for row in rows]
         self.failures: dict[str, str] = {self._names[row]: failures[row] for row in rows if failures[row]}
         self.rows: np.ndarray = rows[[not failures[row] for row in rows]]
         self.lengths: np.ndarray = lengths[self.rows]
-        counted_rows = self.rows[has_cut[self.rows]]
-        self.cuts: np.ndarray = cuts.reshape(-1, len(TRUNCATION_COUNTS))[has_cut.cumsum()[counted_rows] - 1]
+        counted_rows = self.rows[is_counted[self.rows]]
+        self.cuts: np.ndarray = cuts.reshape(-1, len(TRUNCATION_COUNTS))[is_counted.cumsum()[counted_rows] - 1]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -137,11 +137,15 @@ class EncodedSplit:
             self._open[part] = _view_columns(self._read(part))
         columns = self._open[part]
         values = {name: _read_array(columns, name, array, row) for name, array in self._columns.items()}
-        stored = {name: value for name, value in values.items() if _is_known(self._columns[name], value)}
-        for name in [name for name in stored if len(self._columns[name].axes) > 1]:
-            stored[name] = stored[name].reshape(_shape(self._columns[name].axes, stored[name].size, stored))
-        more = {self._columns[name]: stored.pop(name) for name in [*stored] if name.startswith(ADDED_PREFIX)}
-        return TableEncoding(example_id=self._names[self.rows[index]], **stored, more=more)
+        stored_values = {name: value for name, value in values.items() if _is_known(self._columns[name], value)}
+        for name in [name for name in stored_values if len(self._columns[name].axes) > 1]:
+            stored_values[name] = stored_values[name].reshape(
+                _shape(self._columns[name].axes, stored_values[name].size, stored_values)
+            )
+        more = {
+            self._columns[name]: stored_values.pop(name) for name in [*stored_values] if name.startswith(ADDED_PREFIX)
+        }
+        return TableEncoding(example_id=self._names[self.rows[index]], **stored_values, more=more)
 
 
 _Part = tuple[str, Sequence[TableExample]]
@@ -152,7 +156,7 @@ _Column = tuple[np.ndarray | None, np.ndarray]
 
 def _read_part(path: Path) -> pa.Table:
     """Map a file into memory. The file is closed, because open files per process are limited."""
-    # Touch the file for `prune_cache`. It may belong to another user, so errors are ignored.
+    # Touch the file for `prune_cache`. Ignore errors, because the file may belong to another user.
     with suppress(OSError):
         os.utime(path)
     damaged = wrap_read_errors(path, DataError, "these encodings are damaged", "Remove this file")
@@ -189,15 +193,15 @@ def _read_array(columns: Mapping[str, _Column], name: str, array: Array, row: in
     dtype = np.float32 if array.is_float else np.int64
     if offsets is None:
         return values[row].astype(dtype)
-    stored = values[offsets[row] : offsets[row + 1]].astype(dtype)
+    stored_values = values[offsets[row] : offsets[row + 1]].astype(dtype)
     if not _is_sparse(array):
-        return stored
+        return stored_values
     starts, indices = columns[name + PLACES]
     if starts is None or starts[row] == starts[row + 1]:
-        return stored
+        return stored_values
     row_indices = indices[starts[row] : starts[row + 1]]
     dense = np.zeros(row_indices[0], dtype)
-    dense[row_indices[1:]] = stored
+    dense[row_indices[1:]] = stored_values
     return dense
 
 
@@ -209,13 +213,13 @@ def _is_known(array: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a
     return len(value) > 0 if array.axes else bool(value == value and value != array.fill)
 
 
-def _shape(axes: tuple[str | int, ...], size: int, stored: Mapping[str, np.ndarray]) -> list[int]:
+def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarray]) -> list[int]:
     """Return the shape of an array that is stored flat.
 
     -1 is an axis that follows from the other axes.
     """
     if axes[0] == "S":
-        return [int(cell_numbers(stored["row_ids"], stored["column_ids"])[-1]) + 1, -1]
+        return [int(cell_numbers(arrays["row_ids"], arrays["column_ids"])[-1]) + 1, -1]
     if len(set(axes)) == 1:
         return [math.isqrt(size)] * len(axes)
     return [axis if isinstance(axis, int) else -1 for axis in axes]
@@ -293,7 +297,7 @@ def _write_parts(
 
 
 _temporary_caches: dict[Path, TemporaryDirectory[str]] = {}
-"""Temporary caches by the folder that they replace. They are removed when this process exits."""
+"""Temporary caches by the folder that they replace. The caches are removed when this process exits."""
 
 
 def open_temporary_cache(folder: Path, error: Exception) -> Path:
@@ -398,7 +402,7 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
     for file in files:
         file.unlink(missing_ok=True)
     for path in parts:
-        # This also removes temporary files of killed processes.
+        # The folder may also contain temporary files of killed processes.
         shutil.rmtree(path, ignore_errors=True)
     return len(files), size
 

@@ -282,7 +282,7 @@ class TableDataModule:
             yield batches[list(indices[start : start + size])]
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Yield batches of all training examples. They do not depend on the schedule."""
+        """Yield batches of all training examples, independent of the schedule."""
         return self.sample_batches(len(self.training()))
 
     def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
@@ -371,9 +371,9 @@ def take_selected(
     if limit is None:
         return choose(read(None))
     count = _portions(limit)
-    while len(selected := choose(examples := read(count))[:limit]) < limit and len(examples) == count:
+    while len(first_selected := choose(examples := read(count))[:limit]) < limit and len(examples) == count:
         count *= 2
-    return selected
+    return first_selected
 
 
 def _portions(limit: int) -> int:
@@ -394,6 +394,11 @@ def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[lis
     """Return the batches of one rank.
 
     All ranks get equally many batches, so the last batch may be duplicated.
+
+    Args:
+        batches: batches of all ranks.
+        rank: index of this process.
+        ranks: world size.
     """
     padding = -len(batches) % ranks
     return (batches + batches[-1:] * padding)[rank::ranks]

@@ -161,8 +161,8 @@ def replaceable_mentions(references: TableReferences, text: str, clear: bool = T
                 yield candidate
 
 
-def _shares_row(references: TableReferences, key: Key, others: Collection[Key]) -> bool:
-    return any(not references.by_row[row].isdisjoint(others) for row, _ in references.by_key[key].cells)
+def _shares_row(references: TableReferences, key: Key, keys: Collection[Key]) -> bool:
+    return any(not references.by_row[row].isdisjoint(keys) for row, _ in references.by_key[key].cells)
 
 
 def _is_ambiguous(candidate: ReplaceableMention) -> bool:
@@ -372,7 +372,8 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
     return tuple(
         (_numeric_key(mention.lower(), value), mention)
         for span in parse_text(lowered)
-        for mention in (text[span.begin : span.end].strip().rstrip("."),)  # the full stop belongs to the sentence
+        # A full stop is part of the sentence, not of the number.
+        for mention in (text[span.begin : span.end].strip().rstrip("."),)
         for value in span.values
         if _refers(mention, value)
     )

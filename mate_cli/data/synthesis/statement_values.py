@@ -35,8 +35,8 @@ IS, GREATER, LESS = COMPARATORS = ("is", "is greater than", "is less than")
 _NOISE = 9
 """Number of decimals after which a sum of numbers is rounding noise."""
 _EXACT = 2.0**53
-"""Bound from which integers are not exact. It also rejects "nan" and "inf", which the reference implementation reads as
-numbers."""
+"""Bound from which integers are not exact. The bound also rejects "nan" and "inf", which the reference implementation
+reads as numbers."""
 
 
 class Filter(NamedTuple):

@@ -101,24 +101,24 @@ class _Writer:
         if self._rng.random() < self._grammar.count_share:
             return self._counts(label)
         for column in self._shuffled(range(len(self._values.names))):
-            left = self._expression(column)
-            if left is None:
+            left_side = self._expression(column)
+            if left_side is None:
                 return None
             for _ in range(min(self._grammar.attempts, self._patience)):
                 self._patience -= 1
-                right = self._expression(column)
-                if right is None:
+                right_side = self._expression(column)
+                if right_side is None:
                     return None
-                text = self._compared(left, right, label)
+                text = self._compared(left_side, right_side, label)
                 if text is not None:
                     return text
         return None
 
     def _counts(self, label: bool) -> str | None:
-        left, right = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
-        if left is None or right is None:
+        left_side, right_side = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
+        if left_side is None or right_side is None:
             return None
-        tries = (self._compared(left, right, label) for _ in self._shuffled(range(len(self._values.names))))
+        tries = (self._compared(left_side, right_side, label) for _ in self._shuffled(range(len(self._values.names))))
         return next((text for text in tries if text is not None), None)
 
     def _expression(self, column: int) -> tuple[Expression, Values] | None:
@@ -156,21 +156,28 @@ class _Writer:
                 return row_filter, matches, values
         return None
 
-    def _compared(self, left: tuple[Expression, Values], right: tuple[Expression, Values], label: bool) -> str | None:
+    def _compared(
+        self, left_side: tuple[Expression, Values], right_side: tuple[Expression, Values], label: bool
+    ) -> str | None:
         for comparator in self._shuffled(COMPARATORS):
-            if compare_values(left[1], right[1], comparator) is label:
-                first, second = (_format_side(side, self._values.names) for side in self._with_constants(left, right))
+            if compare_values(left_side[1], right_side[1], comparator) is label:
+                first, second = (
+                    _format_side(expression_or_values, self._values.names)
+                    for expression_or_values in self._with_constants(left_side, right_side)
+                )
                 return f"{first} {comparator} {second}"
         return None
 
-    def _with_constants(self, left: tuple[Expression, Values], right: tuple[Expression, Values]) -> tuple[Side, Side]:
-        """Replace a random side by its values; always if both sides are the same expression."""
+    def _with_constants(
+        self, left_side: tuple[Expression, Values], right_side: tuple[Expression, Values]
+    ) -> tuple[Side, Side]:
+        """Replace a random side by its values. The left side is always replaced if both sides are equal expressions."""
         share = self._grammar.constant_share
         if share > self._rng.random():
-            return left[1], right[0]
+            return left_side[1], right_side[0]
         if share > self._rng.random():
-            return left[0], right[1]
-        return (left[1] if left[0] == right[0] else left[0]), right[0]
+            return left_side[0], right_side[1]
+        return (left_side[1] if left_side[0] == right_side[0] else left_side[0]), right_side[0]
 
     def _shuffled(self, items: Sequence) -> list:  # type: ignore[type-arg]
         shuffled = list(items)

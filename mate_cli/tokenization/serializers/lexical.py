@@ -261,10 +261,7 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """Return the first five letters of each word of a text.
-
-    They are equal for "founded" and "founder".
-    """
+    """Return the first five letters of each word of a text, which are equal for "founded" and "founder"."""
     return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
 
 
@@ -322,6 +319,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word for word in split_words(text) if len(word) > 1)
 
 
-def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    """Return the share of `words` that occurs in `others`."""
-    return len(words & others) / max(1, len(words))
+def _overlap(words: frozenset[str], other_words: frozenset[str]) -> float:
+    """Return the share of `words` that occurs in `other_words`."""
+    return len(words & other_words) / max(1, len(words))

@@ -60,35 +60,35 @@ class SatSerializer(TextSerializer):
         return (example.question, " ".join(filter(None, (example.table.title, example.table.section_title))))
 
     def _lay_out(self, reading: TextInput) -> TableEncoding:
-        facts, example = reading.facts, reading.example
-        assert isinstance(facts, SatFacts)
-        lines, count = self._lines(reading), len(facts.rows) + 2
-        numbers = lines.cells // facts.width
+        table_facts, example = reading.facts, reading.example
+        assert isinstance(table_facts, SatFacts)
+        lines, count = self._lines(reading), len(table_facts.rows) + 2
+        numbers = lines.cells // table_facts.width
         question = self._pieces[example.question,]
         ranks = rank_lines(question[question != self.tokenizer.empty_id], lines.ids, numbers, count)[numbers]
         prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
         keep = self._choose_pieces(lines, ranks, self.max_tokens - len(prefix))
         cells = lines.cells[keep]
-        row, column = np.divmod(cells, facts.width)
+        row, column = np.divmod(cells, table_facts.width)
         row[row == count - 1] = SUMMARY_ROW
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
         tokens.fill(start, input_ids=lines.ids[keep], segment_ids=1, column_ids=column + 1, row_ids=row)
-        tokens.fill(start, label_ids=np.isin(cells, _answer_cells(example.answer, facts)))
+        tokens.fill(start, label_ids=np.isin(cells, _answer_cells(example.answer, table_facts)))
         feature_cells = np.where(row == SUMMARY_ROW, -1, cells)
         return self._with_features(tokens.encoding(example.example_id), reading, feature_cells)
 
     def _lines(self, reading: TextInput) -> TablePieces:
         """Return the tokens of all lines: the header, the body, and the value counts as last line."""
-        facts = reading.facts
-        assert isinstance(facts, SatFacts)
-        table = facts.pieces(self._pieces, reading.changes)
-        counted_columns = np.flatnonzero([bool(text) for text in facts.counts])
+        table_facts = reading.facts
+        assert isinstance(table_facts, SatFacts)
+        table = table_facts.pieces(self._pieces, reading.changes)
+        counted_columns = np.flatnonzero([bool(text) for text in table_facts.counts])
         if not len(counted_columns):
             return table
-        texts = [self._pieces[facts.counts[column],] for column in counted_columns]
+        texts = [self._pieces[table_facts.counts[column],] for column in counted_columns]
         counts = TablePieces.of(texts, self.tokenizer.is_continuation)
-        cells = len(facts.parts) + counted_columns[counts.cells]
+        cells = len(table_facts.parts) + counted_columns[counts.cells]
         offsets = (table.offsets, len(table.ids) + counts.offsets)
         pairs = ((table.ids, counts.ids), (table.cells, cells), offsets, (table.word_starts, counts.word_starts))
         return TablePieces(*(np.concatenate(pair) for pair in pairs))
@@ -106,10 +106,10 @@ class SatSerializer(TextSerializer):
         """Return the mask of the tokens to keep, Bool [P]."""
         is_best_line = ranks < (self.rows or len(ranks) + 2)
         word_starts = lines.word_starts[is_best_line]
-        fit = fit_table(word_starts, ranks[is_best_line], budget, cell_trim_length=None, drop_rows=True)
-        if fit is None:
+        size = fit_table(word_starts, ranks[is_best_line], budget, cell_trim_length=None, drop_rows=True)
+        if size is None:
             raise self._does_not_fit(budget, smallest_table(lines.word_starts, ranks), "the two best lines")
-        return is_best_line & (lines.word_starts < fit.pieces) & (ranks <= fit.rows)
+        return is_best_line & (lines.word_starts < size.pieces) & (ranks <= size.rows)
 
 
 def count_values(values: Sequence[str]) -> str:
@@ -152,7 +152,7 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
     return order.argsort()
 
 
-def _answer_cells(answer: Answer | None, facts: TableFacts) -> list[int]:
+def _answer_cells(answer: Answer | None, table_facts: TableFacts) -> list[int]:
     """Return the indices of the answer's cells in reading order, without cells of omitted rows."""
     coordinates = answer.coordinates if answer else ()
-    return [(row + 1) * facts.width + column for row, column in coordinates if row < len(facts.rows)]
+    return [(row + 1) * table_facts.width + column for row, column in coordinates if row < len(table_facts.rows)]

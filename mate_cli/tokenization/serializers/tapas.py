@@ -71,8 +71,8 @@ class TapasSerializer(TextSerializer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.best_rows is None) != (self.ranked_by is None):
-            remedy = "Set encoding.best_rows and encoding.ranked_by, or neither"
-            raise ConfigError("best_rows and ranked_by must be set together", where="encoding", remedy=remedy)
+            hint = "Set encoding.best_rows and encoding.ranked_by, or neither"
+            raise ConfigError("best_rows and ranked_by must be set together", where="encoding", remedy=hint)
         self._ranked = RankedRows(self.ranker) if self.ranker else None
 
     @property
@@ -140,35 +140,37 @@ class TapasSerializer(TextSerializer):
         return (example.question, *(title for title in titles if title))
 
     def _lay_out(self, reading: TextInput) -> TableEncoding:
-        facts, example = reading.facts, reading.example
-        all_tokens = facts.pieces(self._pieces, reading.changes)
+        table_facts, example = reading.facts, reading.example
+        all_tokens = table_facts.pieces(self._pieces, reading.changes)
         best_rows = self._rows_of(example)
-        selected = self._select(reading, all_tokens.of_rows(best_rows, facts.width) if best_rows else all_tokens)
-        rows = selected.cells // facts.width
+        selected_tokens = self._select(
+            reading, all_tokens.of_rows(best_rows, table_facts.width) if best_rows else all_tokens
+        )
+        rows = selected_tokens.cells // table_facts.width
         prefix_ids = self._before(reading)
-        prefix = self._cut_prefix(prefix_ids, self.tokenizer.sep_id, smallest_table(selected.word_starts, rows))
-        size = self._fit(selected, rows, len(prefix))
-        keep = (selected.word_starts < size.pieces) & (rows <= size.rows)
-        cells = selected.cells[keep]
+        prefix = self._cut_prefix(prefix_ids, self.tokenizer.sep_id, smallest_table(selected_tokens.word_starts, rows))
+        size = self._fit(selected_tokens, rows, len(prefix))
+        keep = (selected_tokens.word_starts < size.pieces) & (rows <= size.rows)
+        cells = selected_tokens.cells[keep]
         if self.lost_answers == "fail" and example.answer:
-            lost = lost_cells(example.answer.coordinates, cells, facts.width)
+            lost = lost_cells(example.answer.coordinates, cells, table_facts.width)
             if lost:
                 raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
-        tokens.fill(start, input_ids=selected.ids[keep], segment_ids=1, column_ids=cells % facts.width + 1)
-        tokens.fill(start, row_ids=rows[keep], label_ids=self._labels(reading, selected, keep))
+        tokens.fill(start, input_ids=selected_tokens.ids[keep], segment_ids=1, column_ids=cells % table_facts.width + 1)
+        tokens.fill(start, row_ids=rows[keep], label_ids=self._labels(reading, selected_tokens, keep))
         if self.label == "span" and example.answer and not example.answer.texts:
             tokens.fill(end=1, label_ids=1)
         if example.previous_cells:
-            tokens.fill(start, previous_labels=np.isin(cells, _places(example.previous_cells, facts.width)))
-        ranks, inverse_ranks = facts.ranks[:, cells]
+            tokens.fill(start, previous_labels=np.isin(cells, _places(example.previous_cells, table_facts.width)))
+        ranks, inverse_ranks = table_facts.ranks[:, cells]
         tokens.fill(start, column_ranks=ranks, inverse_column_ranks=inverse_ranks)
-        relations = facts.relations(example.question)
+        relations = table_facts.relations(example.question)
         if relations is not None:
             tokens.fill(start, numeric_relations=relations[cells])
         values = np.full(start + len(cells), np.nan, np.float32)
-        values[start:] = facts.values[cells]
+        values[start:] = table_facts.values[cells]
         further_fields = {
             "numeric_values": values,
             "cut": count_cuts(example, all_tokens.cells, cells),
@@ -204,16 +206,16 @@ class TapasSerializer(TextSerializer):
 
         The result is all tokens if this selects nothing.
         """
-        facts, example = reading.facts, reading.example
+        table_facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
-            costs = np.bincount(tokens.cells % facts.width, minlength=facts.width)
-            columns = choose_columns(facts.stems.column_scores(example), costs.tolist(), budget)
-            if 0 < len(columns) < facts.width:
-                return tokens.of_columns(columns, facts.width)
+            costs = np.bincount(tokens.cells % table_facts.width, minlength=table_facts.width)
+            columns = choose_columns(table_facts.stems.column_scores(example), costs.tolist(), budget)
+            if 0 < len(columns) < table_facts.width:
+                return tokens.of_columns(columns, table_facts.width)
         elif self.truncation == "hem_cells" and len(tokens.ids) > budget:
-            lengths = np.bincount(tokens.cells).reshape(-1, facts.width)
-            counts = tokens_to_keep(facts.stems.cell_scores(example)[: len(lengths)], lengths, budget)
+            lengths = np.bincount(tokens.cells).reshape(-1, table_facts.width)
+            counts = tokens_to_keep(table_facts.stems.cell_scores(example)[: len(lengths)], lengths, budget)
             if counts[1:].any():
                 return tokens.first_of_cells(counts.reshape(-1))
         return tokens

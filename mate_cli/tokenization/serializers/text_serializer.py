@@ -171,9 +171,9 @@ class TextSerializer(Serializer):
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 
-    def _does_not_fit(self, budget: int, needed: int, lines: str = "header and first row") -> CannotEncodeError:
-        remaining = f"{budget} of {self.max_tokens} tokens are left"
-        return CannotEncodeError(f"the table does not fit: {remaining}, {lines} need {needed}")
+    def _does_not_fit(self, budget: int, needed_tokens: int, lines: str = "header and first row") -> CannotEncodeError:
+        remaining_budget = f"{budget} of {self.max_tokens} tokens are left"
+        return CannotEncodeError(f"the table does not fit: {remaining_budget}, {lines} need {needed_tokens}")
 
     def _with_features(self, encoding: TableEncoding, reading: TextInput, cells: np.ndarray) -> TableEncoding:
         """Return the encoding with lexical features if they are enabled.

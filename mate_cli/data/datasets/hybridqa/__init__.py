@@ -1,1 +1,1 @@
-"""HybridQA."""
+"""Reader of HybridQA, and of the sample dataset."""

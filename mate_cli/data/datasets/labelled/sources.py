@@ -206,7 +206,7 @@ class LabelledRows(Release):
                 more = f" ({len(keys)} rows)" if len(keys) > 1 else ""
                 problems.append(Problem(source, keys[0], f"{text}{more}"))
             examples_in_order = [*examples.values()]
-            # A file without a single answer is one whose answers are not known.
+            # If a file has no answer at all, its answers are unknown.
             if all(example.answer is None or example.answer.is_null for example in examples_in_order):
                 examples_in_order = [replace(example, answer=None) for example in examples_in_order]
             self._parsed[source] = examples_in_order, problems
@@ -221,12 +221,12 @@ class LabelledRows(Release):
             return TabFact.metric
         return HybridQA.metric if any(example.table.passages for example in examples) else Release.metric
 
-    def _example(self, row: LabelledRow, place: str, name: str) -> TableExample:
+    def _example(self, row: LabelledRow, source: str, name: str) -> TableExample:
         if self._queries is None or not self._queries.has(row):
             return build_example(row, name, self._row_tables)
         example, problem = self._queries.example(row, name)
         if problem:
-            self.notes.append(Problem(place, example.example_id, problem))
+            self.notes.append(Problem(source, example.example_id, problem))
         return example
 
     def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:

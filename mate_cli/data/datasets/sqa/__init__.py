@@ -1,1 +1,1 @@
-"""SQA."""
+"""Reader of SQA."""

@@ -1,1 +1,1 @@
-"""TabFact."""
+"""Reader of TabFact."""

@@ -1,1 +1,1 @@
-"""WikiSQL."""
+"""Reader of WikiSQL."""

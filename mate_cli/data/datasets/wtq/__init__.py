@@ -1,1 +1,1 @@
-"""WikiTableQuestions."""
+"""Reader of WikiTableQuestions."""

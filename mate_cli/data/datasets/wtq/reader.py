@@ -86,8 +86,8 @@ class WikiTableQuestions(Release):
 
     Supervision is derived from the answer texts (`tables.supervision`): cells, a number, or both. In train, an answer
     that occurs in several cells has no training signal. In other splits the first of these cells is used.
-    google-research/tapas reads the questions as CSV with quoting, which the release does not use. It therefore loses
-    21 questions of dev, 21 of seen, and the quotation marks around whole answers.
+    google-research/tapas reads the questions as CSV with quoting, which the release does not use. The reader of
+    google-research/tapas therefore loses 21 questions of dev, 21 of seen, and quotation marks around whole answers.
 
     Args:
         root: folder with the folder data (questions) and the folder csv (tables), which may be an archive.
@@ -147,7 +147,7 @@ class WikiTableQuestions(Release):
     def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
         """Return the answer texts with normalized numbers and dates ("1995-xx-xx"), by question id.
 
-        The authors made them with CoreNLP for their evaluator. They are missing in some copies of the release.
+        The authors made these texts with CoreNLP for their evaluator. Some copies of the release lack the file.
         """
         name = PurePosixPath(self.split_files[split]).stem if split in ("test", "seen") else "training"
         file = f"tagged/data/{name}.tagged"
