@@ -53,7 +53,9 @@ class AttentionFlow(Analysis):
     examples: Annotated[int, Field(gt=0)] | None = 200
 
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Return the attention shares of every head of every encoder: `attention` [layers][heads][targets].
+        """Return the attention shares of every head of every encoder.
+
+        `attention` is a nested list [layers][heads][targets] of fractions.
 
         Args:
             parts: task with the trained network, data module and serializer.
@@ -129,7 +131,10 @@ class Flow:
         self.seen = []
 
     def content(self) -> dict[str, Any]:
-        """Return the mean shares as JSON-serializable values, and the groups of heads that share a mask."""
+        """Return the mean shares and the head groups as JSON-serializable values.
+
+        A group of heads shares a mask.
+        """
         groups = [{"label": label, "heads": heads} for label, heads in head_groups(self.encoder).items()]
         attention, uniform = self.attention / self.examples, self.uniform / self.examples
         return {"attention": attention.tolist(), "uniform": uniform.tolist(), "groups": groups}
@@ -190,7 +195,10 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
-    """Return the type of each key for each query: its index in `TARGETS`, or `PADDING`, Int64 [B, T, T]."""
+    """Return the type of each key for each query, Int64 [B, T, T].
+
+    A type is an index in `TARGETS`, or `PADDING`.
+    """
     same_row, same_column = ((ids[:, :, None] == ids[:, None, :]).long() for ids in (batch.row_ids, batch.column_ids))
     is_outside, is_header = (mask[:, None, :] for mask in (batch.segment_ids == 0, batch.row_ids == 0))
     kinds = torch.where(is_header, HEADER + same_column, BODY + same_row + 2 * same_column)

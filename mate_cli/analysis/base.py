@@ -40,7 +40,9 @@ class Analysis(ABC):
 def analyse_run(
     run: str, split: str, runtime: RuntimeOverrides, analysis: Analysis
 ) -> tuple[RunFolder, dict[str, Any]]:
-    """Analyze a finished run with its best checkpoint, and write `analysis/NAME.json` in its folder.
+    """Analyze a finished run with its best checkpoint.
+
+    The results are written to `analysis/NAME.json` in the folder of the run.
 
     Batches have one example, because the memory of an analysis may grow with the square of the length.
 
@@ -70,7 +72,7 @@ def analyse_run(
 
 
 def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
-    """Pick `count` evenly spaced examples, or all examples if there are not more or `count` is None."""
+    """Pick `count` evenly spaced examples, or all examples if `count` is None or larger."""
     if count is None or count >= len(examples):
         return list(examples)
     return [examples[index * len(examples) // count] for index in range(count)]

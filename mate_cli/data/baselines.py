@@ -78,7 +78,7 @@ class ColumnRule(NamedTuple):
 
 
 def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
-    """Return the column and the rows whose cells most often equal the answer cells of training examples.
+    """Return the rule whose cells most often equal the answer cells of training examples.
 
     Ties are broken by the leftmost column, then by the order "first", "last", "all". Answers without cells are ignored.
     """

@@ -35,7 +35,7 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
 
 
 def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
-    """Return up to `count` cells without the answer for each question, as examples without an answer.
+    """Return up to `count` cells without the answer, as examples, for each question.
 
     Half of the cells are the most similar to the question by TF-IDF, which a selector most easily confuses with gold
     cells. The other half are sampled from the remaining cells, with a seed derived from the question id. Questions

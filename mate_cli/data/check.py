@@ -1,4 +1,4 @@
-"""Results of checking a dataset: problems by file and key, counts, and the distribution of sizes."""
+"""Results of checking a dataset: problems, counts, and the distribution of sizes."""
 
 from __future__ import annotations
 
@@ -221,7 +221,10 @@ class Sizes:
         self._values.setdefault(measure, []).append(value)
 
     def add_table(self, table: Table) -> None:
-        """Add the rows, columns, cells and words of a table, and its links and passages if it has passages."""
+        """Add the number of rows, columns, cells and words of a table.
+
+        The sizes of links and passages are added if the table has passages.
+        """
         texts = [cell.text for cell in table.header] + [cell.text for _, _, cell in table.cells()]
         self.add("rows", len(table.rows))
         self.add("columns", len(table.header))
@@ -293,7 +296,7 @@ def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Proble
 
 
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each duplicate question id in one split, and for ids that occur in two splits.
+    """Yield a problem for each duplicate question id in a split, and for each pair of splits.
 
     Args:
         splits: examples of each split.

@@ -93,7 +93,7 @@ class KnownQuestions:
         table_questions.append(fingerprint)
 
     def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
-        """Return "equal" or "near-equal" if the index has such a question about the same table, else "".
+        """Return "equal" or "near-equal" if a question of the same table is indexed, else "".
 
         Args:
             question: question to look up.

@@ -1,4 +1,7 @@
-"""Export of questions with their tables as JSON lines, which any system and `data=files` can read."""
+"""Export of questions with their tables as JSON lines.
+
+Any system and `data=files` can read the file.
+"""
 
 from __future__ import annotations
 

@@ -240,7 +240,10 @@ class Expander:
         self._limit, self._titles = limit, titles
 
     def choose(self, question: str) -> dict[str, Parts]:
-        """Return the text to append for each link with a selected sentence: "( s1 s2 )" in passage order."""
+        """Return the text to append for each link with a selected sentence.
+
+        The text is "( s1 s2 )" in passage order.
+        """
         best_sentences = {sentence for sentence, _ in self._index.search(question, self._limit)}
         by_link = {link: [s for s in sentences if s in best_sentences] for link, sentences in self._by_link.items()}
         return {link: self._parts(link, sentences) for link, sentences in by_link.items() if sentences}

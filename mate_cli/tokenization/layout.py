@@ -60,7 +60,7 @@ class Array:
 
 
 def declared_arrays(kind: type) -> dict[str, Array]:
-    """Return the `Array` declarations in the field annotations of a class, by field name in field order."""
+    """Return the `Array` declarations in the annotations of a class, by field name."""
     hints = get_type_hints(kind, include_extras=True)
     noted = ((name, note) for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()))
     return {name: note for name, note in noted if isinstance(note, Array)}

@@ -101,7 +101,10 @@ class TablePieces:
         return self._of(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
-        """Return the tokens of the header and of some body rows (from 0) of a table with `width` columns."""
+        """Return the tokens of the header and of some body rows.
+
+        Rows count from 0. The table has `width` columns.
+        """
         return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
@@ -282,9 +285,10 @@ class TableFacts:
         return {column: values for column, values in columns if values}
 
     def _read_column(self, column: int) -> dict[int, Value]:
-        """Return the numbers of a column by row, read by its number format or else by the rules of TAPAS.
+        """Return the numbers of a column, by row.
 
-        The number format is used if it reads at least `CONSOLIDATION_FRACTION` of the cells.
+        The number format of the column is used if it reads at least `CONSOLIDATION_FRACTION` of the cells. Otherwise
+        the rules of TAPAS are used.
         """
         texts = [row[column].text for row in self.table.rows]
         if self.table.formats:
@@ -327,7 +331,10 @@ class TableFacts:
         return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
-        """Compare the numbers of a question with every cell, int32 [cells], or return None without numbers."""
+        """Compare the numbers of a question with every cell, int32 [cells].
+
+        The result is None if the question or the table has no numbers.
+        """
         question_numbers = numeric_values(question)
         if not question_numbers or not self.numbers:
             return None

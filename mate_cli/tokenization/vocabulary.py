@@ -136,7 +136,10 @@ class _KnownWords(dict[str, bytes]):
 
 
 def _split_words(text: str) -> list[str]:
-    """Split printable ASCII text into the words of BERT's pre-tokenizer, and other text at spaces only."""
+    """Split a text into words for the cache.
+
+    Printable ASCII text is split as by BERT's pre-tokenizer, other text at spaces only.
+    """
     if text.isascii() and text.isprintable():
         return _WORD.findall(text)
     return _valid([text])[0].split(" ")

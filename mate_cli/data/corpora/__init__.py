@@ -1,1 +1,1 @@
-"""Corpora for pre-training, of tables with texts: sources, shards, and removal of evaluation tables."""
+"""Corpora of tables with texts, for pre-training."""

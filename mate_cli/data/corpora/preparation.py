@@ -1,4 +1,4 @@
-"""Preparation of a corpus in two steps: write parts of all sources, then merge the parts into shards.
+"""Preparation of a corpus: write parts of all sources, then merge them into shards.
 
 A process that finds a part missing writes it. Processes and machines that share a folder therefore prepare together,
 and an interrupted preparation is resumed. The memory contains the tables of one part and the keys of all tables.

@@ -1,4 +1,6 @@
-"""Shards of a corpus: Parquet files with one table per row, which users can also write themselves.
+"""Shards of a corpus: Parquet files with one table per row.
+
+Users can also write such files.
 
 The columns `header` (texts) and `rows` (lists of texts) are required. All other columns are optional: `title`,
 `section_title`, `section_text` and `intro` (text), `texts` (further texts about the table), `table_id`, `source`,
@@ -73,7 +75,7 @@ def table_texts(table: Table) -> tuple[str, ...]:
 
 
 def table_key(table: Table) -> str:
-    """Return a digest of the words of the header and the body cells, ignoring case and punctuation."""
+    """Return a digest of the words of a table, ignoring case and punctuation."""
     digest = hashlib.sha256()
     for row in (table.header, *table.rows):
         for cell in row:

@@ -1,4 +1,7 @@
-"""Corpus for entailment pre-training: one statement per table, which the table entails or refutes."""
+"""Corpus for pre-training on entailment: statements that a table entails or refutes.
+
+In training there is one statement per table and epoch.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ class PassageQuestion:
 
 @dataclass(eq=False, kw_only=True)
 class PassageQuestions(Release):
-    """Questions in files, each with a passage as a table of one cell, with the title before the text.
+    """Questions in files, each with a passage as a table of one cell.
+
+    The title of the passage is put before its text.
 
     A split consists of its files on disk, at least one. A question of the train split is excluded if it duplicates
     another question, or if its passage occurs in dev or test.

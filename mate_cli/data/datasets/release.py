@@ -361,7 +361,10 @@ class Release(ABC):
             warnings.warn(f"{self.root}: {len(problems)} problems; damaged examples are left out. {hint}", stacklevel=3)
 
     def _mark_seen_tables(self, split: str, examples: list[TableExample]) -> list[TableExample]:
-        """Add each example to a subset for tables that occur in train or do not, if the split has both."""
+        """Add each example to the subset "seen_tables" or "unseen_tables", if both have examples.
+
+        A table is seen if it occurs in train.
+        """
         train_tables = () if split == "train" else self.train_tables
         in_train = [example.table.table_id in train_tables for example in examples]
         if len(set(in_train)) < 2:

@@ -1,1 +1,1 @@
-"""Turns examples into batches: encodes them once, caches the encodings, and orders them by the seed."""
+"""Loading of batches: cached encodings of examples, in an order given by the seed."""

@@ -1,4 +1,7 @@
-"""Order of the training examples, a pure function of the seed, the step and `trainer.batch_size`."""
+"""Order of the training examples.
+
+The order is a pure function of the seed, the step and `trainer.batch_size`.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,10 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return self._epoch[1]
 
     def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:
-        """Return the example indices of a micro-batch from their positions in the permutation of an epoch."""
+        """Return the example indices of a micro-batch.
+
+        `positions` are positions in the permutation of the epoch.
+        """
         return self._permutation(epoch)[positions].tolist()
 
 

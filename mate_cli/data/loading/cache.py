@@ -318,7 +318,10 @@ def open_temporary_cache(folder: Path, error: Exception) -> Path:
 
 
 def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]]) -> int:
-    """Encode the examples of a part, write its file unless it exists, and return the number of examples."""
+    """Encode the examples of a part and write its file unless it exists.
+
+    The result is the number of examples.
+    """
     path, examples = part
     if path.exists():
         return len(examples)
@@ -498,7 +501,10 @@ def digest_code(kinds: Collection[type]) -> str:
 
 
 def _read_code(file: Path) -> str:
-    """Return the syntax tree of a module without comments and docstrings, which do not affect encodings."""
+    """Return the syntax tree of a module without comments and docstrings.
+
+    Comments and docstrings do not affect encodings.
+    """
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):

@@ -137,7 +137,10 @@ class AugmentedBatches(Batches):
         self.change = change
 
     def __getitem__(self, draws: list[tuple[int, int]]) -> TableBatch:  # type: ignore[override]
-        """Change, collate and prepare encodings, given as pairs of their index and the number of the sample."""
+        """Change, collate and prepare encodings.
+
+        A sample is a pair of an encoding's index and the number of the sample.
+        """
         seed = self.loading.seed
         return self.loading.batch(
             [self.change(self.encodings[index], np.random.default_rng((seed, 5, number))) for index, number in draws]
@@ -180,7 +183,10 @@ class TableDataModule:
         return self._require_examples(take_selected(choose, partial(self._read, split), limit), split)
 
     def training_questions(self) -> list[TableExample]:
-        """Return the training questions from which training examples are selected, respecting `limit_train`."""
+        """Return the training questions from which training examples are selected.
+
+        With `limit_train` only the questions that may be needed are read.
+        """
         limit = self.loading.limit_train
         return self._read("train", limit and _portions(limit))
 
@@ -194,7 +200,7 @@ class TableDataModule:
         return list(self.dataset.examples(split))[:count]
 
     def questions(self, split: str) -> list[TableExample]:
-        """Return the questions of a split as the dataset returns them, before `examples` selects from them.
+        """Return the questions of a split, before `examples` selects from them.
 
         Raises:
             DataError: the split is empty.

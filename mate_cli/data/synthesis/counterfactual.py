@@ -127,7 +127,7 @@ def _pairs(
 
 
 def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
-    """Return the items in a random order, or in their order if all pairs are made (`most` is None)."""
+    """Return the items in a random order, or in their order if `rewriting.most` is None."""
     item_list = list(items)
     if rewriting.most is not None:
         rng.shuffle(item_list)
@@ -135,7 +135,7 @@ def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriti
 
 
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
-    """Yield the mentions of a text that may be replaced, once for each row of the table that has them.
+    """Yield the replaceable mentions of a text, once for each row of the table.
 
     Args:
         references: items that the table refers to.
@@ -270,7 +270,10 @@ class TableReferences:
                 self.by_column[column].add(key)
 
     def find_mentions(self, text: str) -> dict[Key, set[str]]:
-        """Return the spellings of the table's items in a text, in text order, with numbers and dates first."""
+        """Return the spellings of the table's items in a text, by item.
+
+        Numbers and dates come first. Items are in text order.
+        """
         mentions: dict[Key, set[str]] = defaultdict(set)
         for key, mention in _numbers(text):
             if key in self.by_key:

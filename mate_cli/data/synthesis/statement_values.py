@@ -62,7 +62,7 @@ class Expression(NamedTuple):
 
 
 def statement_number(number: float) -> str:
-    """Format a number for a statement: without decimals if it is an integer, else with two decimals."""
+    """Format a number for a statement, with two decimals unless it is an integer."""
     number = round(number, _NOISE)
     return str(int(number)) if number.is_integer() else f"{number:.2f}"
 

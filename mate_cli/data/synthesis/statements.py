@@ -127,7 +127,10 @@ class _Writer:
         return next((pair for pair in tries if pair is not None), None)
 
     def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
-        """Return an expression with random conditions on the rows, at least one if its value stays defined."""
+        """Return an expression with random conditions on the rows.
+
+        It has at least one condition if the value of the expression stays defined.
+        """
         rows = self._values.rows
         values = self._values.compute_values(select, column, rows)
         if values is None:
@@ -171,7 +174,10 @@ class _Writer:
     def _with_constants(
         self, left_side: tuple[Expression, Values], right_side: tuple[Expression, Values]
     ) -> tuple[Side, Side]:
-        """Replace a random side by its values. The left side is always replaced if both sides are equal expressions."""
+        """Replace a random side of a comparison by its values, with some probability.
+
+        If neither side is replaced and both sides are the same expression, the left side is replaced.
+        """
         share = self._grammar.constant_share
         if share > self._rng.random():
             return left_side[1], right_side[0]

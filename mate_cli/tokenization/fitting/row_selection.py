@@ -198,7 +198,7 @@ def _findable(text: str) -> list[str]:
 
 
 def _parts(date: str) -> list[str]:
-    """Return the year, the year with the month, and the name of the month of a date such as 2024-03-01."""
+    """Return the year, the year with month, and the month name of a date like 2024-03-01."""
     month = int(date[5:7])
     return [date[:4], date[:7], *MONTHS[month - 1 : month]]
 

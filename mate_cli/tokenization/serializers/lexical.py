@@ -26,7 +26,9 @@ from mate_cli.tokenization.table_pieces import TableFacts
 
 @dataclass(eq=False)
 class LexicalSerializer(Serializer):
-    """Encodes a question about a table as [CLS] and one token per body cell, each with lexical features.
+    """Encodes a question about a table as [CLS] and one token per body cell.
+
+    Every token has lexical features.
 
     Args:
         tokenizer: vocabulary, of which only the ids of [CLS] and of the empty token are used.
@@ -261,7 +263,10 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """Return the first five letters of each word of a text, which are equal for "founded" and "founder"."""
+    """Return the first five letters of each word of a text.
+
+    The prefixes of "founded" and "founder" are equal.
+    """
     return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
 
 

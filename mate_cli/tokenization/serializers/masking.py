@@ -1,4 +1,4 @@
-"""Examples of masked language modelling: a window of text, a window of the table, and masked tokens.
+"""Serializer for masked language modelling: windows of text and table, masked tokens.
 
 Source: google-research/tapas, `utils/tf_example_utils.py`, `ToPretrainingTensorflowExample`.
 """

@@ -94,7 +94,10 @@ class SatSerializer(TextSerializer):
         return TablePieces(*(np.concatenate(pair) for pair in pairs))
 
     def _prefix(self, reading: TextInput, room: int) -> np.ndarray:
-        """Lay out [CLS] question [SEP] caption #, truncated from the end if the table needs `room` tokens."""
+        """Lay out [CLS] question [SEP] caption #.
+
+        The end is truncated if the table needs `room` tokens.
+        """
         question, caption = reading.prefix
         caption_ids = self._pieces[caption,] if caption else np.zeros(0, np.int32)
         first_ids, separator_ids = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])

@@ -1,4 +1,4 @@
-"""Serialize a question and a table for TAPAS: [CLS] question [SEP] header, then the body row by row.
+"""Serializer of TAPAS: [CLS] question [SEP] header, then the body row by row.
 
 Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the MATE paper, section 4.
 """

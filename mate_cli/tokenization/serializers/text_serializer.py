@@ -167,7 +167,7 @@ class TextSerializer(Serializer):
             raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
 
     def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
-        """Append `end` to the tokens before the table, which are truncated if the table needs `room` tokens."""
+        """Truncate the tokens before the table if it needs `room` tokens, and append `end`."""
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 

@@ -325,7 +325,10 @@ def _example(question: HybridQAQuestion, table: Table) -> TableExample:
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """Read a question file with its .traced.json and _reference.json, packed or not, by unpacked name."""
+    """Read a question file and its companion files, by unpacked name.
+
+    The companion files end in .traced.json and _reference.json. All files may be packed.
+    """
     if not path.is_file():
         raise _no_such_file(path)
     file, *companions = _with_companions(unpacked_name(path.name))

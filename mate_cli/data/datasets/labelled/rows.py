@@ -164,7 +164,9 @@ class RowTables:
             raise RowTableError(f"its table cannot be used: {error}") from error
 
     def find(self, name: str, folder: Path, kind: str = "table") -> Path:
-        """Return the path of a file that a row refers to, in the folder of the row's file or in the root.
+        """Return the path of a file that a row refers to.
+
+        The file is in the folder of the row's file, or in the root.
 
         Args:
             name: path of the file, relative to one of the folders.
@@ -265,7 +267,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def find_cell(table: Table, pair: object) -> tuple[int, int]:
-    """Return (row, column) of a body cell, given as pair of a row index and a column index or name.
+    """Return (row, column) of a body cell, given by row index and column index or name.
 
     Raises:
         RowError: the value is not a pair, or the cell is outside the table.
@@ -284,7 +286,9 @@ def find_cell(table: Table, pair: object) -> tuple[int, int]:
 
 
 def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
-    """Build the example of a row with its answer as stated, before cells are derived from the answer.
+    """Build the example of a row with its stated answer.
+
+    Cells are not derived from the answer yet.
 
     Args:
         row: row of user data.

@@ -214,7 +214,10 @@ class LabelledRows(Release):
         return self._parsed[source]
 
     def _choose_metric(self, examples: Sequence[TableExample]) -> str:
-        """Return the metric for the type of the answers: queries, verdicts, texts in passages, or cells."""
+        """Return the class path of the metric for the type of the answers.
+
+        The types are queries, verdicts, texts in passages, and cells.
+        """
         if self._queries and any(type(example) is not TableExample for example in examples):
             return self._queries.metric
         if any(example.answer and example.answer.label is not None for example in examples):

@@ -121,7 +121,7 @@ class TabFact(Release):
 
     @cached_property
     def _collected(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
-        """The file and the entry of each table in the files of both rounds, and the problems of these files."""
+        """File and entry of each table in both annotation rounds, and the problems of the files."""
         tables: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
@@ -186,7 +186,10 @@ class TabFact(Release):
 
 
 def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
-    """Return whether all entries of a list are names, and append a problem for the first invalid entry."""
+    """Return whether all entries of a list are names.
+
+    The first invalid entry is appended to `problems`.
+    """
     invalid_index = next((index for index, key in enumerate(keys) if not isinstance(key, str)), None)
     problems += [] if invalid_index is None else [Problem(file, f"entry {invalid_index}", "is not the name of a table")]
     return invalid_index is None

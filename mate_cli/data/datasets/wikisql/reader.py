@@ -1,4 +1,6 @@
-"""WikiSQL: questions with SQL queries, whose answers are computed by running the query on the table.
+"""WikiSQL: questions with SQL queries.
+
+Answers are computed by running the query on the table.
 
 Source: Zhong et al. 2017, "Seq2SQL: Generating Structured Queries from Natural Language using Reinforcement
 Learning"; salesforce/WikiSQL; google-research/tapas, `utils/wikisql_utils.py`. The engine of the WikiSQL authors

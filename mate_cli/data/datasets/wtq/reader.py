@@ -79,7 +79,9 @@ TITLES = "misc/table-metadata.tsv"
 
 @dataclass(eq=False, kw_only=True)
 class WikiTableQuestions(Release):
-    """The WikiTableQuestions release on disk: the folders data and csv, and optionally misc and tagged.
+    """The WikiTableQuestions release on disk.
+
+    The release has the folders data and csv, and optionally misc and tagged.
 
     The splits are train and dev (one of five random divisions of the training part), test (questions about tables
     that are not in the training part) and seen (further questions about tables of the training part).
