@@ -1,4 +1,4 @@
-"""Callbacks of every run: its last state and best weights, random numbers that resume, and its progress."""
+"""Callbacks of every run: checkpoints, reproducible random numbers and progress."""
 
 import signal
 import threading
@@ -27,20 +27,23 @@ from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
 from mate_cli.tokenization.layout import TableBatch
 
 TWICE = 2.0
-"""Seconds in which a second signal to one of several processes is the first: of the scheduler, and who started it."""
+"""Seconds within which a second signal to a rank counts as the first: scheduler and launcher may both send it."""
 
 
 class Checkpoints(pl.callbacks.Checkpoint):
-    """Save `last.ckpt` at optimizer steps and `best.safetensors` after validations that improve; stop on signals.
+    """Writer of `last.ckpt` and `best.safetensors`, which also stops the run on signals.
 
-    Lightning calls it after all other callbacks, so that what these change or count is saved.
+    `last.ckpt` is saved at optimizer steps and `best.safetensors` after validations that improve. Lightning calls
+    checkpoint callbacks after all other callbacks, so their state and their changes are saved.
 
     Args:
-        monitor: the metric that chooses the best weights; its spec says whether more or less is better.
-        run: what tells the run from others, such as when it was started; a state of another one is refused.
+        folder: run folder.
+        monitor: metric that selects the best checkpoint. Its spec defines whether higher or lower is better.
+        every_steps: optimizer steps between two saves of `last.ckpt`.
+        run: identifier of the run, such as its start time. A checkpoint of another run is rejected.
 
     Raises:
-        ConfigError: nobody says which way the metric is better.
+        ConfigError: no spec defines whether higher or lower values of `monitor` are better.
     """
 
     def __init__(self, folder: RunFolder, monitor: str, every_steps: int, run: str = "") -> None:
@@ -54,7 +57,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self._told = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs."""
+        """Return the state that a resumed run restores."""
         return {
             "run": self.run,
             "order": ORDER_VERSION,
@@ -66,10 +69,10 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Refuse a last state that lacks what any callback of the trainer saved: Lightning would go on without it.
+        """Check that the checkpoint has the state of every callback. Lightning ignores a missing state.
 
         Raises:
-            CheckpointError: naming the first that is missing.
+            CheckpointError: the state of a callback is missing. The error names the first such callback.
         """
         for callback in trainer.callbacks:
             if callback.state_dict() and not checkpoint["callbacks"].get(callback.state_key):
@@ -77,10 +80,10 @@ class Checkpoints(pl.callbacks.Checkpoint):
                 raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from `state_dict`.
+        """Restore the best score and step from `state_dict`.
 
         Raises:
-            CheckpointError: it is another run's, has another order of examples, or is no state of this kind.
+            CheckpointError: the state belongs to another run, was saved with another order of examples, or is invalid.
         """
         score, step = state_dict.get("best_score"), state_dict.get("best_step")
         if not isinstance(score, (float, type(None))) or type(step) is not int:
@@ -97,12 +100,14 @@ class Checkpoints(pl.callbacks.Checkpoint):
         return str(self.folder.checkpoints / "last.ckpt")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Handle Ctrl-C and the signals by which schedulers stop a job, in the main thread only."""
+        """Install handlers for Ctrl-C and the signals of schedulers, in the main thread only."""
         signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
         for number in signals if threading.current_thread() is threading.main_thread() else ():
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
+            # nohup ignores SIGHUP, and the run must keep ignoring it.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._remember)
-        trainer.should_stop = self.stopped  # a run that was killed after a callback had stopped it stays stopped
+        # A run that was killed after a callback had stopped it stays stopped.
+        trainer.should_stop = self.stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
@@ -120,22 +125,24 @@ class Checkpoints(pl.callbacks.Checkpoint):
         batch: Any,  # noqa: ANN401
         batch_idx: int,
     ) -> None:
-        """Save at the boundary of an optimizer step, unless a validation follows, which saves after it."""
+        """Save `last.ckpt` after an optimizer step, unless a validation follows and saves it."""
         done = batch_idx + 1
         if done % trainer.accumulate_grad_batches:
             return
         if done == trainer.num_training_batches:
-            trainer.should_stop = True  # makes Lightning validate after the last step, wherever the interval falls
+            # Lightning then validates after the last step, regardless of the validation interval.
+            trainer.should_stop = True
         if trainer.should_stop or done % trainer.val_check_batch == 0:
             return
-        asked = ranks.any_rank(self.signal is not None)  # a signal may reach one process, or all at different steps
+        # A signal may reach a single rank, or several ranks at different steps.
+        asked = ranks.any_rank(self.signal is not None)
         if asked or trainer.global_step % self.every_steps == 0:
             self._save_last(trainer)
         if asked:
             raise Interrupted
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Save the last state, and the weights when they are the best so far."""
+        """Save `last.ckpt`, and `best.safetensors` if the score is the best so far."""
         self._validated = trainer.global_step
         score = self._score(trainer)
         self._is_best = self.spec.is_better(score, self.best_score)
@@ -147,7 +154,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
             raise Interrupted
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Save after a validation at whose end another callback fails: that one comes first."""
+        """Save after a validation if another callback failed at its end, before `on_validation_end` was called."""
         fails = trainer.validating and isinstance(exception, Exception) and self._validated != trainer.global_step
         if fails and self.monitor in trainer.callback_metrics and ranks.world_size() == 1:
             self.on_validation_end(trainer, pl_module)
@@ -155,9 +162,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Keep the best weights: those of the checkpoint, which are the ones that were scored, averaged or not.
+        """Save the best weights: the validated weights in `checkpoint`, averaged or not.
 
-        Adapters are merged into them, and stay as they are in the checkpoint.
+        Adapters are merged into the saved weights. `checkpoint` itself is unchanged.
         """
         if self._is_best:
             state = merge_state(checkpoint["state_dict"], pl_module.task.encoder.lora.scale)
@@ -167,7 +174,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         """Return the monitored metric of the last validation.
 
         Raises:
-            RunError: the validation did not give it.
+            RunError: the validation did not compute the metric.
         """
         if self.monitor not in trainer.callback_metrics:
             scores = ", ".join(trainer.callback_metrics) or "nothing"
@@ -182,7 +189,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self.stopped = trainer.should_stop
         target = self.folder.place("checkpoints/last.ckpt")
         try:
-            # All processes gather what the first one writes.
+            # All ranks take part in gathering the state that rank 0 writes.
             with replace_file(target) if ranks.is_rank_zero() else nullcontext(target) as draft:
                 trainer.save_checkpoint(draft)
         except (OSError, RuntimeError) as error:
@@ -194,10 +201,13 @@ class Checkpoints(pl.callbacks.Checkpoint):
 
 
 class Reproducible(pl.Callback):
-    """Seed the generators before every micro-batch from (seed, its number among those of all processes).
+    """Seeds torch before every micro-batch from (seed, global micro-batch index).
 
-    No generator has to be saved: a run that is resumed at any batch draws the dropout masks that the
-    uninterrupted run draws there, and several processes on CPUs draw those that one would.
+    Generator states need not be saved. A run resumed at any batch samples the same dropout masks as the
+    uninterrupted run, and several ranks on CPUs sample the same masks as a single process.
+
+    Args:
+        seed: seed of the run.
     """
 
     def __init__(self, seed: int) -> None:
@@ -206,7 +216,7 @@ class Reproducible(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Count batches as this run does: it may cut steps into other micro-batches, for more or fewer processes."""
+        """Rescale Lightning's batch counters: micro-batch or world size may differ from the interrupted run."""
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
         more = checkpoint["global_step"] * trainer.accumulate_grad_batches - progress["current"]["ready"]
         for counts in (progress["total"], progress["current"]):
@@ -215,24 +225,29 @@ class Reproducible(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
-        """Seed for this batch."""
+        """Seed torch for this micro-batch of this rank."""
         number = batch_idx * ranks.world_size() + ranks.rank()
-        # A CPU generator reads the lower 32 bits alone, so both numbers are mixed into all 64.
+        # A CPU generator reads only the lower 32 bits, so seed and index are mixed into all 64 bits.
         torch.manual_seed(int(np.random.SeedSequence((self.seed, number)).generate_state(1, np.uint64)[0]))
 
 
 class FollowTraining(pl.Callback):
-    """Show loss, examples/s, tokens/s and the time left; log them every few steps and after each validation.
+    """Progress display and log rows: loss, examples/s, tokens/s and remaining time.
+
+    A row is logged every `log_every` steps and after each validation.
 
     Args:
+        clock: wall time of the run.
         log_every: optimizer steps between two rows.
+        console: console for the progress bar and the metrics.
     """
 
     def __init__(self, clock: Clock, log_every: int, console: Console) -> None:
         self.clock, self.log_every, self.console = clock, log_every, console
         self.examples = self.tokens = 0
         self._new_tokens: list[torch.Tensor] = []
-        self.seconds, self.steps = 0.0, 0  # steps since this process began
+        # `steps` counts the optimizer steps of this process, `seconds` includes earlier parts of a resumed run.
+        self.seconds, self.steps = 0.0, 0
         self._new_losses: list[torch.Tensor] = []
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
@@ -241,23 +256,23 @@ class FollowTraining(pl.Callback):
         self._bar: Progress | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
+        """Return counts and the losses not logged yet, so that a resumed run logs the same rows."""
         losses = [value / ranks.world_size() for value in ranks.all_reduce_sum([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from `state_dict`."""
+        """Restore counts and unlogged losses from `state_dict`."""
         self._losses = [torch.tensor(float(loss)) for loss in state_dict["losses"]]
         self.examples, self.tokens = int(state_dict["examples"]), int(state_dict["tokens"])
         self.seconds = float(state_dict["seconds"])
 
     def throughput(self) -> Row:
-        """Return the examples and real tokens per second of training, without validation."""
+        """Return examples and non-padding tokens per second of training time, validation excluded."""
         seconds = max(self.seconds, 1e-9)
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open the bar where there is a terminal, and no bar of the `callbacks` group."""
+        """Open a progress bar in a terminal, unless the `callbacks` group has configured a progress bar."""
         if not self.console.is_terminal or trainer.progress_bar_callback:
             return
         self._bar = Progress(
@@ -276,16 +291,17 @@ class FollowTraining(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
-        """Start the watch, and let what other callbacks log of this step stand beside its loss."""
+        """Start the timer, and make Lightning log values of other callbacks at the same step as the loss."""
         self._began = time.monotonic()
-        step = trainer.global_step + 1  # Lightning's own count is one behind, and says so in its rows
+        # Lightning would log this step under the index before it, and test the step after it for `log_every_n_steps`.
+        step = trainer.global_step + 1
         trainer.fit_loop.epoch_loop._batches_that_stepped = step
-        trainer.log_every_n_steps = int(self._is_logged(trainer, step))  # it would look at the step that follows
+        trainer.log_every_n_steps = int(self._is_logged(trainer, step))
 
     def on_before_optimizer_step(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Note the learning rate before the schedule moves on."""
+        """Store the learning rate before the scheduler changes it."""
         self._lr = optimizer.param_groups[0]["lr"]
 
     def on_train_batch_end(
@@ -296,11 +312,12 @@ class FollowTraining(pl.Callback):
         batch: TableBatch,
         batch_idx: int,
     ) -> None:
-        """Count, show and log."""
+        """Update counts, log a row if one is due and refresh the progress display."""
         self.seconds += time.monotonic() - self._began
         self.examples += len(batch.input_ids) * ranks.world_size()
         self._new_tokens.append(batch.attention_mask.sum())
-        self._new_losses.append(outputs["loss"].detach())  # Lightning has divided it by the accumulation
+        # Lightning has already divided the loss by the number of accumulated micro-batches.
+        self._new_losses.append(outputs["loss"].detach())
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
         self.tokens += int(ranks.all_reduce_sum([int(torch.stack(self._new_tokens).sum())])[0])
@@ -348,7 +365,7 @@ class FollowTraining(pl.Callback):
         return self.seconds * schedule.batch_size / max(self.examples, 1)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log and print the metrics of the development split."""
+        """Log and print the metrics of the dev split."""
         metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
         self._row(trainer, metrics)
         whole = {name: value for name, value in metrics.items() if name.count("/") == 1}
@@ -356,15 +373,15 @@ class FollowTraining(pl.Callback):
         self.console.print(f"step {trainer.global_step}: {shown}")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Close the bar."""
+        """Close the progress bar."""
         self.close()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Close the bar, so that the message stands on a line of its own."""
+        """Close the progress bar, so that the error message gets a separate line."""
         self.close()
 
     def close(self) -> None:
-        """Close the bar where one is open."""
+        """Close the progress bar if it is open."""
         if self._bar:
             self._bar.stop()
             self._bar = None

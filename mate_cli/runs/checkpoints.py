@@ -1,6 +1,6 @@
-"""Weights on disk, safetensors that are written atomically and read with a clear message, and the last state of a run.
+"""Weights in safetensors files, written atomically, and validation of the checkpoint `last.ckpt` of a run.
 
-The last state, `last.ckpt`, may be damaged, of another run, or written by somebody else.
+`last.ckpt` is untrusted: it may be damaged, belong to another run, or come from another user.
 """
 
 import hashlib
@@ -24,15 +24,17 @@ FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
 def save_module(module: torch.nn.Module, path: Path) -> None:
-    """Write all weights of a module, as `save_weights`."""
+    """Write all weights of a module with `save_weights`."""
     save_weights(module.state_dict(), path)
 
 
 def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write weights; equal ones give equal bytes. Of several processes, all call this and the first writes.
+    """Write weights to a safetensors file. Equal weights give equal bytes.
+
+    All ranks call this function, and rank 0 writes.
 
     Raises:
-        RunError: the disk is full or the folder is read-only; what was there stays.
+        RunError: the disk is full or the folder is read-only. An existing file is unchanged.
     """
     if not ranks.is_rank_zero():
         return
@@ -47,23 +49,29 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write tensors, contiguous ones; whoever may read other new files here may read this one, too.
+    """Write contiguous tensors to a safetensors file with the default permissions of new files.
+
+    Args:
+        tensors: contiguous tensors by name.
+        path: file to write.
+        metadata: metadata of the safetensors header; None for no metadata.
 
     Raises:
         OSError: the file cannot be written.
-        SafetensorError: likewise.
+        SafetensorError: safetensors cannot write the file.
     """
     path.touch()
-    mode = path.stat().st_mode  # safetensors would keep the file to its owner
+    # safetensors makes files readable only for their owner.
+    mode = path.stat().st_mode
     save_file(dict(tensors), path, metadata=metadata)
     path.chmod(mode)
 
 
 def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Refuse weights with which nothing can be computed.
+    """Check that all floating-point weights are finite.
 
     Raises:
-        CheckpointError: naming the first that is not a number, or infinite.
+        CheckpointError: a tensor has NaN or infinite values. The error names the first such tensor.
     """
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
@@ -72,10 +80,10 @@ def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def load_module(module: torch.nn.Module, path: Path) -> None:
-    """Read all weights of a module.
+    """Load all weights of a module from a safetensors file.
 
     Raises:
-        CheckpointError: the file is missing or damaged, has NaN in it, or belongs to another network.
+        CheckpointError: the file is missing or damaged, has non-finite values, or belongs to another network.
     """
     with wrap_read_errors(path, CheckpointError, "weights cannot be read", "Train again"):
         check_header(path)
@@ -91,7 +99,7 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the digest of a file, in hex."""
+    """Return the SHA-256 digest of a file in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -107,11 +115,11 @@ KINDS: dict[str, type] = {
     "optimizer_states": list,
     "lr_schedulers": list,
 }
-"""Parts of a checkpoint that Lightning goes on from, and their types."""
+"""Keys of a checkpoint that Lightning needs to resume, and the types of their values."""
 
 
 def last_step(path: Path | None) -> int | None:
-    """Return the optimizer step of a last state, or None without one.
+    """Return the optimizer step of `last.ckpt`, or None if `path` is None.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -120,7 +128,7 @@ def last_step(path: Path | None) -> int | None:
 
 
 def read_start(path: Path) -> str | None:
-    """Return when the run was started that a last state belongs to, by which it knows its run.
+    """Return the start time stored in `last.ckpt`, which identifies its run, or None if it is missing.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -130,13 +138,14 @@ def read_start(path: Path) -> str | None:
 
 
 def read_state(path: Path) -> Mapping[str, Any]:
-    """Read the parts of a last state; its tensors are read when they are used.
+    """Read and validate `last.ckpt`. Tensors are memory-mapped and read on first use.
 
     Raises:
-        CheckpointError: the file is damaged, or holds something else.
+        CheckpointError: the file is damaged or is not a checkpoint.
     """
     with wrap_read_errors(path, CheckpointError, "the checkpoint is damaged", FROM_THE_BEGINNING):
-        with open_file(path):  # or else it could wait for a pipe
+        # `open_file` rejects a named pipe, on which `torch.load` would block.
+        with open_file(path):
             pass
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         if not isinstance(state, dict):
@@ -151,10 +160,14 @@ def read_state(path: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Go on from a last state; until the first step is done, what fails without a name is its misfit.
+    """Attribute unexpected errors before the first step of a resumed run to its checkpoint.
+
+    Args:
+        path: checkpoint from which the run is resumed; None for a new run.
+        has_begun: returns whether a step is done. Later errors are not wrapped.
 
     Raises:
-        CheckpointError: the state does not fit the run.
+        CheckpointError: the checkpoint does not fit the run.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""The configuration of a run as typed values: checked once, and what travels from there.
+"""The validated, typed configuration of a run.
 
-A part with a `_target_` stays a plain mapping until what it names is built from it. A relative path begins at the
-working folder of training. The run's config.yaml says where that is, seen from the run's folder, and where it was; so
-data and weights are found after the run or the folder of its project has moved.
+A part with a `_target_` stays a mapping until the object is instantiated from it. Relative paths are relative to the
+working directory of training. config.yaml stores this directory as an absolute path and relative to the run folder,
+so that data and weights are found after the run or its project has moved.
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
 
 Node = dict[str, Any]
-"""A part with a `_target_`."""
+"""A part of the configuration with a `_target_`."""
 Nodes = dict[str, Node | None]
-"""Parts with a `_target_` by name; null for one that is left out."""
+"""Parts of the configuration with a `_target_`, by name; null for a disabled part."""
 ORIGIN, BASE = "origin", "base"
-"""Key of config.yaml under which stands where the values come from, and that of the working folder below it."""
+"""Key of config.yaml for the origin of its values, and the key of the working directory below it."""
 ROOTS = ("root", "datasets")
-"""Keys of folders of data, at which other paths of the same part begin."""
+"""Keys of data folders, to which other paths of the same part are relative."""
 PLACED = ("data", "init", "encoding")
-"""Parts of a configuration that name files and folders."""
+"""Parts of a configuration that contain paths."""
 
 
 class Section(BaseModel):
-    """A part of the configuration: no unknown keys, no conversion of types."""
+    """A section of the configuration, without unknown keys and without type conversion."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)  # a command uses few of all sections
+    # Validators are built on first use, because a command uses few of the sections.
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class Trainer(Section):
-    """`conf/trainer`: how long to train, how often to look, when to save."""
+    """`conf/trainer`: length of training, and intervals of validation, checkpoints and log rows."""
 
     batch_size: PositiveInt
     max_epochs: PositiveFloat | None
@@ -70,7 +71,7 @@ class Trainer(Section):
 
 
 class Hardware(Section):
-    """`conf/hardware`: the machine."""
+    """`conf/hardware`: devices, precision, micro-batch size and CPU workers."""
 
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
     devices: PositiveInt = 1
@@ -83,10 +84,13 @@ class Hardware(Section):
     threads: PositiveInt | None
 
     def require_one_process(self, work: str) -> None:
-        """Refuse several processes for what one does alone.
+        """Check that the configuration has one process, for work that cannot be distributed.
+
+        Args:
+            work: description of the work for the error message.
 
         Raises:
-            ConfigError: naming the work.
+            ConfigError: several devices or nodes are configured.
         """
         if (count := self.devices * self.nodes) > 1:
             remedy = "Set hardware.devices=1 and hardware.nodes=1"
@@ -100,7 +104,7 @@ def _checked_name(name: str) -> str:
 
 
 WandbName = Annotated[str, AfterValidator(_checked_name)]
-"""Characters that W&B takes for the name of a project."""
+"""A name that W&B accepts for a project."""
 
 
 def _checked_text(text: str) -> str:
@@ -111,14 +115,14 @@ def _checked_text(text: str) -> str:
 
 WandbText = Annotated[str, AfterValidator(_checked_text)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""The generators are seeded by it and a place of 32 bits."""
+"""A seed of 32 bits."""
 
 
 Folder = Annotated[str, Field(min_length=1)]
 
 
 class Paths(Section):
-    """`conf/paths`: folders."""
+    """`conf/paths`: folders of outputs, caches and data."""
 
     outputs: Folder
     cache: Folder
@@ -127,12 +131,12 @@ class Paths(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_shared(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is given
-        """Leave out a folder that runs of earlier versions name, and nobody reads."""
+        """Drop the unused folder `shared`, which runs of earlier versions specify."""
         return {key: value for key, value in values.items() if key != "shared"} if isinstance(values, dict) else values
 
 
 class ModelConfig(Section):
-    """The parts of a network and its task, and the machine that they are on."""
+    """The configuration of a network, its task and the machine."""
 
     encoding: Node
     init: Node
@@ -145,10 +149,10 @@ class ModelConfig(Section):
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer of the first weights.
+        """The tokenizer of the initial weights.
 
         Raises:
-            ConfigError: `init` does not say.
+            ConfigError: `init.tokenizer` is missing.
         """
         if "tokenizer" not in self.init:
             raise ConfigError("needs a value", where="init.tokenizer", remedy="Name the tokenizer of the weights")
@@ -162,18 +166,23 @@ class ModelConfig(Section):
 
 @dataclass(frozen=True)
 class Base:
-    """The folder that relative paths of a run begin at.
+    """The base folder of the relative paths of a run.
 
     Args:
-        folder: where it is now.
-        before: where it was when the run was trained.
+        folder: its current path.
+        before: its path when the run was trained.
     """
 
     folder: Path
     before: Path
 
     def place(self, value: Any, key: str = "") -> Any:  # noqa: ANN401 - any value
-        """Return a value of the configuration, and a path in it as what it means here and now."""
+        """Return a value of the configuration with its paths resolved to current locations.
+
+        Args:
+            value: value, mapping or list.
+            key: key of the value. Values of data folder keys (`ROOTS`) are paths even without a separator.
+        """
         if isinstance(value, Mapping):
             return {name: self.place(part, str(name)) for name, part in value.items()}
         if isinstance(value, list):
@@ -185,7 +194,7 @@ class Base:
         return str(place) if not is_here and (_exists(place) or (key in ROOTS and not absolute)) else value
 
     def count(self, data: Mapping[str, Any]) -> int:
-        """Count the files and folders of data that are there."""
+        """Count the files and folders of a data configuration that exist relative to this base."""
         texts = {key: value for key, value in data.items() if isinstance(value, str)}
         roots = [self._find(texts[key]) for key in ROOTS if key in texts]
         return sum(map(_exists, (*roots, *(root / text for root in roots for text in texts.values()))))
@@ -195,7 +204,7 @@ class Base:
 
 
 class RunConfig(ModelConfig):
-    """The configuration of one training run: everything that `config.yaml` of its folder says."""
+    """The configuration of one training run: the content of its `config.yaml`."""
 
     data: Node
     optimizer: Node
@@ -211,21 +220,26 @@ class RunConfig(ModelConfig):
         return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
     def placed(self, base: Base) -> RunConfig:
-        """Return the same with its paths as they are here and now."""
+        """Return a copy with its paths resolved to current locations."""
         return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
-        """Return the same on the hardware and in the folders of now; all that numbers depend on stays as trained."""
+        """Return a copy for the current machine. Hardware settings that affect results stay as trained.
+
+        Args:
+            hardware: current hardware: accelerator, workers, threads and micro-batch size are taken from it.
+            paths: current folders.
+        """
         keys = ("accelerator", "workers", "prepare_workers", "threads", "micro_batch")
         now = {key: getattr(hardware, key) for key in keys}
         return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read config.yaml of a run as plain values to compare with; nothing may be built from them.
+    """Read config.yaml of a run for comparison. The values are unchecked, so instantiate nothing from them.
 
     Raises:
-        RunError: it is missing or damaged.
+        RunError: config.yaml is missing or damaged.
     """
     values = rename_targets(read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/"))
     stages = values.get("stages")
@@ -236,11 +250,15 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
-    """Read config.yaml of a run, which may come from anyone, as values that may be built; `trust` names modules.
+    """Read config.yaml of a run, which is untrusted, and check that its targets may be instantiated.
+
+    Args:
+        folder: run folder.
+        trust: modules that may be instantiated in addition to mate's.
 
     Raises:
-        RunError: it is missing or damaged.
-        TrustError: it names something else to build.
+        RunError: config.yaml is missing or damaged.
+        TrustError: config.yaml has a target that is neither mate's nor trusted.
     """
     values = read_settings(folder)
     check_targets(values, str(folder / "config.yaml"), trust)
@@ -248,10 +266,15 @@ def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def build_part(node: Node, defaults: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - whatever the node names
-    """Build what a node names; what it leaves open or null is given by name where the class takes it.
+    """Instantiate the target of a node.
+
+    Args:
+        node: mapping with a `_target_`.
+        defaults: arguments by name. Used if the target accepts the argument and the node omits it or sets it to null.
+        where: configuration key of the node, for error messages.
 
     Raises:
-        ConfigError: the class refuses its settings.
+        ConfigError: the target cannot be instantiated.
     """
     from hydra.utils import get_object, instantiate
 
@@ -267,14 +290,19 @@ def build_part(node: Node, defaults: Mapping[str, Any], where: str) -> Any:  # n
 
 
 def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
-    """Read what a run was trained with from its config.yaml, its paths as they are here and now; see `read_parts`.
+    """Read the configuration with which a run was trained, with paths resolved to current locations.
+
+    Args:
+        folder: run folder.
+        trust: trusted modules and outside paths, see `read_parts`.
 
     Raises:
-        RunError: the file is missing, damaged, or not of one run.
-        TrustError: it names something to build that is neither ours nor trusted.
+        RunError: config.yaml is missing, damaged, or not of a single run.
+        TrustError: config.yaml has a target or path that is neither mate's nor trusted.
     """
     values, file = read_parts(folder, trust), str(folder / "config.yaml")
-    values |= stay_inside({"data": values.get("data")}, folder, trust, file)  # of the others only data are used again
+    # Only the outside paths of `data` are used again, so the other parts need no check.
+    values |= stay_inside({"data": values.get("data")}, folder, trust, file)
     try:
         config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
         return config.placed(read_base(folder))
@@ -288,19 +316,20 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
 
 
 def describe_base(folder: Path) -> dict[str, str]:
-    """Return where the working folder is, by itself and seen from the folder of a run; see `find_base`."""
+    """Return the working directory, absolute and relative to a run folder, as read by `find_base`."""
     here = Path.cwd()
     return {"at": str(here), "from_run": os.path.relpath(here, folder)}
 
 
 def find_base(values: Mapping[str, Any], folder: Path) -> Base:
-    """Find the folder that paths of a run begin at: where most of its data are.
+    """Find the base folder of the paths of a run: the candidate that contains most of its data.
 
-    Of equals it is the one that lies as it did to the run's folder, then the one that it was, then the working folder.
+    Candidates, first one wins on ties: the same path relative to the run folder, the original absolute path, and the
+    working directory.
 
     Args:
-        values: what the run's config.yaml holds.
-        folder: of the run.
+        values: content of config.yaml of the run.
+        folder: run folder.
     """
     here, origin = Path.cwd(), values.get(ORIGIN)
     described = origin.get(BASE) if isinstance(origin, dict) else None
@@ -316,20 +345,20 @@ def find_base(values: Mapping[str, Any], folder: Path) -> Base:
 
 
 def read_base(folder: Path) -> Base:
-    """Find the folder that paths of a run begin at by its config.yaml.
+    """Find the base folder of the paths of a run from its config.yaml.
 
     Raises:
-        RunError: it is missing or damaged.
+        RunError: config.yaml is missing or damaged.
     """
     return find_base(read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/"), folder)
 
 
 @contextmanager
 def explain_places(run: str | Path) -> Iterator[None]:
-    """Say of a run's data that are not there where its paths begin, and which key gives another place.
+    """Add a hint to `DataError`s about missing files: the base folder of the run and the key `data.root`.
 
     Raises:
-        DataError: what was wrong with the data.
+        DataError: the original error, with the hint.
     """
     try:
         yield
@@ -341,7 +370,7 @@ def explain_places(run: str | Path) -> Iterator[None]:
 
 
 def _exists(path: str | Path) -> bool:
-    """Return whether a path exists, also if it is too long or below a closed folder: then `Path.exists` fails."""
+    """Return whether a path exists. `Path.exists` raises if it is too long or its folder is not accessible."""
     return os.path.exists(path)  # noqa: PTH110
 
 

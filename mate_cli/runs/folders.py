@@ -1,8 +1,8 @@
-"""Folders of runs: new ones, those that are found again, and an index of them.
+"""Run folders: creation, lookup and an index.
 
-The index has a line for each run of an experiment, so that nobody has to read all of their files to find one. It is a
-cache: a line is read anew when a file of its run has changed, and what is lost when several processes write at once is
-read again by the next.
+The index has a line for each run of an experiment, so that a lookup does not read the files of all runs. It is a cache:
+a line is recomputed when a file of its run has changed. Lines lost to concurrent writes are recomputed by the next
+reader.
 """
 
 from __future__ import annotations
@@ -44,24 +44,30 @@ from mate_cli.runs.record import RunFolder, read_entries
 from mate_cli.terminal.progress import track
 
 OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
-"""Names of which one makes a folder that of a run, which no new run writes into."""
+"""Names that mark a folder as a run folder: if it contains any of them, no new run uses the folder."""
 FOLDER = ".runs"
 BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
-"""Where a key at the top of a file of YAML begins."""
+"""Start of a top-level key in a YAML file."""
 CHECKSUM = "checksum"
 ABANDONED_SECONDS = 60
-"""Age of a folder that holds a lock alone: a run that begins writes its configuration sooner."""
+"""Age in seconds at which a folder with only a lock counts as abandoned. A new run writes config.yaml sooner."""
 FILES = ("config.yaml", "record.json")
 RECORDED = ("status", "started", "seed", "settings")
-"""Entries of the record that the index has."""
+"""Entries of record.json that the index contains."""
 VERSION = digest({"schema": 2, "ignored": list(NO_EFFECT)})
-"""Changes with what tells runs apart, so that lines of another version are read anew."""
+"""Version of index lines. It depends on the keys of the run identity; lines of another version are recomputed."""
 
 
 def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run and lock it: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name.
+    """Create and lock the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>.
 
-    Of several that begin in the same second, whoever makes a folder has it, and the next one takes another number.
+    If several runs start in the same second, a number is appended to the later names.
+
+    Args:
+        outputs: folder of all runs.
+        below: <command>/<experiment>.
+        job: number of the job in a sweep.
+        name: name of the folder instead of date and time; None for date and time.
 
     Raises:
         RunError: a run of this name exists.
@@ -83,7 +89,13 @@ def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None)
 
 
 def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
-    """Return the place of a new run with a name of its own.
+    """Return the folder of a new run with a user-defined name.
+
+    Args:
+        outputs: folder of all runs.
+        below: <command>/<experiment>.
+        job: number of the job in a sweep, appended to the name if it is not 0.
+        name: name of the run.
 
     Raises:
         RunError: a run of this name exists.
@@ -97,7 +109,15 @@ def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
 
 
 def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) -> RunFolder | None:
-    """Find the same run of an experiment that has come furthest: finished, running, with a checkpoint, newest."""
+    """Find the most advanced run of an experiment with the same identity, or None if there is no such run.
+
+    Finished runs come first, then running ones, then runs with a checkpoint, then the newest.
+
+    Args:
+        parent: folder of the experiment.
+        config: resolved configuration.
+        code: hash of each user-defined source file.
+    """
     mark = digest_run(config, code)
     alike = [parent / run.name for run in read_index(parent) if run.digest == mark]
     same = [RunFolder(path) for path in alike if _has_config(path, config)]
@@ -105,7 +125,7 @@ def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) 
 
 
 def is_running(folder: RunFolder) -> bool:
-    """Say whether a process is at work on a run."""
+    """Return whether a process is training the run."""
     record = _record(folder)
     return record.get("status") == "running" and not is_dead(folder.path, record)
 
@@ -116,12 +136,12 @@ def _progress(folder: RunFolder) -> tuple[bool, bool, bool, str]:
 
 
 def _started(folder: Path) -> str:
-    """Return the time when a run was started; its folder may have any name."""
+    """Return a sort key: the start time in the record, then the name of the folder."""
     return f"{_record(RunFolder(folder)).get('started', '')} {folder.name}"
 
 
 def _record(folder: RunFolder) -> dict[str, Any]:
-    """Return a run's record; empty when it is missing or damaged, as after a kill."""
+    """Return the record of a run, empty if it is missing or damaged (the run may have been killed)."""
     try:
         return asdict(folder.read_record())
     except RunError:
@@ -129,10 +149,15 @@ def _record(folder: RunFolder) -> dict[str, Any]:
 
 
 def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunFolder:
-    """Find the run to continue, the `last` one of an experiment or that of a path; what shapes it must be what it was.
+    """Find the run to resume, and check that its configuration is the same.
+
+    Args:
+        resume: `last` for the last run of the experiment, or the path of a run folder.
+        parent: folder of the experiment.
+        config: resolved configuration of this command.
 
     Raises:
-        RunError: there is none, or it was started with another configuration.
+        RunError: there is no such run, or it was started with other values of settings that affect results.
     """
     if resume == "last":
         folders = [parent / run.name for run in reversed(read_index(parent))]
@@ -156,12 +181,12 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
     """Return the folder of a run.
 
     Args:
-        path: as it is typed, perhaps with the `run=` that other commands want before it.
-        key: the setting that it is, to suggest another; or the command that takes it, such as `mate run`.
-        stage: the stage that a run is wanted of; empty for whole runs.
+        path: path from the command line, optionally with the prefix `run=` that some commands require.
+        key: configuration key or command (such as `mate run`) that has the path as value. Used to suggest another path.
+        stage: stage for which a run is requested; empty for a complete run.
 
     Raises:
-        RunError: it is missing or is not a run folder.
+        RunError: the folder is missing or is not a run folder.
     """
     folder = Path(path.removeprefix("run="))
     if not (folder / "config.yaml").is_file():
@@ -175,7 +200,7 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """Find the newest run below a folder: one of the wanted stage, else a whole one rather than a stage of one."""
+    """Find the newest run below a folder: a run of the requested stage if available, else a complete run."""
     runs = [path.parent for path in find_files(folder, "config.yaml")]
     wanted = [path for path in runs if path.name == stage] or runs
     depth = min((len(path.parts) for path in wanted), default=0)
@@ -183,7 +208,7 @@ def _nearest_run(folder: Path, stage: str) -> Path | None:
 
 
 def _run_beside(path: Path) -> Path | None:
-    """Return the newest run that a missing path may have meant: with another name for its first missing part."""
+    """Return the newest run whose path differs from `path` only in the first missing part."""
     missing = path
     while not missing.parent.is_dir():
         missing = missing.parent
@@ -192,15 +217,22 @@ def _run_beside(path: Path) -> Path | None:
 
 
 def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
-    """Return the folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
+    """Return the folder of a run, or of the newest finished run of an experiment.
+
+    Args:
+        run: path of a run folder, or name of an experiment.
+        outputs: folder of all runs.
+        key: see `open_run`.
+        stage: see `open_run`.
 
     Raises:
-        RunError: there is none.
+        RunError: there is no such run, or no run of the experiment is finished.
     """
     parent = outputs / "train" / run
     if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
         return open_run(run, key, stage)
-    lines = read_index(parent, write=not Path(run).is_absolute())  # only below the folder of outputs
+    # Write the index only below `outputs`: an absolute `run` may point elsewhere.
+    lines = read_index(parent, write=not Path(run).is_absolute())
     finished = sorted(line.name for line in lines if line.status == "finished")
     if not finished:
         remedy = f"Train it first: mate train {format_setting('experiment', run)}"
@@ -211,17 +243,25 @@ def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
 def first_difference(
     folder: Path, config: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
 ) -> Difference | None:
-    """Find the first key that can change a result and differs from a run's config.yaml: (key, there, here).
+    """Find the first key whose value differs between config.yaml of a run and `config`.
+
+    Args:
+        folder: run folder.
+        config: resolved configuration.
+        ignored: keys that are not compared, by default the keys that cannot change a result.
+
+    Returns:
+        The key, its value in config.yaml and its value in `config`; None if no key differs.
 
     Raises:
-        RunError: the file is damaged.
+        RunError: config.yaml is damaged.
     """
     pair = differences(flat_keys(read_settings(folder)), flat_keys(config), ignored)
     return next(((key, there, here) for key, there, here in pair if there != here), None)
 
 
 def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Return whether a run has this configuration; an unreadable run has another one."""
+    """Return whether a run has this configuration. False if its config.yaml cannot be read."""
     with suppress(RunError):
         return first_difference(folder, config) is None
     return False
@@ -232,11 +272,15 @@ class IndexedRun:
     """A line of the index.
 
     Args:
-        name: of the run's folder.
-        stamp: times and sizes of its files, and the version of the index.
-        digest: what it is, see `digest_run`; empty where its configuration cannot be read.
-        score: its metric that counts, by name; empty without one.
-        reason: why a finished run ended early.
+        name: name of the run folder.
+        stamp: version of the index, and modification times and sizes of the files of the run.
+        digest: identity of the run, see `digest_run`; empty if its configuration cannot be read.
+        status: status in the record.
+        started: start time in the record.
+        seed: seed of the run.
+        settings: settings that distinguish the run within its experiment.
+        score: monitored metric by name; empty if there is no such metric.
+        reason: reason why a finished run ended early.
     """
 
     name: str
@@ -250,7 +294,7 @@ class IndexedRun:
     reason: str = ""
 
     def status_now(self, parent: Path) -> str:
-        """Return its status; `killed` for one that cannot have said so itself."""
+        """Return the current status: `killed` if the record says running but the process is gone."""
         return "killed" if is_dead(parent / self.name, asdict(self)) else self.status
 
 
@@ -258,13 +302,18 @@ _lines = TypeAdapter(IndexedRun)
 
 
 def index_file(parent: Path) -> Path:
-    """Return the index of the runs in OUTPUTS/COMMAND/EXPERIMENT, which lies beside the commands."""
+    """Return the path of the index of OUTPUTS/COMMAND/EXPERIMENT: OUTPUTS/.runs/COMMAND/EXPERIMENT.jsonl."""
     place = parent.absolute()
     return place.parents[1] / FOLDER / place.parent.name / f"{place.name}.jsonl"
 
 
 def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
-    """Return a line for each run in the folder of an experiment, by start; a stale index is written anew."""
+    """Return the index line of each run of an experiment, sorted by start time.
+
+    Args:
+        parent: folder of the experiment.
+        write: rewrite a stale index and remove abandoned folders.
+    """
     known = {line.name: line for line in _read_lines(index_file(parent))}
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     stamps = {folder.name: stamp for folder in folders if FILES[0] in (stamp := _stamp(folder))}
@@ -279,7 +328,8 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
     if write and is_stale:
         rows = map(asdict, known.values())
         text = "".join(to_json({**row, CHECKSUM: digest(row)}) for row in rows)
-        with suppress(RunError, OSError):  # others' folders may be read-only
+        # Folders of other users may be read-only.
+        with suppress(RunError, OSError):
             check_inside(index_file(parent).parents[2], index_file(parent))
             write_text(index_file(parent), text) if text else index_file(parent).unlink()
     return sorted(known.values(), key=lambda line: (line.started, line.name))
@@ -288,13 +338,14 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
 def _read_lines(file: Path) -> Iterator[IndexedRun]:
     with suppress(OSError, ValueError):
         for row in read_lines(file):
-            with suppress(Exception):  # whatever the line holds, its run is read again
+            # The run of an invalid line is read again.
+            with suppress(Exception):
                 if row.pop(CHECKSUM, None) == digest(row):
                     yield _lines.validate_python(row)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the folder of a run that was killed before it wrote anything except its lock."""
+    """Remove the folder of a run that was killed after writing only its lock."""
     with suppress(OSError):
         age = time.time() - folder.lstat().st_mtime
         if not folder.is_symlink() and is_locked(folder) is False and age > ABANDONED_SECONDS:
@@ -305,7 +356,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _stamp(folder: Path) -> list[int | str]:
-    """Return the state of the files of a run, as far as they are there."""
+    """Return the index version, and modification time and size of each existing file of a run."""
     stamp: list[int | str] = [VERSION]
     for file in FILES:
         with suppress(OSError):
@@ -315,7 +366,7 @@ def _stamp(folder: Path) -> list[int | str]:
 
 
 def index_run(folder: Path) -> IndexedRun:
-    """Return the line of a run by its files, whatever state they are in."""
+    """Return the index line of a run. Missing or damaged files leave defaults."""
     record: dict[str, Any] = {}
     stamp, mark = _stamp(folder), ""
     with suppress(RunError):
@@ -328,7 +379,8 @@ def index_run(folder: Path) -> IndexedRun:
     if record.get("status") == "finished" and isinstance(record.get("reason"), str):
         told["reason"] = record["reason"]
     metrics = part if isinstance(part := record.get("metrics"), dict) else {}
-    monitor = str(record.get("monitor") or next(iter(metrics), ""))  # answers of another system name none
+    # Records of imported answers have no monitor: their first metric is used.
+    monitor = str(record.get("monitor") or next(iter(metrics), ""))
     if isinstance(score := metrics.get(monitor), float) and math.isfinite(score):
         told["score"] = {monitor: score}
     try:
@@ -339,6 +391,6 @@ def index_run(folder: Path) -> IndexedRun:
 
 @lru_cache(maxsize=1 << 12)
 def _read_block(text: str) -> dict[str, str]:
-    """Read a part of config.yaml once for all runs that have the same: YAML is slow."""
+    """Parse a block of config.yaml. Cached across runs, because YAML parsing is slow."""
     values = parse_yaml(text)
     return telling_texts(values) if isinstance(values, dict) else {}

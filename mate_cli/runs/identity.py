@@ -1,6 +1,7 @@
-"""The one answer to what tells a run apart, for its name, groups in W&B, rows, `resume=missing` and differences.
+"""Run identity: the settings that distinguish runs.
 
-A run is its resolved values without those that cannot change a result, and the user's own code that it is made of.
+Used for run names, W&B groups, table rows, `resume=missing` and `mate diff`. The identity consists of the resolved
+values, except values that cannot change a result, and of hashes of the user-defined code.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ NO_EFFECT = (
     *("resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "run", "deterministic"),
     *("origin.", "data.download", "trainer.log_every", "trainer.checkpoint_every", "trainer.options.profiler."),
 )
-"""Keys that cannot change a result; a final dot stands for everything below that key."""
+"""Keys that cannot change a result. A final dot includes all keys below."""
 PLACES = ("data.root", "data.datasets")
 """Folders of data, which may have moved."""
 FOLD = "data.dev_fold"
-"""Key of the part of the data that a run of a cross-validation is scored on."""
+"""Key of the dev fold of a cross-validation run."""
 REPEATED = ("seed", FOLD, *PLACES, *NO_EFFECT)
-"""Keys that may differ between two repeats of an experiment."""
+"""Keys that may differ between repetitions of an experiment."""
 ABSENT = "absent"
-"""Stands for the value of a setting that a configuration does not have."""
+"""Placeholder for a missing setting."""
 CODE = "code"
-"""Stands for the user's own code among settings."""
+"""Key of the user-defined code in the settings."""
 MAX_NAME = 120
 Difference = tuple[str, Any, Any]
 """A key, and its value on either side; None without the key."""
@@ -45,7 +46,7 @@ Difference = tuple[str, Any, Any]
 
 @dataclass(frozen=True)
 class Names:
-    """The choice of each group that a run was composed from."""
+    """The config group options from which a run was composed."""
 
     experiment: str
     dataset: str
@@ -56,18 +57,23 @@ class Names:
 
     @classmethod
     def of(cls, choices: Mapping[str, str | None]) -> Names:
-        """Read the choices that Hydra made; a run without an experiment is named after its data and model."""
+        """Create from the options selected in Hydra. Without an experiment, its name is <data>_<model>."""
         experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Names:
-        """Take them from a record or an origin that has more."""
+        """Create from a record or the `origin` of config.yaml, which contain additional keys."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
     def after(self, before: Names, stage: str) -> Names:
-        """Return the names of a run that begins with a stage's weights: `init` lists all stages before it."""
+        """Return the names of a run initialized from the weights of a stage.
+
+        Args:
+            before: names of the stage.
+            stage: name of the stage, appended to `init`, which lists all previous stages.
+        """
         return replace(self, init=f"{before.init} + {stage}")
 
 
@@ -81,14 +87,14 @@ def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
-    """Return what a nested mapping has at a dotted key; None without it."""
+    """Return the value at a dotted key of a nested mapping, or None if the key is missing."""
     for part in key.split("."):
         tree = tree.get(part) if isinstance(tree, Mapping) else None
     return tree
 
 
 def value_text(value: object) -> str:
-    """Write a value as one would type it, one number in one way: 0.001 for 1e-3."""
+    """Format a value as on the command line. Equal numbers give equal text: 0.001 for 1e-3."""
     if isinstance(value, float):
         return f"{value:.12g}"
     if value is None or isinstance(value, bool):
@@ -97,16 +103,16 @@ def value_text(value: object) -> str:
 
 
 def of_stage(key: str) -> tuple[str, str]:
-    """Take `stages.NAME.` off a configuration key: both parts, the first empty for a key of the run itself."""
+    """Split a configuration key into the prefix `stages.NAME.` (empty for keys of the run) and the rest."""
     parts = key.split(".", 2)
     return (f"stages.{parts[1]}.", parts[2]) if parts[0] == "stages" and len(parts) == 3 else ("", key)
 
 
 @cache
 def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
-    """Say whether a configuration key is one of the ignored ones, or below one that ends in a dot.
+    """Return whether `ignored` contains a configuration key or, with a final dot, one of its parents.
 
-    What is ignored of a run is ignored of its stages; whose run stands in for a stage is not.
+    Keys ignored for a run are ignored for its stages too, except `stages.NAME.run`.
     """
     stage, setting = of_stage(key)
     if stage and setting == "run":
@@ -116,12 +122,12 @@ def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
 
 
 def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:
-    """Return values by dotted key without those that are ignored."""
+    """Return the values, by dotted key, without the ignored keys."""
     return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
 
 
 def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) -> Iterator[tuple[str, str]]:
-    """Yield what sets a run apart of words such as `optimizer.lr=1e-4`: (key, value)."""
+    """Yield the (key, value) pairs of the overrides, such as `optimizer.lr=1e-4`, that are not ignored."""
     for word in words:
         key, _, value = word.partition("=")
         if not is_ignored(key := key.lstrip("+~"), ignored):
@@ -129,7 +135,7 @@ def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) 
 
 
 def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
+    """List the keys whose values differ between mappings, in order of appearance. A missing key is a value."""
     keys, first = dict.fromkeys(key for values in several for key in values), several[0] if several else {}
     return [key for key in keys if any(values.get(key, ABSENT) != first.get(key, ABSENT) for values in several)]
 
@@ -137,44 +143,51 @@ def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
 ) -> Iterator[Difference]:
-    """Yield the values, by dotted key, that are not ignored and differ."""
+    """Yield each key, not ignored, whose values differ, with both values.
+
+    Args:
+        before: values by dotted key.
+        now: values by dotted key.
+        ignored: keys that are not compared, see `is_ignored`.
+    """
     for key in differing_keys([before, now]):
         if not is_ignored(key, ignored):
             yield key, before.get(key), now.get(key)
 
 
 def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
-    """Return what is equal for the same run with the same seed, and for no other.
+    """Return a digest that identifies the run, including its seed.
 
     Args:
         config: resolved values.
-        code: the hash of each of the user's files that it is made of.
+        code: hash of each user-defined source file of the run.
     """
     return digest({**telling_texts(config), CODE: digest(code)})
 
 
 def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values that can change a result, as texts by dotted key; null is as good as no such key."""
+    """Return the values that can change a result, as text by dotted key. Null values are omitted."""
     values = telling_values(flat_keys(config), NO_EFFECT)
     return {key: value_text(value) for key, value in values.items() if value is not None}
 
 
 def digest(values: Mapping[str, Any], length: int = 16) -> str:
-    """Return a hash of values, whatever their order; of none an empty one."""
+    """Return a hash of `length` hexadecimal digits, independent of key order; empty for an empty mapping."""
     text = to_json(dict(sorted(values.items())))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:length] if values else ""
 
 
 def code_setting(code: Mapping[str, Any]) -> list[str]:
-    """Return the user's own code as a setting: `code=1a2b3c`; nothing without any."""
+    """Return the hash of user-defined code as a setting (`code=1a2b3c`); empty without such code."""
     return [f"{CODE}={mark}"] if (mark := digest(code, 6)) else []
 
 
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
-    """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
+    """Return the name shared by repetitions of a run: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
-    Choices of a group come first, and what may differ between repeats is left out. A long name has settings by the
-    last part of their keys, as far as there is room, those of the data last, and a mark of its own.
+    Config group options come first. Settings that may differ between repetitions are omitted. If the name has more than
+    `MAX_NAME` characters, keys are shortened to their last part, settings that do not fit are omitted (settings of
+    `data` are added last), and a hash is appended.
     """
     telling = [word for word in settings if any(telling_settings([word]))]
     words = sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
@@ -183,7 +196,7 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]
     name, room = experiment[: MAX_NAME // 2], MAX_NAME - len(mark) - 3
-    # Names of data files are the longest and tell least.
+    # File names of data are the longest values and the least informative.
     for key, value in sorted(telling_settings(words), key=lambda setting: setting[0].startswith("data.")):
         text = f" · {key.rpartition('.')[2]}={value}"
         name += text if len(name) + len(text) <= room else ""
@@ -191,17 +204,17 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
 
 
 CONF = "conf"
-"""Before the names of files of configuration, which lie in the working folder."""
+"""Folder of configuration files in the working directory, and first part of their names in recorded hashes."""
 
 
 def hash_modules(targets: Iterable[str]) -> dict[str, str]:
-    """Hash the user's own modules that names reach, and those that these import from the same folder.
+    """Hash the user-defined modules of the targets, and the modules that they import from the same folder.
 
     Args:
         targets: dotted names of classes and functions.
 
     Returns:
-        The hash of each file, by its path below the folder from which it is imported.
+        The hash of each file, by its path relative to the folder from which it is imported.
     """
     hashes: dict[str, str] = {}
     for target in targets:
@@ -217,22 +230,31 @@ def hash_modules(targets: Iterable[str]) -> dict[str, str]:
 
 
 def hash_file(file: Path) -> str:
-    """Return a hash of a file; of one of YAML, of what it says, whatever its comments."""
+    """Return a hash of a file. For YAML files the values are hashed, so comments do not matter."""
     content = file.read_bytes()
     if file.suffix == ".yaml":
-        with suppress(Exception):  # a file that cannot be parsed is hashed as it is
+        # A file that cannot be parsed is hashed as bytes.
+        with suppress(Exception):
             content = repr(yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))).encode()
     return hashlib.sha256(content).hexdigest()[:12]
 
 
 def hash_package() -> str:
-    """Return a hash of the sources of this program."""
+    """Return a hash of the source files of mate_cli."""
     files = sorted(Path(mate_cli.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: Path) -> None:
-    """Say in one line which of the files that a run began with are others now, as far as they are here."""
+    """Warn if source or configuration files of a run have changed since it started.
+
+    Files that are missing now are not compared.
+
+    Args:
+        recorded: hash of each file when the run started, by name.
+        modules: current hash of each user-defined module, by name.
+        run: run folder, for the message.
+    """
     here = {name: Path(name) for name in recorded if name.startswith(f"{CONF}/") and ".." not in name}
     now = {**modules, **{name: hash_file(file) for name, file in here.items() if file.is_file()}}
     if changed := [name for name, mark in recorded.items() if now.get(name, mark) != mark]:
@@ -242,7 +264,7 @@ def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: P
 
 
 def _find_root(top: str) -> Path | None:
-    """Return the folder that a module of the user's own is imported from; None for one that is installed."""
+    """Return the folder from which a user-defined module is imported; None for installed modules."""
     if top == "mate_cli" or top in sys.stdlib_module_names or not top.isidentifier():
         return None
     find_beside([top])
@@ -255,7 +277,7 @@ def _find_root(top: str) -> Path | None:
 
 
 def _module_files(root: Path, name: str) -> Iterator[Path]:
-    """Yield the files of a module and of the packages around it, as far as a dotted name goes."""
+    """Yield the existing files of a dotted name: its module and the parent packages."""
     place = root
     for part in name.split("."):
         yield from (file for file in (place / f"{part}.py", place / part / "__init__.py") if file.is_file())
@@ -263,7 +285,7 @@ def _module_files(root: Path, name: str) -> Iterator[Path]:
 
 
 def _imported_names(root: Path, file: Path) -> Iterator[str]:
-    """Yield the dotted names that a module imports; of what it cannot be known for, nothing."""
+    """Yield the dotted names that a module imports; nothing if it cannot be parsed."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

@@ -1,7 +1,7 @@
-"""Locks of runs: whoever makes or opens a folder to train holds its lock until the run ends.
+"""Locks of runs: a process that trains in a run folder holds its lock until the run ends.
 
-The system frees the lock of a process that was killed, whichever machine or container that was on. A run without a lock
-has signs of life alone. A killed process cannot say in its record that it has ended.
+The operating system releases the lock of a killed process, on any machine or in any container. A killed process cannot
+record its end, so the lock shows whether the run is alive. Without a lock file only the time of its last write does.
 """
 
 import fcntl
@@ -23,31 +23,31 @@ from mate_cli.files.io_errors import REFUSALS
 
 NAME = ".lock"
 ENTRUSTED = "MATE_LOCKED"
-"""Variable with a folder that the process which has started this one has locked for it."""
+"""Environment variable with the folder that the parent process has locked for this process."""
 PATIENCE = 0.5
-"""Seconds to try for: who only looks whether a run is locked takes its lock for an instant."""
+"""Seconds to wait for a lock: a process that only checks whether a run is locked takes the lock for an instant."""
 LAUNCHER = "MATE_LAUNCHER"
-"""Variable with the number of the process that has started this one."""
+"""Environment variable with the process ID of the launcher of this process."""
 ENDING = 120
-"""Seconds that a process gets to save its state once the one that has started it is gone."""
+"""Seconds to save a checkpoint after the launcher has ended."""
 SILENT_SECONDS = 1800
-"""A running run that has no lock counts as dead when it has written nothing for so long."""
+"""Seconds without a write after which a running run without a lock file counts as dead."""
 
 
 class LockedError(RunError):
-    """A run that another process trains."""
+    """Error for a run that another process is training."""
 
 
 _held: dict[Path, tuple[FileLock, int]] = {}
-"""The lock of each folder that this process has locked, and a descriptor of the folder, wherever it is moved."""
+"""Lock and file descriptor of each folder locked by this process. The descriptor stays valid if the folder is moved."""
 
 
 def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
-    """Lock the folder of a run, unless this process or the one that has started it for this purpose has locked it.
+    """Lock the folder of a run, unless this process or its parent (see `entrust_lock`) has locked it.
 
     Args:
-        folder: of the run, or of the runs of an experiment.
-        patience: seconds to wait for another process.
+        folder: folder of a run or of an experiment.
+        patience: seconds to wait for a lock of another process.
 
     Raises:
         LockedError: another process has locked it.
@@ -59,7 +59,7 @@ def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
     lock = FileLock(place / NAME, timeout=patience, thread_local=False)
     try:
         if os.environ.get(ENTRUSTED) == str(place):
-            # This process takes over if the other one is killed.
+            # The thread acquires the lock if the parent process is killed.
             threading.Thread(target=_take_over, args=(lock,), daemon=True).start()
         else:
             lock.acquire()
@@ -74,21 +74,24 @@ def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
 
 
 def _take_over(lock: FileLock) -> None:
-    with suppress(OSError):  # the folder is gone
+    # OSError: the folder was deleted.
+    with suppress(OSError):
         lock.acquire(timeout=-1, poll_interval=0.2)
 
 
 def entrust_lock(folder: Path) -> dict[str, str]:
-    """Return the environment of a process that is to train the run which this one has locked, and goes on to hold."""
+    """Return environment variables that let a child process use the run lock held by this process."""
     return {ENTRUSTED: str(folder.resolve())}
 
 
 def release_lock(folder: Path) -> None:
-    """Release the lock of a folder if this process holds it; another run may have taken the folder's path."""
-    with suppress(OSError, KeyError):  # the working folder is gone, or the folder is not locked here
+    """Release the lock of a folder if this process holds it, also if another run now has the path of the folder."""
+    # OSError: the working directory was deleted. KeyError: this process has not locked the folder.
+    with suppress(OSError, KeyError):
         lock, descriptor = _held.pop(folder.resolve())
         if lock.is_locked:
-            with suppress(OSError):  # removed before the release: a waiting process sees that, and makes a new file
+            # The file is removed before the release: a waiting process notices this and creates a new file.
+            with suppress(OSError):
                 os.unlink(NAME, dir_fd=descriptor)
             lock.release()
         os.close(descriptor)
@@ -105,7 +108,7 @@ def check_in_place(folder: Path) -> None:
 
 
 def is_locked(folder: Path) -> bool | None:
-    """Say whether a process trains the run in a folder; None where nothing tells."""
+    """Return whether a process is training the run in a folder; None if there is no readable lock file."""
     with suppress(OSError):
         file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -119,18 +122,21 @@ def is_locked(folder: Path) -> bool | None:
 
 
 def process_id() -> str:
-    """Name this process as `pid:start`; the start tells it from a later process with the same number."""
+    """Return `pid:start` of this process. The start time distinguishes it from later processes with the same PID."""
     return process_name(os.getpid())
 
 
 def process_name(number: int) -> str:
-    """Name a process of this machine as `pid:start`."""
+    """Return `pid:start` of a process on this machine."""
     return f"{number}:{_start(number)}"
 
 
 @cache
 def end_with(launcher: int) -> None:
-    """Stop this process, as by SIGTERM, when the one that has started it is gone; a killed one can tell nobody."""
+    """Send SIGTERM to this process when its parent `launcher` has ended. A killed launcher cannot send signals itself.
+
+    After `ENDING` seconds the process exits.
+    """
 
     def watch() -> None:
         while os.getppid() == launcher:
@@ -143,13 +149,13 @@ def end_with(launcher: int) -> None:
 
 
 def end_with_launcher() -> None:
-    """Stop this process when the launcher that has started it is gone, if one has."""
+    """Terminate this process when its launcher has ended. Does nothing without a launcher."""
     if launcher := os.environ.get(LAUNCHER):
         end_with(int(launcher))
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
-    """Say whether a run that its record calls running has lost its process."""
+    """Return whether the record of a run says running although its process has ended."""
     if record.get("status") != "running":
         return False
     locked = is_locked(folder)
@@ -157,13 +163,17 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
 
 
 def last_written(folder: Path) -> float:
-    """Return the time when a run, or a stage of it, last wrote a number or its record, in seconds since the epoch."""
+    """Return when a run or its stages last wrote metrics or a record, in seconds since the epoch; 0 if never."""
     files = find_files(folder, "record.json", "metrics.jsonl")
     return max((path.stat().st_mtime for path in files), default=0.0)
 
 
 def is_alive(process: str) -> bool:
-    """Say whether a process of this machine, as `process_id` names it, is at work."""
+    """Return whether a process of this machine is running.
+
+    Args:
+        process: `pid:start`, as returned by `process_id`.
+    """
     number, _, start = process.partition(":")
     try:
         os.kill(int(number), 0)
@@ -175,9 +185,10 @@ def is_alive(process: str) -> bool:
 
 
 def _start(number: int) -> str:
-    """Return the time when a process started, in ticks since the machine did; empty where the system does not tell."""
+    """Return the start time of a process in clock ticks since boot; empty if it is unknown or the process has ended."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return ""
-    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended and waits for its parent to notice
+    # "Z": a zombie has ended and waits until its parent reads its exit status.
+    return "" if fields[0] == "Z" else fields[19]

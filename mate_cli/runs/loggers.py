@@ -1,4 +1,4 @@
-"""The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
+"""The loggers of a run: metrics.jsonl and the Lightning loggers of the `logger` config group."""
 
 import inspect
 import logging
@@ -28,20 +28,20 @@ from mate_cli.runs.wandb_runs import open_wandb
 from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50
-"""Predictions that are shown in a dashboard."""
+"""Maximum number of predictions in a table of W&B."""
 LOST = "has failed, and the run goes on without it"
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
-"""The optimizer step, as Lightning's logger of W&B calls it."""
+"""Name of the optimizer step in Lightning's `WandbLogger`."""
 
 
 class MetricsFile(Logger):
-    """metrics.jsonl: a row per logged step, appended at once.
+    """Logger that appends a row to metrics.jsonl for each logged step.
 
     Args:
-        folder: the run's.
-        resume_step: rows after this step belong to work that is done again, and are dropped.
-        log_every: steps between two rows; None where nobody looks for lost ones.
+        folder: run folder.
+        resume_step: step from which the run is resumed. Rows after it are removed. None for a new run.
+        log_every: steps between two rows, used to detect lost rows; None for no check.
     """
 
     def __init__(self, folder: RunFolder, resume_step: int | None = None, log_every: int | None = None) -> None:
@@ -55,7 +55,10 @@ class MetricsFile(Logger):
             self._write_kept()
 
     def _write_kept(self) -> None:
-        """Drop the rows of work that is done again, with its first row: before, the last state may yet be refused."""
+        """Remove the rows after `resume_step`.
+
+        Called for the first new row, because the checkpoint may still be rejected before.
+        """
         if self._kept is None:
             return
         if self._damage:
@@ -68,21 +71,21 @@ class MetricsFile(Logger):
 
     @property
     def name(self) -> str:
-        """No name: there is one file in a run's folder."""
+        """Empty: a run folder has a single metrics file."""
         return ""
 
     @property
     def version(self) -> str:
-        """No version: a run that is resumed goes on in its file."""
+        """Empty: a resumed run appends to the same file."""
         return ""
 
     @property
     def save_dir(self) -> str:
-        """The run's folder."""
+        """Path of the run folder."""
         return str(self.folder.path)
 
     def log_hyperparams(self, params: Any, *more: Any, **named: Any) -> None:  # noqa: ANN401 - Lightning's signature
-        """Leave them to config.yaml."""
+        """Ignore hyperparameters, which config.yaml contains."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Append a row.
@@ -91,7 +94,8 @@ class MetricsFile(Logger):
             RunError: the disk is full.
         """
         row = {name: value.item() if isinstance(value, torch.Tensor) else value for name, value in metrics.items()}
-        if "time" not in row:  # Lightning's own row, whose epoch is the one that it sees
+        # Rows without "time" come from Lightning. Its epoch counter is always 0.
+        if "time" not in row:
             row.pop("epoch", None)
         self._write_kept()
         try:
@@ -108,19 +112,29 @@ class MetricsFile(Logger):
 def open_loggers(
     nodes: Nodes, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], resume_step: int | None = None
 ) -> list[Logger]:
-    """Open metrics.jsonl and what the `logger` group lists, whose files go to the run's folder.
+    """Open metrics.jsonl and the loggers of the `logger` config group.
+
+    Args:
+        nodes: configured loggers by name.
+        folder: run folder, which contains the files of all loggers.
+        record: record of the run.
+        config: resolved configuration.
+        resume_step: step from which the run is resumed; None for a new run.
 
     Raises:
-        ConfigError: a logger cannot be built.
+        ConfigError: a logger cannot be instantiated.
     """
     name = name_run(record, config)
     defaults = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that has gone holds a run for minutes
+    # With MLflow's defaults an unreachable server blocks the run for minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     _mute_libraries()
-    warnings.filterwarnings("ignore", "MLFlow only allows")  # a line for every metric with an @ in its name
+    # MLflow warns about every metric with an @ in its name.
+    warnings.filterwarnings("ignore", "MLFlow only allows")
     chosen = [(key, node) for key, node in nodes.items() if node is not None]
-    chosen.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")  # writes files when it is built
+    # W&B comes last, because it writes files when it is instantiated.
+    chosen.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")
     parts = {key: build_part(node, defaults, f"logger.{key}") for key, node in chosen}
     loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, logger in parts.items():
@@ -128,12 +142,13 @@ def open_loggers(
             told = lost_words(folder) if isinstance(logger, Dashboard) else (f"logger.{key} {LOST}",)
             attempt = guard_run(logger, *told)
             logger.log_hyperparams(dict(config))
-            loggers += [] if attempt.lost else [logger]  # Lightning asks each for its server again
+            # Lightning would contact the server of a failed logger again.
+            loggers += [] if attempt.lost else [logger]
     return loggers
 
 
 def _mute_libraries() -> None:
-    """Print no traceback for a log that cannot be written, or for a writer thread: its next call raises the error."""
+    """Suppress tracebacks of logging and of OSErrors in writer threads. The next logger call raises the error."""
     logging.raiseExceptions = False
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _print_thread_error
@@ -145,14 +160,20 @@ def _print_thread_error(arguments: threading.ExceptHookArgs) -> None:
 
 
 def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
-    """Return what a run is called in a dashboard: its settings, its seed, and its fold where there are folds."""
+    """Return the display name of a run: experiment and settings, seed, and the fold in a cross-validation."""
     configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
     name = f"{configuration} · seed {record.seed}"
     return name if fold is None else f"{name} · fold {fold}"
 
 
 def guard_run(logger: Logger, text: str, place: str = "") -> "Attempts":
-    """Let a logger that is built lose its figures rather than the run, see `Attempts`."""
+    """Wrap the public methods of a logger in `Attempts`, so that a failure does not stop the run.
+
+    Args:
+        logger: logger to wrap in place.
+        text: warning after a failure.
+        place: text before the reason of the failure.
+    """
     attempt = Attempts(text, place)
     for name, _ in inspect.getmembers(type(logger), inspect.isfunction):
         if not name.startswith("_"):
@@ -171,23 +192,24 @@ def wandb_logger(
     tags: Sequence[str] = (),
     timeout: PositiveFloat = 20.0,
 ) -> WandbLogger | None:
-    """Build Lightning's logger of W&B on a run that is offline unless the user asks for more; None where W&B fails.
+    """Create Lightning's W&B logger, offline by default; None if W&B fails.
 
     Args:
-        folder: the run's; W&B writes below it.
-        record: names, tags and group of the run.
-        config: the resolved configuration.
-        mode: where the run goes.
-        project: its project in W&B.
-        entity: the team; None for the user's own.
-        group: None for the experiment and its settings.
-        tags: beside dataset, model, attention, init, task, seed and sweep.
-        timeout: seconds to wait for the server before going on offline.
+        folder: run folder, below which W&B writes.
+        record: record with the names, tags and group of the run.
+        config: resolved configuration.
+        mode: offline, online or disabled.
+        project: W&B project.
+        entity: W&B team; None for the default entity of the user.
+        group: W&B group; None for the experiment and its settings.
+        tags: tags in addition to dataset, model, attention, init, task, seed and sweep.
+        timeout: seconds to wait for the server before logging offline.
     """
     configuration = configuration_name(record.experiment, record.settings)
     names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
     record.wandb_id = os.environ.get("WANDB_RUN_ID") or record.wandb_id or secrets.token_hex(8)
-    folder.write_record(record)  # before W&B has heard of it, so that a run that is killed goes on as the same
+    # The ID is stored before the W&B run starts, so that a killed run is resumed as the same W&B run.
+    folder.write_record(record)
     try:
         run = open_wandb(
             {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
@@ -203,18 +225,20 @@ def wandb_logger(
         run.define_metric("*", step_metric=STEP)
     except MateError:
         raise
-    except Exception as error:  # whatever W&B raises
+    except Exception as error:  # W&B raises many types
         Attempts(*lost_words(folder)).fail(error)
         return None
     return Dashboard(experiment=run, project=project, save_dir=str(folder.path))
 
 
 class Attempts:
-    """Calls of a logger that loses its figures rather than the run: its first failure is its last word.
+    """Wrapper of logger calls. A failing logger loses metrics instead of stopping the run.
+
+    The first failure is reported, and later calls are skipped.
 
     Args:
-        text: what is said then.
-        place: what stands before the reason.
+        text: warning after a failure.
+        place: text before the reason of the failure.
     """
 
     def __init__(self, text: str, place: str = "") -> None:
@@ -222,19 +246,19 @@ class Attempts:
         self.lost = False
 
     def __call__(self, act: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Call a method of the logger, unless one has failed before; None then."""
+        """Call a method of the logger. Return None if this call or an earlier one has failed."""
         if self.lost:
             return None
         try:
             return act(*arguments, **named)
         except MateError:
             raise
-        except Exception as error:  # whatever a logger raises
+        except Exception as error:  # loggers raise many types
             self.fail(error)
             return None
 
     def fail(self, error: BaseException) -> None:
-        """Report the first cause of a failure; nothing more is logged."""
+        """Print the root cause of a failure and disable the logger."""
         self.lost = True
         while error.__cause__:
             error = error.__cause__
@@ -242,19 +266,32 @@ class Attempts:
 
 
 def lost_words(folder: RunFolder) -> tuple[str, str]:
-    """Return what is said once W&B has failed, and where its files are."""
+    """Return the warning for a W&B failure and the folder of its local files."""
     return f"W&B {LOST}", f"{folder.path / 'wandb'}: "
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
-    """Log a row to each logger, so that it can be seen at once."""
+    """Log a row to each logger and flush it.
+
+    Args:
+        loggers: loggers of the run.
+        row: values by name.
+        step: optimizer step.
+    """
     for logger in loggers:
         logger.log_metrics(row, step)
         logger.save()
 
 
 def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Log the first rows of a table where a logger shows tables."""
+    """Log the first `TABLE_ROWS` rows of a table to W&B, if it is one of the loggers.
+
+    Args:
+        loggers: loggers of the run.
+        name: name of the table.
+        columns: column titles.
+        rows: cells of each row.
+    """
     plain = (bool, float, type(None))
     shown = [[value if isinstance(value, plain) else str(value) for value in row] for row in rows[:TABLE_ROWS]]
     for logger in loggers:
@@ -263,14 +300,21 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
 
 
 def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
-    """Hand the lines that a run prints to the logger that shows them."""
+    """Forward the printed lines of a run to W&B, if it is one of the loggers."""
     for logger in loggers:
         if isinstance(logger, Dashboard):
             transcript.hand_to(logger.write_logs)
 
 
 def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:
-    """Log the last figures of a run and end it in each logger, so that the next job of a sweep starts its own."""
+    """Log the summary of a run and close each logger, so that the next job of a sweep starts a new logger run.
+
+    Args:
+        loggers: loggers of the run.
+        summary: final metrics by name.
+        step: last optimizer step.
+        exit_code: exit status of the run; 0 for success.
+    """
     for logger in loggers:
         if isinstance(logger, Dashboard):
             logger.close(summary, exit_code)

@@ -1,4 +1,4 @@
-"""Rows of metrics.jsonl, read back."""
+"""Reading of metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -15,20 +15,30 @@ Row = dict[str, float]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a metrics file: none without a file, and not a last line that was cut short by a kill.
+    """Read the rows of a metrics file; empty if it is missing. A truncated last line is skipped.
 
     Raises:
-        RunError: it is no file, or too large.
+        RunError: the path is not a regular file, or the file is too large.
     """
     with wrap_read_errors(path, RunError, "cannot be read", "Move it away"):
         return list(read_lines(path)) if path.exists() else []
 
 
 def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row], str]:
-    """Read the rows of a metrics file up to a step, and say what is wrong with it; an empty text where nothing is."""
+    """Read the rows of a metrics file up to a step, and check the file.
+
+    Args:
+        path: metrics file.
+        step: last step of the rows to read.
+        log_every: steps between two rows, used to detect lost rows; None for no check.
+
+    Returns:
+        The rows, and a description of the first problem of the file; empty if there is no problem.
+    """
     try:
         entries = read_rows(path)
-        lines = path.read_bytes().split(b"\n")[:-1] if entries else []  # the last one may be cut short by a kill
+        # The last line may be truncated if the run was killed.
+        lines = path.read_bytes().split(b"\n")[:-1] if entries else []
     except RunError as error:
         return [], error.problem
     rows = [row for row in entries if isinstance(row.get("step", ""), (int, type(None)))]
@@ -41,14 +51,18 @@ def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row],
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
-    """Return the wall time of a run that may have been killed: its record's, last row's or stages', the longest.
+    """Return the wall time of a run in seconds, also if it was killed.
+
+    The maximum of three times: of the record, of the latest row and of all stages together.
 
     Raises:
-        RunError: the record of a stage is damaged, and its configuration too.
+        RunError: both the record and the configuration of a stage are damaged.
     """
     rows: list[Row] = []
-    with suppress(RunError):  # who goes on writing that file says so
+    # `MetricsFile` reports a damaged file when the run is resumed.
+    with suppress(RunError):
         rows = read_rows(folder.path / "metrics.jsonl")
-    stages = [RunFolder(path.parent) for path in folder.path.glob("[!.]*/record.json")]  # no drafts of another process
+    # Names with a leading dot are temporary folders of other processes.
+    stages = [RunFolder(path.parent) for path in folder.path.glob("[!.]*/record.json")]
     in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
     return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))

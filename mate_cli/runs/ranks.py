@@ -1,6 +1,6 @@
-"""The processes that train one run together, their devices and messages; a run of one process is the plain case.
+"""Ranks of a run, their devices and collective operations. All functions also work in a single process.
 
-The first process alone writes and prints. All processes must call the functions of messages in the same order.
+Only rank 0 writes and prints. All ranks must call the collective functions in the same order.
 """
 
 import os
@@ -19,36 +19,36 @@ from mate_cli.runs.configuration import Hardware
 
 T = TypeVar("T")
 PER_CORE = 4
-"""Processes or threads that one core may be asked to run."""
+"""Maximum number of processes or threads per CPU core."""
 POLL = 0.02
-"""Seconds between two looks at whether the others are here."""
+"""Seconds between two checks of whether all ranks have arrived."""
 
 
 def world_size() -> int:
-    """Return the number of processes that train together."""
+    """Return the world size; 1 without a process group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Return the number of this process, from 0."""
+    """Return the rank of this process, from 0."""
     return dist.get_rank() if world_size() > 1 else 0
 
 
 def local_rank() -> int:
-    """Return the number of this process among those of this machine, from 0: that of its GPU."""
+    """Return the local rank of this process on its machine, from 0. It is also the index of its GPU."""
     return dist.get_node_local_rank() if world_size() > 1 else 0
 
 
 def is_rank_zero() -> bool:
-    """Say whether this is the process that writes and prints."""
+    """Return whether this process is rank 0, which writes and prints."""
     return rank() == 0
 
 
 def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
-    """Do something in the first process only, and have its result in all.
+    """Call `make` on rank 0 and return its result on all ranks.
 
     Raises:
-        MateError: what `make` raises, in the first process; the others end quietly.
+        MateError: `make` raised this error on rank 0. All other ranks exit without a message.
     """
     if world_size() == 1:
         return make()
@@ -58,7 +58,8 @@ def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
         if is_rank_zero():
             told = [make(), True]
     except Exception as error:
-        record_failure(error)  # before the others end
+        # The failure must be recorded before the other ranks exit.
+        record_failure(error)
         failure = error
     wait_for_all()
     dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
@@ -71,10 +72,10 @@ def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
 
 
 def wait_for_all() -> None:
-    """Wait until all processes are here; signals are heard meanwhile.
+    """Wait until all ranks have called this function. Signals are handled meanwhile.
 
     Raises:
-        RunError: one of them has ended.
+        RunError: another rank has ended.
     """
     if world_size() == 1:
         return
@@ -83,16 +84,20 @@ def wait_for_all() -> None:
         time.sleep(POLL)
     try:
         arrival.wait()
-    except RuntimeError as error:  # its connection has broken
+    except RuntimeError as error:  # the connection to another rank is broken
         remedy = "Read what it has printed, and type the command again, of a training with resume=last"
         raise RunError("another process of this run has ended", remedy=remedy) from error
 
 
 def require_agreement(facts: Mapping[str, object], remedy: str) -> None:
-    """Refuse facts, by name, in which processes differ.
+    """Check that all ranks have equal facts.
+
+    Args:
+        facts: values by name.
+        remedy: hint for the error message.
 
     Raises:
-        RunError: naming a process and what it has, in the first process; the others end quietly.
+        RunError: a rank differs from rank 0. Raised on rank 0; all other ranks exit without a message.
     """
     if world_size() > 1:
         wait_for_all()
@@ -110,10 +115,10 @@ def _compare(shares: Sequence[Mapping[str, object]], remedy: str) -> None:
 
 
 def rank_zero_first(make: Callable[[], T]) -> T:
-    """Do something in the first process, then in the others, which find what it has left in a cache.
+    """Call `make` on rank 0, then on all ranks, which use the caches that rank 0 has filled.
 
     Raises:
-        MateError: as `broadcast_from_rank_zero`.
+        MateError: see `broadcast_from_rank_zero`.
     """
     if world_size() > 1:
         broadcast_from_rank_zero(lambda: bool(make()))
@@ -121,7 +126,7 @@ def rank_zero_first(make: Callable[[], T]) -> T:
 
 
 def all_reduce_sum(values: list[float]) -> list[float]:
-    """Return the sum of each value over all processes."""
+    """Return the sum of each value over all ranks."""
     if world_size() == 1:
         return values
     tensor = torch.tensor(values, dtype=torch.float64)
@@ -130,12 +135,12 @@ def all_reduce_sum(values: list[float]) -> list[float]:
 
 
 def any_rank(fact: bool) -> bool:
-    """Say whether something holds in any process."""
+    """Return whether `fact` is true on any rank."""
     return all_reduce_sum([float(fact)])[0] > 0
 
 
 def record_failure(error: BaseException) -> None:
-    """Leave why this process fails where torch's launcher looks for it; what it has left before stays."""
+    """Write the reason of a failure to the error file of torchrun, unless the file exists."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if file and not Path(file).exists():
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
@@ -144,7 +149,7 @@ def record_failure(error: BaseException) -> None:
 
 
 def find_accelerator(hardware: Hardware) -> str:
-    """Return the accelerator of a profile: for `auto` the fastest that is here."""
+    """Return the accelerator of a hardware configuration; for `auto` the fastest available."""
     if hardware.accelerator != "auto":
         return hardware.accelerator
     if torch.cuda.is_available():
@@ -153,12 +158,12 @@ def find_accelerator(hardware: Hardware) -> str:
 
 
 def is_login_node() -> bool:
-    """Tell whether Slurm is here and this process is none of its jobs."""
+    """Return whether Slurm is installed and this process is not part of a Slurm job."""
     return shutil.which("sbatch") is not None and "SLURM_JOB_ID" not in os.environ
 
 
 def missing_gpu_remedy(hardware: Hardware, usual: str) -> str:
-    """Return what to do where GPUs are missing: let Slurm start the run, where it can."""
+    """Return the hint for missing GPUs: a Slurm command on a login node, else `usual`."""
     if not is_login_node():
         return usual
     asked = f"srun --nodes={hardware.nodes} --ntasks-per-node={hardware.devices} --gpus-per-node={hardware.devices}"

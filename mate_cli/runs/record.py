@@ -1,4 +1,4 @@
-"""The folder of a run: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
+"""The run folder (config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/) and its record."""
 
 import math
 import platform
@@ -28,13 +28,13 @@ SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
 """The reason of a run that was interrupted."""
 DAMAGED = "its record was damaged"
-"""The reason of one whose record was made again."""
+"""The reason of a run whose record was rebuilt."""
 NOT_TRAINED = "not trained here"
-"""First weights of a system whose answers alone are known, and the fact that says where they are from."""
+"""Value of `init` for an external system of which only the predictions are known, and the fact with its source."""
 NOT_LEARNT = "not learnt"
-"""The fact that a run, or a kind of its answers, has learnt nothing."""
+"""The fact that a run, or a type of its answers, was not learned."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
-"""Bytes of a record, and entries or letters of a part of it."""
+"""Maximum bytes of record.json, and maximum entries or characters of each of its values."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
 NAMES = ("experiment", "dataset", "model", "attention", "init", "task")
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
@@ -42,24 +42,24 @@ PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-cor
 
 @dataclass
 class RunRecord:
-    """The summary of a run; `metrics` are fractions by name, `throughput` is per second of training.
+    """The summary of a run: `metrics` are fractions by name, `throughput` is per second of training.
 
     Args:
-        settings: what sets the run apart from others of its experiment, by values.
+        settings: settings that distinguish the run within its experiment.
         status: running, finished, failed or interrupted.
-        process: what trains it, see `runs/lock.py`.
-        sweep: the folder's name of the sweep that it is a job of; empty without one.
-        wandb_id: by which W&B knows it, whatever part of it runs; empty before it is logged there.
-        monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
-        best: the best value of `monitor` in validations, by its name, and the `step`.
-        peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
-        stages: the run folder of each stage of a chain.
-        counts: the number of questions behind each of `metrics` that is a mean over questions.
-        questions: the number of questions of each split and a hash of them, see `describe_questions`.
-        pretraining: the run folders of the stages whose weights it began with, one after the other.
-        digests: of the questions and tables of each split.
-        code: the hash of each of the user's own files that it is made of, see `runs/identity.py`.
-        facts: what a benchmark says in words: the machine, and why something was not measured.
+        process: process that trains the run, as `pid:start`, see `runs/lock.py`.
+        sweep: folder name of the sweep of this job; empty without a sweep.
+        wandb_id: ID of the W&B run, kept when the run is resumed; empty before the run is logged to W&B.
+        monitor: monitored metric, such as `dev/f1`, which a sweep optimizes; empty if nothing is trained.
+        best: best validation value of `monitor`, by its name, and its `step`.
+        peak_memory_mb: peak memory of the GPU, or of the process without a GPU, summed over ranks.
+        stages: run folder of each stage.
+        counts: number of questions behind each of `metrics` that is a mean over questions.
+        questions: number of questions of each split and their hash, see `describe_questions`.
+        pretraining: run folders of the previous stages from which the weights originate, in order.
+        digests: hashes of the questions and tables of each split.
+        code: hash of each user-defined source file of the run, see `runs/identity.py`.
+        facts: notes of a benchmark as text: the machine, and why something was not measured.
     """
 
     command: str
@@ -106,13 +106,13 @@ class RunRecord:
     schema: int = SCHEMA
 
     def add_scores(self, prefix: str, scores: Mapping[str, float]) -> None:
-        """Record scores below a prefix such as `dev/`, and the number of questions behind each."""
+        """Record scores below a prefix such as `dev/`, and the number of questions behind each score."""
         self.metrics |= {f"{prefix}{name}": float(score) for name, score in scores.items()}
         known = {name: score.questions for name, score in scores.items() if isinstance(score, Score)}
         self.counts |= {f"{prefix}{name}": questions for name, questions in known.items()}
 
     def summary(self) -> dict[str, float]:
-        """Return the final metrics, with the best validation as `best/<name>`, and costs as `cost/<name>`."""
+        """Return the final metrics, the best validation as `best/<name>` and the costs as `cost/<name>`."""
         costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
         parts = {"best": self.best, "cost": {**costs, **self.throughput}}
         named = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
@@ -121,23 +121,23 @@ class RunRecord:
 
 @dataclass
 class TrainedRun(RunRecord):
-    """The record of a run that was trained here, and its folder."""
+    """The record of a run trained by this command, and its folder."""
 
     folder: Path = Path()
 
 
 class RunFolder:
-    """One run's folder; every file in it is written to the side and then moved into place, and through no link.
+    """The folder of a run. Files are written atomically and never through symbolic links.
 
-    It remembers what this command changed in it, so that a refusal can undo that and nothing else.
+    The object stores the changes made by this command, so that `undo` reverts exactly these changes if a check fails.
 
     Args:
-        path: of the folder.
-        new: nobody else may have it.
+        path: path of the folder.
+        new: the folder must not exist.
 
     Raises:
-        FileExistsError: it is there, and should be new.
-        RunError: it cannot be made.
+        FileExistsError: the folder exists although `new` is true.
+        RunError: the folder cannot be created.
     """
 
     def __init__(self, path: Path, *, new: bool = False) -> None:
@@ -162,14 +162,14 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of weights."""
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     def place(self, name: str) -> Path:
-        """Return where a file of the run is written.
+        """Return the path at which to write a file of the run.
 
         Raises:
-            RunError: its folder is a link that leads out of the run's, or the run's was moved or deleted.
+            RunError: a link leads out of the run folder, or the run folder was moved or deleted.
         """
         check_in_place(self.path)
         target = self.path / name
@@ -177,21 +177,22 @@ class RunFolder:
         return target
 
     def below(self, name: str) -> "RunFolder":
-        """Return a folder below this one, as of a stage.
+        """Create a subfolder, such as the folder of a stage.
 
         Raises:
-            RunError: it is a link that leads out of this one, or cannot be made.
+            RunError: the subfolder is a link that leads out of this folder, or cannot be created.
         """
         folder = RunFolder(self.place(f"{name}/record.json").parent)
         self._made[:0] = folder._made
         return folder
 
     def remember(self, name: str) -> Path:
-        """Remember a file as it is before this command writes it; return where it is written."""
+        """Store the content of a file before this command changes it, for `undo`, and return its path."""
         target = self.place(name)
         if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
             self._before[target] = target.read_bytes() if target.exists() else None
-            with suppress(OSError):  # who writes the file says so
+            # The write that follows reports the error.
+            with suppress(OSError):
                 self._made[:0] = make_folders(target.parent)
         return target
 
@@ -199,7 +200,7 @@ class RunFolder:
         """Write a file of the run atomically.
 
         Raises:
-            RunError: the disk is full or the folder is read-only; what was there stays.
+            RunError: the disk is full or the folder is read-only. An existing file is unchanged.
         """
         return write_text(self.remember(name), text, "Free space, then use resume=last")
 
@@ -212,21 +213,21 @@ class RunFolder:
         self.write_json("record.json", asdict(record))
 
     def has_record(self) -> bool:
-        """Say whether there is a record."""
+        """Return whether record.json exists."""
         return (self.path / "record.json").exists()
 
     def metrics_sizes(self) -> dict[Path, int]:
-        """Return the bytes of each metrics.jsonl, of the run and its stages; once one trains, they are others."""
+        """Return the size in bytes of each metrics.jsonl of the run and its stages. Training changes the sizes."""
         return {path: path.lstat().st_size for path in find_files(self.path, "metrics.jsonl")}
 
     def undo(self) -> None:
-        """Undo what this command wrote, as for a run that is refused: new files go, others are again as they were.
+        """Revert the writes of this command, for a run that fails its checks.
 
-        A folder goes where this command made it and nothing else lies in it.
+        New files are removed and changed files restored. Folders made by this command are removed if they are empty.
         """
         try:
             check_in_place(self.path)
-        except RunError:  # another run may have taken its path
+        except RunError:  # another run may have the path now
             return
         finally:
             release_lock(self.path)
@@ -238,11 +239,19 @@ class RunFolder:
                     with replace_file(target) as draft:
                         draft.write_bytes(content)
         for folder in self._made:
-            with suppress(OSError):  # others lie in it
+            # OSError: the folder contains other files.
+            with suppress(OSError):
                 folder.rmdir()
 
     def complete_records(self, status: str, reason: str) -> None:
-        """Say in the record of this run, and of its stages, how it ended where its processes could not."""
+        """Write the final status to the unfinished records of this run and its stages.
+
+        Used if a process died before writing it.
+
+        Args:
+            status: status of the run.
+            reason: reason, truncated to 500 characters.
+        """
         for path in find_files(self.path, "record.json"):
             folder = RunFolder(path.parent)
             record = folder.read_record()
@@ -251,10 +260,10 @@ class RunFolder:
                 folder.write_record(record)
 
     def read_record(self) -> RunRecord:
-        """Read record.json; a damaged one is made again from config.yaml, and that is said.
+        """Read record.json. A missing or damaged record is rebuilt from config.yaml, with a message.
 
         Raises:
-            RunError: it is missing or damaged, and config.yaml too.
+            RunError: both record.json and config.yaml are missing or damaged.
         """
         try:
             with wrap_read_errors(self.path / "record.json", RunError, UNREADABLE, REMEDY):
@@ -268,10 +277,15 @@ class RunFolder:
 
 
 def read_entries(folder: Path, problem: str = UNREADABLE, remedy: str = REMEDY) -> dict[str, Any]:
-    """Read record.json as it stands, whichever version wrote it.
+    """Read the raw entries of record.json, written by any version of mate.
+
+    Args:
+        folder: run folder.
+        problem: fault in the error message.
+        remedy: hint in the error message.
 
     Raises:
-        RunError: it is missing, damaged, too large, or holds something else.
+        RunError: record.json is missing, damaged, too large, or not a mapping.
     """
     return read_object(folder / "record.json", RunError, remedy, problem, largest=MAX_RECORD)
 
@@ -284,13 +298,14 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
     for key, value in values.items():
         if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS:
             raise ValueError(f"its {key} has more than {MAX_PARTS:,} parts")
-    numbers = ("metrics", "throughput")  # NaN stands as null there
+    # In these mappings NaN is stored as null.
+    numbers = ("metrics", "throughput")
     known = {key: _with_nan(value) if key in numbers else value for key, value in values.items()}
     return TypeAdapter(RunRecord).validate_python(known)
 
 
 def _rebuild_record(folder: Path) -> RunRecord | None:
-    """Make a record from config.yaml; None where that does not say all."""
+    """Create a record from config.yaml; None if config.yaml lacks an entry."""
     file = folder / "config.yaml"
     with suppress(RunError), wrap_read_errors(file, RunError, UNREADABLE, REMEDY):
         values = read_yaml(file, RunError, REMEDY)
@@ -313,10 +328,10 @@ def _with_nan(value: object) -> object:
 
 
 class ReadOnlyFolder(RunFolder):
-    """A run's folder as all processes but the first have it: they read it and write nothing.
+    """The folder of a run on all ranks except rank 0, which read it but write nothing.
 
     Raises:
-        RunError: this process does not see it.
+        RunError: the folder does not exist on the machine of this rank.
     """
 
     def __init__(self, path: Path) -> None:
@@ -329,31 +344,35 @@ class ReadOnlyFolder(RunFolder):
         super().__init__(path)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Leave the writing to the first process."""
+        """Return the path of the file without writing, which rank 0 does."""
         return self.path / name
 
     def undo(self) -> None:
-        """Leave it to the first process."""
+        """Do nothing: rank 0 reverts the writes."""
 
 
 class Clock:
-    """Seconds of wall time, counted on from those of earlier parts of the same run."""
+    """A clock of the wall time of a run.
+
+    Args:
+        before: seconds of earlier parts of the run, before it was resumed.
+    """
 
     def __init__(self, before: float = 0.0) -> None:
         self._start = time.monotonic() - before
 
     def __call__(self) -> float:
-        """Return the seconds so far."""
+        """Return the wall time of the run in seconds."""
         return time.monotonic() - self._start
 
 
 def now() -> str:
-    """Return the time in ISO 8601, UTC, to the second."""
+    """Return the current UTC time in ISO 8601 with a resolution of seconds."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of what shapes a run, without importing any of it."""
+    """Return the versions of Python, mate and the packages that affect a run, without importing the packages."""
     versions = {"python": platform.python_version(), "mate_cli": mate_cli.__version__}
     for package in PACKAGES:
         try:
@@ -364,11 +383,11 @@ def package_versions() -> dict[str, str]:
 
 
 def code_version() -> str:
-    """Return the commit of the package, with -dirty where its checkout was changed; installed, a hash of its files."""
+    """Return the commit of mate_cli, with `-dirty` for a modified checkout; a hash of its files if installed."""
     folder = Path(mate_cli.__file__).parent
     git = ["git", "-C", str(folder)]
     try:
-        # A package that was installed below another repository is not of that repository's commit.
+        # An installed package may lie inside another repository, whose commit says nothing about it.
         subprocess.run([*git, "ls-files", "--error-unmatch", "__init__.py"], capture_output=True, check=True, timeout=5)
         command = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()

@@ -1,4 +1,4 @@
-"""Rows of metrics as W&B shows them."""
+"""Lightning's W&B logger with the time and epoch of each row."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from pytorch_lightning.loggers import WandbLogger
 
 CLOCK = ("time", "epoch")
-"""Figures of a row that belong to its step."""
+"""Values of a row that are logged next to `trainer/global_step`."""
 
 
 class Dashboard(WandbLogger):
-    """Lightning's logger of W&B, with the clock and the epoch of a run beside its step."""
+    """Lightning's `WandbLogger`, which also logs `trainer/time` and `trainer/epoch`."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Log a row; Lightning's own rows have the epoch that it sees, which is always 0."""
+        """Log a row. The epoch of rows from Lightning is always 0 and is dropped."""
         clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
         row = {name: value for name, value in metrics.items() if name not in CLOCK} | clock
         super().log_metrics(row, step)
 
     def write_logs(self, text: str) -> None:
-        """Show lines that the run prints."""
+        """Send printed lines of the run to the console log of W&B."""
         self.experiment.write_logs(text)
 
     def close(self, summary: Mapping[str, float], exit_code: int) -> None:
-        """Log the last figures, and end."""
+        """Log the summary and finish the W&B run."""
         self.experiment.summary.update(dict(summary))
         self.experiment.finish(exit_code=exit_code)

@@ -1,4 +1,4 @@
-"""Runs of W&B: how each begins, online or offline."""
+"""Start of W&B runs, online or offline."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MAX_TAG = 64
 WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
 OF_WANDB = {"WANDB_DATA_DIR": "data", "WANDB_CACHE_DIR": "cache"}
-"""Folders in which W&B keeps files for a while, which are below the run's: that of the user may not be writable."""
+"""Variables of W&B's temporary folders, placed in the run folder: the user's folders may not be writable."""
 OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
-"""Set by an agent of a W&B sweep for the run that it starts."""
+"""Variables that the agent of a W&B sweep sets for the run that it starts."""
 
 
-def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words of W&B
+def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - values of W&B
     """Return the mode of `logger.wandb`, unless the environment disables W&B.
 
     Raises:
-        ConfigError: the environment names no mode.
+        ConfigError: `WANDB_MODE` is not a mode of W&B.
     """
     told = os.environ.get("WANDB_MODE") or "offline"
     if told not in WANDB_MODES:
@@ -34,15 +34,15 @@ def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words o
 
 
 def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
-    """Start a W&B run; where it cannot be online, start it offline and say so once.
+    """Start a W&B run. If the server cannot be reached, log offline and print a warning.
 
-    What a run prints is sent line by line, as W&B's own capture would fill its log with progress bars.
-    An agent of a sweep waits for figures on the server: what it starts is online.
+    W&B's console capture is off, because it would fill the log with progress bars. Runs started by the agent of a W&B
+    sweep log online instead of offline, because the agent waits for metrics on the server.
 
     Args:
-        options: those of `logger.wandb`.
-        tags: beside those of the options; W&B takes neither empty nor long ones.
-        **arguments: of `wandb.init`.
+        options: options of `logger.wandb`.
+        tags: additional tags. Empty tags are dropped and long tags truncated, because W&B rejects them.
+        **arguments: arguments of `wandb.init`.
     """
     check_inside(Path(arguments["dir"]), Path(arguments["dir"], "wandb", "run"))
     import wandb
@@ -57,20 +57,22 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"
     if mode != "online":
-        os.environ["WANDB_ERROR_REPORTING"] = "false"  # or it would ask its server, offline too
+        # W&B would otherwise contact its error reporting server, even offline.
+        os.environ["WANDB_ERROR_REPORTING"] = "false"
     of_sweep = [f"sweep-{sweep}"] if sweep else []
     chosen = dict.fromkeys(tag[:MAX_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
     arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}
     if mode == "online":
         try:
-            # Asked first, because without a key wandb.init would wait for an answer at the terminal.
+            # Check the login first: without an API key `wandb.init` would prompt in the terminal.
             if wandb.login(prompt=False, verify=False):
-                # Offline nothing can be resumed: wandb sync joins the parts of one id.
+                # `resume` works only online. Offline parts with the same ID are joined by `wandb sync`.
                 return wandb.init(mode=mode, settings=settings, resume="allow", **arguments)
             reason = "no key; get one with: wandb login"
         except wandb.errors.Error as error:
             reason = str(error)
-            wandb.teardown()  # or its service says that the id of the run is in use
+            # Without the teardown, the W&B service reports that the ID of the run is in use.
+            wandb.teardown()
         print(f"warning: W&B cannot be reached ({reason}). Logging offline; later: wandb sync", file=sys.stderr)
         mode = "offline"
     return wandb.init(mode=mode, settings=settings, **arguments)
@@ -78,7 +80,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 
 @contextmanager
 def hide_agent() -> Iterator[None]:
-    """Begin W&B runs that no agent of a sweep has asked for: the one it waits for is the whole, and no stage of it."""
+    """Hide the variables of a W&B sweep agent: the agent waits for the complete run, not for its stages."""
     hidden = {name: os.environ.pop(name) for name in OF_AGENT if name in os.environ}
     try:
         yield
