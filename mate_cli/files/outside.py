@@ -1,7 +1,7 @@
-"""Ways out of a run's folder: what its config.yaml would write elsewhere, download, or send to a server.
+"""Paths and servers of a run from elsewhere: they are replaced by those of the user who types the command.
 
-A folder may come from anyone, so its file alone allows none of these: they stay inside, or are refused, unless the
-person who types the command trusts them by name (`trust=`).
+A run folder may be untrusted, so its config.yaml alone decides on no folder that is written to, no download and no
+server. `trust=paths` on the command line keeps its values.
 """
 
 from __future__ import annotations
@@ -10,107 +10,94 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError, TrustError
 from mate_cli.files.targets import find_leaves
 
-ONLINE = "online"
-"""Word of `trust=` for loggers that send to a server."""
-LOCAL_LOGGERS = (
-    "mate_cli.runs.loggers.wandb_logger",
-    *(f"pytorch_lightning.loggers.{name}" for name in ("CSVLogger", "TensorBoardLogger", "MLFlowLogger")),
-    *(f"pytorch_lightning.loggers.{name}" for name in ("csv_logs.CSVLogger", "tensorboard.TensorBoardLogger")),
-    "pytorch_lightning.loggers.mlflow.MLFlowLogger",
+PATHS = "paths"
+"""Word of `trust=` that keeps the paths and servers of config.yaml."""
+LOCAL_LOGGER = re.compile(
+    r"mate_cli\.runs\.loggers\.wandb_logger|pytorch_lightning\.loggers\.((csv_logs\.)?CSV|(tensorboard\.)?TensorBoard)Logger"
 )
-"""Loggers that write files, and know nothing of a server unless it is named."""
-PLACE = re.compile(r"dir$|path$|root|folder|location|cache|_args_", re.IGNORECASE)
-"""Keys of folders and files, whose values are relative to the folder in which a command is typed."""
-ELSEWHERE = re.compile(r"^~|://|::|\{[^}]*:(?![.\d]*[defg]?\})")
-"""Places that are nowhere below a folder: homes, addresses, and formats of numbers that make letters such as `/`."""
+"""Loggers that use no server unless `mode` says so."""
+PATH_KEY = re.compile(r"(dir|path|uri)$|root|folder|location|cache|_args_", re.IGNORECASE)
+PATH_VALUE = re.compile(r"^[~/]|://|::|\.\.|\{[^}]*:(?![.\d]*[defg]?\})")
+"""Absolute paths, homes, parent folders, addresses, and formats that make letters such as `/` of a number."""
 WRITERS = ("callbacks", "logger", "trainer")
-"""Parts whose classes write what they are told to, where they are told to."""
+"""Parts whose classes write files."""
 NAME = re.compile(r"\w[\w.@=+-]*(/\w[\w.@=+-]*)*")
+Keys = tuple[str | int, ...]
 
 
-@dataclass(frozen=True)
-class WayOut:
-    """A value by which a run would leave its folder.
+def remove_paths(config: Mapping[str, Any], folder: Path | None) -> tuple[dict[str, Any], list[str]]:
+    """Replace the values by which a run writes outside its folder, downloads data or uses a server.
+
+    A removed value gets its default.
 
     Args:
-        keys: those that lead to it, and places in lists.
-        word: of `trust=` that allows it.
-        instead: the value that stays inside; None where it is refused.
+        config: values of config.yaml, with those of its stages.
+        folder: folder of the run, for its stages. None if it is unknown.
+
+    Returns:
+        The configuration, and the keys of the replaced values.
+
+    Raises:
+        TrustError: data have positional arguments, which can be anything.
     """
+    inside = deepcopy(dict(config))
+    parts = {"": inside, **{f"stages.{name}.": stage for name, stage in _part(inside, "stages").items()}}
+    keys = {
+        prefix: [*_replace_values(part, folder), *_remove_values(part)]
+        for prefix, part in parts.items()
+        if isinstance(part, dict)
+    }
+    return inside, [prefix + ".".join(map(str, one)) for prefix, some in keys.items() for one in some]
 
-    keys: tuple[str | int, ...]
-    word: str
-    instead: str | bool | None = None
+
+def _replace_values(config: dict[str, Any], folder: Path | None) -> Iterator[Keys]:
+    values: dict[Keys, object] = {}
+    loggers = _part(config, "logger")
+    if _part(config, "paths"):
+        values["paths", "cache"] = default_cache()
+        if _part(config, "origin").get("shared"):  # Otherwise the stage would be trained in the folder of all runs.
+            values["paths", "outputs"] = str(folder)
+    for keys, _ in find_leaves(config.get("data"), ("data",)):
+        if "_args_" in keys:
+            raise TrustError("data has positional arguments", where="config.yaml", remedy="Write their names")
+        if keys[-1] in ("download", "cache"):
+            values[keys] = keys[-1] == "cache" and default_cache()
+    for name in loggers:
+        if _part(loggers, name).get("mode", "offline") not in ("offline", "disabled"):
+            values["logger", name, "mode"] = "offline"
+    for keys, value in values.items():
+        parent = _find(config, keys[:-1])
+        if parent.get(keys[-1], value) != value:
+            parent[keys[-1]] = value
+            yield keys
 
 
-def find_ways_out(config: Mapping[str, Any], folder: Path | None = None) -> Iterator[WayOut]:
-    """Find the values of a configuration, and of its stages, that leave a folder; None for one that is not known."""
-    for name, stage in _part(config, "stages").items():
-        if isinstance(stage, Mapping):
-            yield from (replace(way, keys=("stages", name, *way.keys)) for way in find_ways_out(stage, folder))
-    yield from _find_in_paths(config, folder)
-    yield from _find_in_data(config)
-    yield from _find_online(config)
+def _remove_values(config: dict[str, Any]) -> Iterator[Keys]:
     for part in WRITERS:
-        for keys, value in find_leaves(config.get(part), (part,)):
-            if isinstance(value, str) and keys[-1] != "_target_" and _leads_out(keys, value, folder):
-                yield WayOut(keys, value)
-
-
-def _find_in_paths(config: Mapping[str, Any], folder: Path | None) -> Iterator[WayOut]:
-    """Find the cache, unless it is that of this machine, and the folder of a stage that is trained for others too."""
-    paths, shared = _part(config, "paths"), _part(config, "origin").get("shared")
-    for key, inside in {"cache": default_cache(), **({"outputs": str(folder)} if shared else {})}.items():
-        if paths.get(key, inside) != inside:
-            yield WayOut(("paths", key), str(paths[key]), inside)
-
-
-def _find_in_data(config: Mapping[str, Any]) -> Iterator[WayOut]:
-    """Find folders that data are fetched to, and caches."""
-    for keys, value in find_leaves(config.get("data"), ("data",)):
-        if keys[-1] == "download" and value:
-            beside = find(config, keys[:-1])
-            yield WayOut(keys, str(beside.get("root") or beside.get("datasets")), False)
-        elif keys[-1] == "cache" and value != default_cache():
-            yield WayOut(keys, str(value), default_cache())
-        elif "_args_" in keys and isinstance(value, str):
-            yield WayOut(keys, value)
-
-
-def _find_online(config: Mapping[str, Any]) -> Iterator[WayOut]:
-    """Find loggers that use a server."""
-    for name, node in _part(config, "logger").items():
-        if isinstance(node, Mapping) and not _is_local(node):
-            yield WayOut(("logger", name, "_target_"), ONLINE)
-        elif isinstance(node, Mapping) and node.get("mode", "offline") not in ("offline", "disabled"):
-            yield WayOut(("logger", name, "mode"), ONLINE, "offline")
+        for keys, value in reversed([*find_leaves(config.get(part), (part,))]):  # Indices before a removed one stay.
+            name = next(key for key in reversed(keys) if isinstance(key, str))
+            if isinstance(value, str) and name != "_target_" and (PATH_KEY.search(name) or PATH_VALUE.search(value)):
+                del _find(config, keys[:-1])[keys[-1]]
+                yield keys
+    for name, node in [*_part(config, "logger").items()]:
+        if isinstance(node, Mapping) and not LOCAL_LOGGER.fullmatch(str(node.get("_target_"))):
+            del config["logger"][name]
+            yield "logger", name
 
 
 def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], where: str) -> dict[str, Any]:
-    """Return a configuration that leaves the folder of its run only as far as it is trusted.
-
-    Raises:
-        TrustError: naming the first value that cannot be another.
-    """
-    inside = deepcopy(dict(config))
-    for way in find_ways_out(config, folder):
-        if way.word in trust:
-            continue
-        key, value = ".".join(map(str, way.keys)), find(config, way.keys)
-        if way.instead is None:
-            told = "would send to a server" if way.word == ONLINE else "leads out of the folder of this run"
-            remedy = f"If you trust its author, add trust={way.word}"
-            raise TrustError(f"{key}={value} {told}", where=where, remedy=remedy)
-        find(inside, way.keys[:-1])[way.keys[-1]] = way.instead
-        if key != "data.download" and way.keys[-1] in ("mode", "cache"):
-            print(f"{key}={value} is not trusted (trust={way.word}): {way.instead} instead", flush=True)
+    """Remove the paths of a run unless `trust` contains "paths", and print their keys."""
+    if PATHS in trust:
+        return dict(config)
+    inside, removed = remove_paths(config, folder)
+    if shown := [key for key in removed if not key.endswith("download")]:
+        print(f"{where}: not used, as they lead elsewhere: {', '.join(shown)}. trust=paths keeps them.", flush=True)
     return inside
 
 
@@ -151,8 +138,7 @@ def check_names(names: Sequence[object], where: str) -> None:
             raise TrustError(f"{name} is not the name of a folder", where=where)
 
 
-def find(tree: Any, keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - any value
-    """Return what a nested mapping or list has at these keys."""
+def _find(tree: Any, keys: Keys) -> Any:  # noqa: ANN401 - any mapping or list
     for key in keys:
         tree = tree[key]
     return tree
@@ -163,23 +149,7 @@ def default_cache() -> str:
     return os.environ.get("MATE_CACHE", "~/.cache/mate")
 
 
-def _is_local(logger: Mapping[str, Any]) -> bool:
-    """Say whether a logger knows no server but those that its settings name; MLflow's looks into the environment."""
-    name = str(logger.get("_target_"))
-    return name in LOCAL_LOGGERS and (not name.endswith("MLFlowLogger") or bool(logger.get("tracking_uri")))
-
-
-def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a part of a configuration; an empty one where it is no mapping."""
+def _part(config: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - a mapping that can be changed
+    """Return a part of a configuration. Return an empty mapping if the part is no mapping."""
     part = config.get(name)
     return part if isinstance(part, Mapping) else {}
-
-
-def _leads_out(keys: tuple[str | int, ...], value: str, folder: Path | None) -> bool:
-    """Say whether a text is of a place outside: only that of a folder or file begins where the command is typed."""
-    key = next(key for key in reversed(keys) if isinstance(key, str))
-    if key.endswith("uri") or ELSEWHERE.search(value):
-        return True
-    if not PLACE.search(key) and not value.startswith("/"):  # relative to a place that is looked at by itself
-        return ".." in re.split(r"[/\\]", value)
-    return folder is None or not Path(os.path.realpath(value)).is_relative_to(os.path.realpath(folder))

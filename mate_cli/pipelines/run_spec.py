@@ -13,7 +13,7 @@ from typing import Any, Literal
 from mate_cli.errors import MateError, MissingRunError, RunError
 from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.files.outside import check_inside_run, check_names, find_ways_out, stay_inside
+from mate_cli.files.outside import PATHS, check_inside_run, check_names, remove_paths, stay_inside
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets, find_user_modules
@@ -169,15 +169,15 @@ class RunSpec:
         return replace(self, stages=tuple(stages))
 
     def trusted(self, folder: Path | None = None) -> list[str]:
-        """Return what `mate run` of its folder has to be told to trust: modules, places outside, and loggers online.
+        """Return the words of `trust=` that `mate run` of its folder needs: modules, and "paths" if it has own paths.
 
         Args:
-            folder: one that the run has begun in, where its data are by now; None for a new one.
+            folder: folder that the run has begun in. Its data have been downloaded. None for a new run.
         """
         values = self.document(folder or Path())
         finished = [find_user_modules(stage.config.model_dump()) for stage in self.stages if stage.run]
-        ways = [way for way in find_ways_out(values, folder) if folder is None or way.instead is not False]
-        return sorted(find_user_modules(values).union(*finished, (way.word for way in ways)))
+        paths = [key for key in remove_paths(values, folder)[1] if folder is None or not key.endswith("download")]
+        return sorted(find_user_modules(values).union(*finished, [PATHS] if paths else []))
 
 
 def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
@@ -192,8 +192,9 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         TrustError: it names something to build that is neither ours nor trusted.
     """
     values = rename_targets(read_yaml(file, RunError, "Give a folder below outputs/"))
-    check_targets(values, str(file), trust)
-    values = stay_inside(values, file.parent, trust, str(file))
+    modules = [word for word in trust if word != PATHS]
+    check_targets(values, str(file), modules)
+    values, trust = stay_inside(values, file.parent, trust, str(file)), modules
     with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}

@@ -29,7 +29,7 @@ from pydantic import (
 
 from mate_cli.errors import ConfigError, DataError, RunError, known_cause
 from mate_cli.files.io_errors import shorten_reason
-from mate_cli.files.outside import stay_inside
+from mate_cli.files.outside import remove_paths
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
@@ -294,15 +294,15 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
 
     Args:
         folder: run folder.
-        trust: trusted modules and outside paths, see `read_parts`.
+        trust: trusted modules, see `read_parts`.
 
     Raises:
         RunError: config.yaml is missing, damaged, or not of a single run.
-        TrustError: config.yaml has a target or path that is neither mate's nor trusted.
+        TrustError: config.yaml has a target that is neither mate's nor trusted.
     """
     values, file = read_parts(folder, trust), str(folder / "config.yaml")
-    # Only the outside paths of `data` are used again, so the other parts need no check.
-    values |= stay_inside({"data": values.get("data")}, folder, trust, file)
+    # Only the paths of `data` are used again. Nothing is downloaded.
+    values |= remove_paths({"data": values.get("data")}, folder)[0]
     try:
         config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
         return config.placed(read_base(folder))

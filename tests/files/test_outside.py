@@ -13,7 +13,7 @@ from hydra._internal import target_policy
 from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import RunError, TrustError
-from mate_cli.files.outside import check_inside_run, find_ways_out, stay_inside
+from mate_cli.files.outside import check_inside_run, default_cache, remove_paths, stay_inside
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.files.targets import check_targets
 from mate_cli.pipelines.run_spec import load_spec
@@ -23,24 +23,24 @@ SAVE = f"{LIGHTNING}.callbacks.ModelCheckpoint"
 CSV = f"{LIGHTNING}.loggers.CSVLogger"
 PROFILER = f"{LIGHTNING}.profilers.SimpleProfiler"
 WANDB = "mate_cli.runs.loggers.wandb_logger"
-REFUSED = [
-    ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "/elsewhere"}}}, "/elsewhere"),
-    ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "outputs/train/other"}}}, "outputs/train/other"),
-    ({"callbacks": {"x": {"_target_": SAVE, "_args_": ["elsewhere"]}}}, "elsewhere"),
-    ({"callbacks": {"x": {"_target_": SAVE, "filename": "../../other/last"}}}, "../../other/last"),
-    ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "~/x"}}}, "~/x"),
-    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{step:c}{step:c}/x"}}}, "{step:c}{step:c}/x"),  # ../x at 46
-    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:/>2}x"}}}, "{epoch:/>2}x"),
-    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:{0}}"}}}, "{epoch:{0}}"),
-    ({"logger": {"x": {"_target_": CSV, "save_dir": "elsewhere"}}}, "elsewhere"),
-    ({"logger": {"x": {"_target_": CSV, "version": "../../x"}}}, "../../x"),
-    ({"logger": {"x": {"_target_": CSV, "save_dir": "http://a/b"}}}, "http://a/b"),
-    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.WandbLogger", "offline": True}}}, "online"),
-    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.CometLogger"}}}, "online"),
-    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.MLFlowLogger"}}}, "online"),
-    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.MLFlowLogger", "tracking_uri": "databricks"}}}, "databricks"),
-    ({"trainer": {"options": {"profiler": {"_target_": PROFILER, "dirpath": "/elsewhere"}}}}, "/elsewhere"),
-    ({"trainer": {"options": {"profiler": {"_target_": PROFILER, "filename": "/elsewhere/x"}}}}, "/elsewhere/x"),
+REMOVED = [
+    {"callbacks": {"x": {"_target_": SAVE, "dirpath": "/elsewhere"}}},
+    {"callbacks": {"x": {"_target_": SAVE, "dirpath": "outputs/train/other"}}},
+    {"callbacks": {"x": {"_target_": SAVE, "_args_": ["elsewhere"]}}},
+    {"callbacks": {"x": {"_target_": SAVE, "filename": "../../other/last"}}},
+    {"callbacks": {"x": {"_target_": SAVE, "dirpath": "~/x"}}},
+    {"callbacks": {"x": {"_target_": SAVE, "filename": "{step:c}{step:c}/x"}}},  # ../x at 46
+    {"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:/>2}x"}}},
+    {"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:{0}}"}}},
+    {"logger": {"x": {"_target_": CSV, "save_dir": "elsewhere"}}},
+    {"logger": {"x": {"_target_": CSV, "version": "../../x"}}},
+    {"logger": {"x": {"_target_": CSV, "save_dir": "http://a/b"}}},
+    {"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.WandbLogger", "offline": True}}},
+    {"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.CometLogger"}}},
+    {"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.MLFlowLogger"}}},
+    {"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.MLFlowLogger", "tracking_uri": "databricks"}}},
+    {"trainer": {"options": {"profiler": {"_target_": PROFILER, "dirpath": "/elsewhere"}}}},
+    {"trainer": {"options": {"profiler": {"_target_": PROFILER, "filename": "/elsewhere/x"}}}},
 ]
 
 
@@ -49,54 +49,48 @@ def plain(values):
     return to_yaml(json.loads(json.dumps(values)))
 
 
-@pytest.mark.parametrize(("config", "word"), REFUSED)
-def test_what_leads_out_is_refused_unless_it_is_typed(tmp_path, config, word):
+@pytest.mark.parametrize("config", REMOVED)
+def test_what_leads_out_is_removed_unless_paths_are_trusted(tmp_path, config):
     for made in (config, {"stages": {"first": config}}):
-        with pytest.raises(TrustError, match="If you trust its author, add trust="):
-            stay_inside(made, tmp_path, ["another"], "config.yaml")
-        assert stay_inside(made, tmp_path, [word], "config.yaml") == made
+        inside, removed = remove_paths(made, tmp_path)
+        assert removed
+        assert remove_paths(inside, tmp_path) == (inside, [])
+        assert inside != made
+        assert stay_inside(made, tmp_path, ["another"], "config.yaml") == inside
+        assert stay_inside(made, tmp_path, ["paths"], "config.yaml") == made
 
 
 @pytest.mark.parametrize(
-    ("config", "word", "inside"),
+    ("config", "inside"),
     [
-        ({"paths": {"cache": "/x"}}, "/x", {"paths": {"cache": "~/.cache/mate"}}),
-        ({"data": {"root": "/x", "download": "auto"}}, "/x", {"data": {"root": "/x", "download": False}}),
-        ({"data": {"cache": "/x"}}, "/x", {"data": {"cache": "~/.cache/mate"}}),
+        ({"paths": {"cache": "/x"}}, {"paths": {"cache": "~/.cache/mate"}}),
+        ({"data": {"root": "/x", "download": "auto"}}, {"data": {"root": "/x", "download": False}}),
+        ({"data": {"cache": "/x"}}, {"data": {"cache": "~/.cache/mate"}}),
         (
             {"stages": {"a": {"paths": {"outputs": "/x"}, "origin": {"shared": True}}}},
-            "/x",
             {"stages": {"a": {"paths": {"outputs": "FOLDER"}, "origin": {"shared": True}}}},
         ),
         (
             {"logger": {"wandb": {"_target_": WANDB, "mode": "online"}}},
-            "online",
             {"logger": {"wandb": {"_target_": WANDB, "mode": "offline"}}},
         ),
     ],
 )
-def test_what_can_stay_inside_does(tmp_path, monkeypatch, config, word, inside):
+def test_what_can_stay_inside_does(tmp_path, monkeypatch, config, inside):
     monkeypatch.delenv("MATE_CACHE", raising=False)
     assert stay_inside(config, tmp_path, [], "config.yaml") == json.loads(
         json.dumps(inside).replace("FOLDER", str(tmp_path))
     )
-    assert stay_inside(config, tmp_path, [word], "config.yaml") == config
 
 
-def test_what_is_below_the_folder_needs_no_trust(tmp_path):
-    nodes = {
-        "x": {
-            "_target_": SAVE,
-            "dirpath": str(tmp_path / "kept"),
-            "filename": "{epoch:02d}-{dev/f1:.3f}",
-            "monitor": "dev/f1",
-        }
-    }
-    config = {"callbacks": nodes, "logger": {"csv": {"_target_": CSV, "name": "csv"}}}
-    assert stay_inside(config, tmp_path, [], "config.yaml") == config
+def test_names_and_formats_of_numbers_are_kept(tmp_path):
+    names = {"_target_": SAVE, "filename": "{epoch:02d}-{dev/f1:.3f}", "monitor": "dev/f1"}
+    config = {"callbacks": {"x": names}, "logger": {"csv": {"_target_": CSV, "name": "csv"}}}
+    assert remove_paths(config, tmp_path) == (config, [])
+
+
+def test_a_link_that_leads_out_is_refused(tmp_path):
     (tmp_path / "kept").symlink_to(tmp_path.parent)
-    with pytest.raises(TrustError):
-        stay_inside(config, tmp_path, [], "config.yaml")
     with pytest.raises(RunError, match="kept: is a link that leads out of this folder"):
         check_inside_run(tmp_path)
 
@@ -153,13 +147,14 @@ def test_own_processes_are_told_all_that_was_typed(tmp_path):
     words = [f"+callbacks.x._target_={SAVE}", f"+callbacks.x.dirpath={tmp_path}/kept", "logger.wandb.mode=online"]
     spec = resolve(["experiment=quickstart_cells", *SMALL, *words, f"paths.cache={tmp_path}/cache"])
     trusted = spec.trusted()
-    assert set(trusted) == {f"{tmp_path}/kept", "online", f"{tmp_path}/cache"}
+    assert trusted == ["paths"]
     file = tmp_path / "run" / "config.yaml"
     file.parent.mkdir()
     file.write_text(to_yaml(spec.document(Path())))
     assert load_spec(file, trusted).values() == spec.values()
-    with pytest.raises(TrustError, match=r"callbacks\.x\.dirpath="):
-        load_spec(file)
+    config = load_spec(file).last.config
+    assert "dirpath" not in config.callbacks["x"]
+    assert (config.logger["wandb"]["mode"], config.paths.cache) == ("offline", default_cache())
 
 
 @pytest.mark.parametrize("name", ["../other", "/elsewhere", "a/../../b"])
@@ -191,7 +186,5 @@ def test_what_hydra_blocks_is_refused_by_ours(part):
 
 
 def test_a_default_run_needs_no_trust():
-    assert not [
-        way for way in find_ways_out(resolve(["experiment=quickstart_cells"]).document(Path())) if way.instead is None
-    ]
+    assert resolve(["experiment=quickstart_cells"]).trusted(Path()) == []
     assert Path(resolve(["experiment=quickstart_cells"]).last.config.paths.outputs) == Path("outputs")
