@@ -255,4 +255,4 @@ def _reason(error: BaseException) -> str:
         return _NOT_UTF8
     if isinstance(error, MemoryError) or "out of memory" in str(error):
         return f"it needs more than {MEMORY_BYTES >> 20} MB of memory"
-    return str(error) or type(error).__name__
+    return str(error) or _NOT_UTF8  # Python 3.10 gives an empty text if the message is not in UTF-8.
