@@ -159,13 +159,11 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
     if record.get("status") != "running":
         return False
     locked = is_locked(folder)
-    return time.time() - last_written(folder) > SILENT_SECONDS if locked is None else not locked
-
-
-def last_written(folder: Path) -> float:
-    """Return when a run or its stages last wrote metrics or a record, in seconds since the epoch; 0 if never."""
+    if locked is not None:
+        return not locked
     files = find_files(folder, "record.json", "metrics.jsonl")
-    return max((path.stat().st_mtime for path in files), default=0.0)
+    last_written = max((path.stat().st_mtime for path in files), default=0.0)
+    return time.time() - last_written > SILENT_SECONDS
 
 
 def is_alive(process: str) -> bool:

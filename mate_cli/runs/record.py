@@ -298,10 +298,11 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
     for key, value in values.items():
         if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS:
             raise ValueError(f"its {key} has more than {MAX_PARTS:,} parts")
-    # In these mappings NaN is stored as null.
-    numbers = ("metrics", "throughput")
-    known = {key: _with_nan(value) if key in numbers else value for key, value in values.items()}
-    return TypeAdapter(RunRecord).validate_python(known)
+    values = dict(values)
+    for key in ("metrics", "throughput"):
+        if isinstance(part := values.get(key), dict):  # JSON has no NaN, so null stands for it.
+            values[key] = {name: math.nan if number is None else number for name, number in part.items()}
+    return TypeAdapter(RunRecord).validate_python(values)
 
 
 def _rebuild_record(folder: Path) -> RunRecord | None:
@@ -319,12 +320,6 @@ def _rebuild_record(folder: Path) -> RunRecord | None:
 @cache
 def _say_rebuilt(folder: Path) -> None:
     print(f"{folder / 'record.json'} is missing or damaged: made again from config.yaml", flush=True)
-
-
-def _with_nan(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    return {key: math.nan if part is None else part for key, part in value.items()}
 
 
 class ReadOnlyFolder(RunFolder):

@@ -39,11 +39,6 @@ def answers_json(session: Session) -> str:
     return to_json(content, indent=1)
 
 
-def answers_jsonl(session: Session) -> str:
-    """Write a JSON line per answer."""
-    return "".join(to_json(entry(answered)) for answered in session.answers)
-
-
 def answers_csv(session: Session) -> str:
     """Write a CSV row per answer, with cells as `row 3, sales: 1,204`, joined by semicolons.
 
@@ -163,7 +158,7 @@ def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
 
 WRITERS: dict[str, Callable[[Session], str]] = {
     ".json": answers_json,
-    ".jsonl": answers_jsonl,
+    ".jsonl": lambda session: "".join(to_json(entry(answered)) for answered in session.answers),
     ".csv": answers_csv,
     ".html": render_answers,
 }

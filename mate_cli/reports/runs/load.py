@@ -313,11 +313,8 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
     """Read a file, cached until its time or size changes, because YAML is slow to parse."""
     leaves = flat_keys(read_settings(file.parent)).items()
-    return {clean(key): shorten_text(_list_text(value)) for key, value in leaves}
-
-
-def _list_text(value: object) -> str:
-    return f"[{','.join(map(_word, value))}]" if isinstance(value, list) else _word(value)
+    texts = {key: f"[{','.join(map(_word, leaf))}]" if isinstance(leaf, list) else _word(leaf) for key, leaf in leaves}
+    return {clean(key): shorten_text(text) for key, text in texts.items()}
 
 
 def _word(value: object) -> str:

@@ -159,7 +159,8 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
     def content() -> Mapping[str, Any] | None:
         parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
-        shared = shared_settings(report)
+        first, *others = map(settings, report.runs)
+        shared = {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
         title = f"{plural(len(shared), 'setting')} that all runs share"
         section = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
         return section if parts or shared else None
@@ -192,12 +193,6 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
         return None, False
     value, labels = pair
     return value, len(labels) == 1 and sum(map(len, difference.values.values())) > 2
-
-
-def shared_settings(report: Report) -> dict[str, str]:
-    """Return every setting that is the same in all runs."""
-    first, *others = map(settings, report.runs)
-    return {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
 
 
 def count_line(count: int, noun: str, most: int) -> str:
