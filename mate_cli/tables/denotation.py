@@ -100,16 +100,21 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
 
     None where there is nothing to compute, a cell is no number, or the result is beyond all numbers.
     """
+    return compute_with_notes(aggregation, cells, table)[0]
+
+
+def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tuple[float | None, list[str]]:
+    """Compute what `compute` does, and return what people should know of the cells that were added up."""
     chosen = tuple(dict.fromkeys(cells))
-    if aggregation == "count":
-        return float(len(chosen))
-    numbers = find_summands(chosen, table)[0]
-    if aggregation == "none" or not numbers:
-        return None
+    if aggregation in ("count", "none"):
+        return float(len(chosen)) if aggregation == "count" else None, []
+    numbers, notes = find_summands(chosen, table)
+    if not numbers:
+        return None, notes
     total = sum(numbers, Decimal())
     value = float(total) / (len(numbers) if aggregation == "average" else 1)
     is_rounded = aggregation == "sum" and value != total and total == total.to_integral_value()
-    return int(total) if is_rounded else value if math.isfinite(value) else None
+    return int(total) if is_rounded else value if math.isfinite(value) else None, notes
 
 
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
@@ -120,23 +125,15 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list
     Returns:
         The numbers, and what people should know of them, as plain sentences.
     """
-    formats = table.formats or find_table_formats(table)
-    numbers, marks, notes = dict[tuple[int, int], Decimal](), list[str](), list[str]()
-    for row, column in dict.fromkeys(cells):
-        text = table.rows[row][column].text
-        number = formats[column].read_exact(text)
-        if number is None:
-            marks.append(text)
-        else:
-            numbers[row, column] = number
-    shown = list(filter(None, marks))
-    text = next((text for text in shown if not MISSING.fullmatch(text)), "")
-    if text or len(shown) > len(numbers) or not numbers:
-        return [], [f"The cell {text[:40]!r} is not read as a number: no sum is given."] if text else []
-    if marks:
-        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {_list(marks)}.")
-    readers = [column_format.read_exact for column_format in formats]
+    readers = [column_format.read_exact for column_format in table.formats or find_table_formats(table)]
     columns = [[read(row[place].text) for row in table.rows] for place, read in enumerate(readers)]
+    chosen = {(row, column): columns[column][row] for row, column in cells}
+    numbers = {cell: number for cell, number in chosen.items() if number is not None}
+    marks = [table.rows[row][column].text for row, column in chosen if (row, column) not in numbers]
+    text = next((text for text in marks if text and not MISSING.fullmatch(text)), "")
+    if text or len(list(filter(None, marks))) > len(numbers) or not numbers:
+        return [], [f"The cell {text[:40]!r} is not read as a number: no sum is given."] if text else []
+    notes = [f"{count_noun(len(marks), 'cell')} without a value left out: {_list(marks)}."] if marks else []
     names = [_first_text(table, row) for row in range(len(table.rows))]
     for column in {column for _, column in numbers}:
         rows = {row for row, place in numbers if place == column}

@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.example import Coordinates
 from mate_cli.tables.formats.cell_text import valid
-from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.read_options import MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Table
 
 QUESTION_COLUMNS = ("question", "statement")
@@ -77,7 +77,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
         if file.suffix.lower() == ".txt":
             from mate_cli.tables.formats.encoding import text_file
 
-            Limits().check_bytes(file, file.stat().st_size, at_once=True)
+            Limits().check(file, megabytes=file.stat().st_size / MEGABYTE)
             lines = map(str.strip, valid(file.read_text(text_file(file, encoding).encoding)).splitlines())
             questions = [QuestionInput(line) for line in lines if line]
         else:
@@ -90,13 +90,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
 def _read_table(file: Path, encoding: str) -> list[QuestionInput]:
     from mate_cli.tables.read import open_table
 
-    try:
-        table = open_table(file, ReadOptions(encoding=encoding))
-    except DataError as error:
-        if file.suffix.lower() not in (".json", ".jsonl"):
-            raise
-        remedy = 'Write {"question": "..."} for each, or a line each in a file.txt'
-        raise DataError(error.problem, where=error.where, remedy=remedy) from error
+    table = open_table(file, ReadOptions(encoding=encoding))
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:

@@ -6,7 +6,6 @@ A format gives lines of cells; one reading of these finds the header, the width 
 from __future__ import annotations
 
 import re
-import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count, islice
@@ -26,7 +25,7 @@ from mate_cli.tables.formats.header import (
     is_value,
     join_levels,
 )
-from mate_cli.tables.read_options import AS_FOUND, Limits, ReadOptions
+from mate_cli.tables.read_options import AS_FOUND, MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Grid, RowStore, Table, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
 from mate_cli.tables.values.column_format import find_formats
@@ -89,16 +88,12 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
 
 
 def _read_grid(path: Path, options: ReadOptions) -> Grid:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
+    with wrap_read_errors(path, DataError, "cannot be read", "Check its name and permissions"):
+        if path.exists() and not path.is_file():
             raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
-        options.limits.check_bytes(path, status.st_size)
+        options.limits.check(path, megabytes=path.stat().st_size / MEGABYTE)
         with path.open("rb") as file:
             start = file.read(16)
-    except OSError as error:
-        problem = f"cannot be read: {(error.strerror or 'error').lower()}"
-        raise DataError(problem, where=str(path), remedy="Check its name and permissions") from error
     if not start:
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _find_kind(path, start)

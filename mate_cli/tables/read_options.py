@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.values.number_words import COMMA_LANGUAGES, LOCALES_UNLIKE_LANGUAGE
+from mate_cli.tables.values.number_words import LOCALES_UNLIKE_LANGUAGE, POINT_LANGUAGES
 
 MEGABYTE = 1_000_000
 SHARE_AT_ONCE = 8
-"""Of a single line or object, as JSON has, this part of the megabytes is read."""
+"""Of a single cell or object, as JSON has, this part of the megabytes is read."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class Limits:
     cells: int = 20_000_000
     megabytes: int = 200
 
-    def check(self, path: Path, **counts: int) -> None:
+    def check(self, path: Path, **counts: float) -> None:
         """Refuse what is larger than the limit of that name.
 
         Raises:
@@ -33,40 +31,13 @@ class Limits:
         """
         for name, count in counts.items():
             if count > (most := getattr(self, name)):
-                raise _refusal(path, f"it has more than {most:,} {name}", name)
+                remedy = f"Give a part of it, or raise limits.{name}, now {most}"
+                raise DataError(f"it has more than {most:,} {name}", where=str(path), remedy=remedy)
 
     @property
     def bytes_at_once(self) -> int:
-        """Bytes of a file that may have to be in memory at once: those of a single line, cell or object."""
+        """Bytes of a file that may have to be in memory at once: those of a single cell or object."""
         return self.megabytes * MEGABYTE // SHARE_AT_ONCE
-
-    def lines(self, file: TextIO, path: Path) -> Iterator[str]:
-        """Yield the lines of a text file.
-
-        Raises:
-            DataError: one of them is too long to be one of a table.
-        """
-        most = self.bytes_at_once
-        while line := file.readline(most + 1):
-            if len(line) > most:
-                self.check_bytes(path, len(line), at_once=True)
-            yield line
-
-    def check_bytes(self, path: Path, count: int, *, at_once: bool = False) -> None:
-        """Refuse a file that is larger, once unpacked; or what has to be in memory `at_once`.
-
-        Raises:
-            DataError: saying how many megabytes are read.
-        """
-        most = self.bytes_at_once if at_once else self.megabytes * MEGABYTE
-        if count > most:
-            size = f"more than {most // MEGABYTE:,} MB"
-            problem = f"a single line or object has {size}" if at_once else f"it has {size} unpacked"
-            raise _refusal(path, problem, f"megabytes, now {self.megabytes}")
-
-
-def _refusal(path: Path, problem: str, limit: str) -> DataError:
-    return DataError(problem, where=str(path), remedy=f"Give a part of it, or raise limits.{limit}")
 
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}
@@ -150,4 +121,4 @@ def read_decimal(options: ReadOptions) -> str | None:
     name = f"{language}_{region.upper()}" if region else language
     if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):
         raise ConfigError(f"{locale!r} is not a locale", where="locale", remedy="Write one such as de or en_IN")
-    return "," if (language in COMMA_LANGUAGES) != (name in LOCALES_UNLIKE_LANGUAGE) else "."
+    return "." if (language in POINT_LANGUAGES) != (name in LOCALES_UNLIKE_LANGUAGE) else ","

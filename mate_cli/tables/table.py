@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
-import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,29 +99,22 @@ def column_name(name: object) -> str:
 def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - a series, or an index
     values, kind = column.array, column.dtype
     if hasattr(kind, "categories"):
-        texts = _column_texts(kind.categories)
-        return [texts[code] if code >= 0 else "" for code in values.codes]
+        texts = ["", *_column_texts(kind.categories)]
+        return [texts[code + 1] for code in values.codes]
     if hasattr(kind, "pyarrow_dtype") and kind.kind == "f":
         values = column.to_numpy(kind.numpy_dtype, na_value=math.nan)
     return ["" if missing else spreadsheet_text(value) for value, missing in zip(values, column.isna(), strict=True)]
 
 
-IN_MEMORY = 1 << 20
-"""Bytes of rows that are kept in memory; with more, all of them go to a temporary file."""
-
-
 class RowStore:
-    """Rows of texts in the order in which they were added; once all are there, any of them can be read again.
+    """Rows of texts in the order in which they were added, each as short as JSON writes it.
 
     Attributes:
         numbers: what each row is called, such as its place below the header with blank rows counted.
     """
 
     def __init__(self) -> None:
-        self.numbers = array("q")
-        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - see below
-        weakref.finalize(self, self._file.close)
-        self._places = array("q", [0])
+        self.numbers, self._rows = array("q"), list[bytes]()
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -131,16 +122,12 @@ class RowStore:
     def add(self, number: int, row: Sequence[str]) -> None:
         """Add a row."""
         cells = [[cell, cell.number] if type(cell) is NumberText else cell for cell in row]
-        line = json.dumps(cells).encode() + b"\n"
-        self._file.write(line)
-        self._places.append(self._places[-1] + len(line))
+        self._rows.append(json.dumps(cells).encode())
         self.numbers.append(number)
 
     def __getitem__(self, place: int) -> list[str]:
         """Return the row at a place, from 0."""
-        self._file.seek(self._places[place])
-        cells = json.loads(self._file.read(self._places[place + 1] - self._places[place]))
-        return [NumberText(*cell) if isinstance(cell, list) else cell for cell in cells]
+        return [NumberText(*cell) if isinstance(cell, list) else cell for cell in json.loads(self._rows[place])]
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield all rows in their order."""

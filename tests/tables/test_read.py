@@ -476,13 +476,6 @@ def test_rows_of_parquet_that_are_large_only_together_are_read(tmp_path):
     assert len(read_table(tmp_path / "t.parquet")[0].rows) == 40
 
 
-def test_a_key_that_stands_twice_is_said(tmp_path):
-    (tmp_path / "t.json").write_text('[{"a": 1, "a": 2}, {"a": 3}]')
-    table, notes = read_table(tmp_path / "t.json")
-    assert [cell.text for (cell,) in table.rows] == ["2", "3"]
-    assert notes == ["A key occurs twice in an object; the last value was used."]
-
-
 def test_a_blank_json_file_is_empty(tmp_path):
     (tmp_path / "t.json").write_text(" \n")
     with pytest.raises(DataError, match="this file is empty"):

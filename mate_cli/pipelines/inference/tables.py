@@ -25,7 +25,7 @@ from mate_cli.pipelines.inference.row_fitting import RowFitter, TableView
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
-from mate_cli.tables.denotation import compute, find_summands, find_units, needs_all_rows, number_text
+from mate_cli.tables.denotation import compute_with_notes, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import UNANSWERABLE, TableExample
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
@@ -212,7 +212,7 @@ def _with_selection(
         return replace(answered, answer=text)
     table = answered.table
     is_count = selection.aggregation == "count"
-    value = compute(selection.aggregation, selection.cells, table) if selection.cells or is_count else None
+    value, notes = compute_with_notes(selection.aggregation, selection.cells, table)
     unseen = answered.rows_in_file - len(table.rows)
     warnings = ["No cell was selected, so the count is 0."] if is_count and not selection.cells else []
     if unseen and needs_all_rows(answered.question, selection.aggregation):
@@ -220,10 +220,8 @@ def _with_selection(
             f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not read."
         )
     if selection.aggregation in ("sum", "average") and selection.cells:
-        notes = find_summands(selection.cells, table)[1]
-        if value is None and not notes:
-            notes = [f"Not all chosen cells are numbers, so no {selection.aggregation} was computed."]
-        warnings += notes
+        why = f"Not all chosen cells are numbers, so no {selection.aggregation} was computed."
+        warnings += notes or ([why] if value is None else [])
     units = find_units(selection.cells, table) if selection.aggregation in ("sum", "average") else ()
     if len(units) > 1 and value is not None:
         warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")

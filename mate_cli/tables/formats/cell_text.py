@@ -56,10 +56,7 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, (dict, list, tuple, set, frozenset)):
-        try:  # a large value is not copied
-            return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_for_json)
-        except (TypeError, ValueError):
-            return json.dumps(_for_json(value), ensure_ascii=False)
+        return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)
 
 

@@ -17,8 +17,8 @@ from mate_cli.tables.formats.dialect import (
     find_ruled_slices,
     is_rule,
 )
-from mate_cli.tables.formats.encoding import Text, text_file
-from mate_cli.tables.read_options import DELIMITERS, Limits, ReadOptions
+from mate_cli.tables.formats.encoding import text_file
+from mate_cli.tables.read_options import DELIMITERS, ReadOptions
 from mate_cli.tables.table import Grid
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -38,16 +38,16 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is not text.
     """
-    limits, text, usual = options.limits, text_file(path, options.encoding), USUAL.get(path.suffix.lower())
-    csv.field_size_limit(limits.bytes_at_once // 2)
+    text, usual = text_file(path, options.encoding), USUAL.get(path.suffix.lower())
+    csv.field_size_limit(options.limits.bytes_at_once // 2)
     with text.open(newline="") as file:
-        start = list(islice(limits.lines(file, path), RULED_LINES))
+        start = list(islice(file, RULED_LINES))
     hint, is_ruled = _HINT.fullmatch("".join(start[:1])), any(map(is_rule, start))
     delimiter = options.delimiter or (hint[1] if hint else None)
 
     def lines() -> Iterator[str]:
         with text.open(newline="") as file:
-            for line in islice(limits.lines(file, path), 1 if hint else 0, None):
+            for line in islice(file, 1 if hint else 0, None):
                 if not is_ruled or not (is_rule(line) or _COUNT.fullmatch(line)):
                     yield line.translate(_BARS) if is_ruled else line
 
@@ -56,8 +56,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     fit = ruled if slices and not delimiter else find_dialect(lines, usual, delimiter, options.quote)
     dialect = fit.dialect
     text.notes.extend(_describe(fit, usual, options))
-    records = Records(dialect, fit.width)
-    cells = _lines(records, _texts(lines(), text, limits, dialect.delimiter), text.notes)
+    cells = _lines(Records(dialect, fit.width), lines(), text.notes)
     if any('="' in line for line in start):
         cells = ([_QUOTED.sub(r"\1", cell) for cell in line] for line in cells)
     has_commas = dialect.delimiter == "," and not any('"' in line for line in start)
@@ -79,22 +78,19 @@ def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[
     return [note for note, is_true in notes.items() if is_true]
 
 
-def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> Iterator[str]:
-    """Yield the lines, as long as none has more columns than are read: their cells would be in memory all at once."""
-    nothing = 0
-    for line in lines:
-        if line.count(delimiter) > limits.columns:
-            limits.check(text.path, columns=sum(part.count(delimiter) for part in line.split('"')[::2]))
-        if "\0" in line:
-            nothing += line.count("\0")
-            line = line.replace("\0", "")
-        if line:
-            yield line
-    if nothing:
-        text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
-
-
 def _lines(records: Records, lines: Iterator[str], notes: list[str]) -> Iterator[list[str]]:
-    yield from records.read(lines)
+    """Yield records of lines without NUL characters, and say what is odd about them."""
+    nothing = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal nothing
+        for line in lines:
+            nothing += line.count("\0")
+            if text := line.replace("\0", ""):
+                yield text
+
+    yield from records.read(texts())
+    if nothing:
+        notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
     if records.irregular:
         notes.append("Some quotation marks do not fit together; those of no whole cell were read as text.")

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise, product
+from itertools import islice, pairwise, product, zip_longest
 from typing import Any
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
@@ -122,10 +122,10 @@ SAMPLE = 1 << 17
 SAMPLE_ROWS = 300
 CLOSE = 0.75
 """A dialect is close to the best one with more than this share of its score."""
+MAX_ALIGNED = 2_000
+"""Characters of lines in which columns that are aligned with spaces are looked for."""
 MAX_TITLES = 5
 """Lines above columns that are aligned with spaces."""
-MAX_ALIGNED = 2_000
-"""Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
 
 
@@ -232,27 +232,18 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
-    covered, wide, sample = 0, 0, list[str]()
-    rest = map(str.rstrip, lines)
-    top = list(islice(rest, MAX_TITLES))
-    blank = max((place for place, line in enumerate(top) if not line), default=-1)  # below titles
-    for line in chain(top[blank + 1 :], rest):
-        if len(line) > MAX_ALIGNED:
-            return ()
-        for word in re.finditer(r"\S+", line):
-            covered |= (1 << word.end()) - (1 << word.start())
-        for gap in re.finditer(r"(?<=\S)  +", line):
-            wide |= (1 << gap.end()) - (1 << gap.start())
-        if line and len(sample) < SAMPLE_ROWS:
-            sample.append(line)
-    blocks = [block.start() for block in re.finditer("1+", bin(covered)[:1:-1])]
-    starts = [0]
+    start = [line[:MAX_ALIGNED].rstrip() for line in islice(lines, SAMPLE_ROWS)]
+    blank = max((place for place, line in enumerate(start[:MAX_TITLES]) if not line), default=-1)  # below titles
+    sample = list(filter(None, start[blank + 1 :]))
+    covered = [False, *(not {*signs} <= {" "} for signs in zip_longest(*sample, fillvalue=" "))]
+    blocks = [place for place, (before, here) in enumerate(pairwise(covered)) if here and not before]
     texts = [[line[start:end].strip() for line in sample] for start, end in pairwise([*blocks, None])]
-    numeric = [has_numbers([(cell,) for cell in column]) for column in texts]
-    for number, start in enumerate(blocks[1:], 1):
+    numeric, starts = [has_numbers(list(zip(column, strict=True))) for column in texts], [0]
+    for number, place in enumerate(blocks[1:], 1):
         name, *cells = texts[number]
-        is_apart = wide >> (start - 1) & 1 or numeric[number] != numeric[number - 1]
-        is_column = any(cells) and (name or not any(line[start - 2 : start].strip() for line in sample))
-        starts += [start] if is_column and is_apart else []
+        is_wide = any("  " in line[place - 2 : place + 1] for line in sample if line[place:])
+        is_apart = is_wide or numeric[number] != numeric[number - 1]
+        is_column = any(cells) and (name or not any(line[place - 2 : place].strip() for line in sample))
+        starts += [place] if is_column and is_apart else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     return slices if len(slices) > 1 and len(sample) > 2 else ()

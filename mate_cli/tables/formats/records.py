@@ -19,14 +19,15 @@ YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
 NAMES = ("name", "label", "title", "id")
 """Keys of the name in a description of a column."""
-HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
+HEADERS, INDEX = ("header", "columns", "fields"), "index"
+"""Keys of the names of columns, which may be few or stand above no rows, and of the names of rows."""
 MAX_DEPTH = 4
 """So deep a table may lie below keys."""
 FILLED = 2 / 3
 """Of a table whose rows and columns both have keys, at least so many cells are there."""
-TWICE = "A key occurs twice in an object; the last value was used."
 _START = re.compile(r"[^\s\ufeff,]")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+Keys = tuple[str, ...]
 Shape = tuple[list[Any] | None, list[Any]]
 """The header, and the rows as lists; or no header, and objects, or lists of which the first is one."""
 
@@ -68,26 +69,19 @@ def _read_values(path: Path, options: ReadOptions, notes: list[str], has_lines: 
     Raises:
         DataError: the file is not text, not JSON, or too large.
     """
-
-    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) < len(pairs) and TWICE not in notes:
-            notes.append(TWICE)
-        return value
-
     text, most = text_file(path, options.encoding), options.limits.bytes_at_once
-    decoder = json.JSONDecoder(object_pairs_hook=read_object)
     notes += text.notes
+    decode = json.JSONDecoder().raw_decode
     is_small = path.stat().st_size <= most
     if not is_small and not has_lines:
         remedy = "Save it as .jsonl, with a row a line, or raise limits.megabytes"
         raise DataError(f"it is JSON of more than {most // MEGABYTE} MB", where=str(path), remedy=remedy)
     with text.open() as file:
-        for line, part in enumerate([file.read()] if is_small else options.limits.lines(file, path), 1):
+        for line, part in enumerate([file.read()] if is_small else file, 1):
             place = 0
             while match := _START.search(part, place):
                 try:
-                    value, place = decoder.raw_decode(part, match.start())
+                    value, place = decode(part, match.start())
                 except json.JSONDecodeError as error:
                     where = f"{path}, line {line + part.rstrip().count(chr(10), 0, error.pos)}"
                     raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error
@@ -123,58 +117,67 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
     """
     if isinstance(content, list) and len(content) == 2 and isinstance(content[0], dict) and _is_table(content[1]):
         content = dict(zip("01", content, strict=True))  # metadata come first
-    tables = list(_tables(content, ()))
+    described = list(_find_described(content))
+    tables = [table for table in described if table[1][1]] or described[:1] or list(_tables(content, ()))
     if len(tables) != 1:
-        tables = list(_find_described(content)) or tables
-    if len(tables) != 1:
-        names = ", ".join(place for place, _ in tables[:5])
+        names = ", ".join(".".join(keys) for keys, _ in tables[:5])
         problem = f"it has several tables: {names}" if tables else "it has no table"
         raise DataError(problem, where=str(path), remedy="Save each in its own file" if tables else SHAPES)
-    ((place, shape),) = tables
-    notes += [f"The table was read from {place!r}."] if place else []
+    ((keys, shape),) = tables
+    notes += [f"The table was read from {'.'.join(keys)!r}."] if keys else []
     return shape
 
 
-def _tables(content: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:  # noqa: ANN401
+def _tables(content: Any, keys: Keys) -> Iterator[tuple[Keys, Shape]]:  # noqa: ANN401
     """Yield the tables in a content, with the keys that lead to each."""
     if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
-        if shape := _of_rows(content) or _of_columns(content) or _of_keyed(content):
-            yield ".".join(keys), shape
+        if shape := _of_columns(content) or _of_keyed(content):
+            yield keys, shape
             return
         for key, value in content.items():
             yield from _tables(value, (*keys, key))
     elif _is_table(content):
-        yield ".".join(keys), (None, content)
+        yield keys, (None, content)
 
 
-def _find_described(content: object) -> Iterator[tuple[str, Shape]]:
-    """Yield lists of rows, all columns of which another list names, with as many descriptions as columns."""
-    lists = list(_find_lists(content, ()))
-    for place, values in lists:
-        rows = list(map(_unwrap, values))
-        keys, are_lists = {key for row in rows if isinstance(row, dict) for key in row}, _are_all(rows, list)
-        width = max(map(len, rows)) if are_lists else 0
-        for names in (names for _, fields in lists if fields is not values for names in _name_columns(fields)):
-            is_keyed = not are_lists and _are_all(rows, dict) and bool(keys) and keys <= {*names}
-            if is_keyed or len(names) == width:
-                yield place, (names, [[row.get(name) for name in names] for row in rows] if is_keyed else rows)
-                break
+def _find_described(content: object) -> Iterator[tuple[Keys, Shape]]:
+    """Yield lists of rows, all columns of which another list names, and the keys that lead to both."""
+    lists = dict(_find_lists(content, ()))
+    for keys, values in lists.items():
+        rows, labels = list(map(_unwrap, values)), lists.get((*keys[:-1], INDEX), [])
+        others = [(place, fields) for place, fields in lists.items() if place != keys and keys[-1] != INDEX]
+        shapes = (_name_cells(rows, names, place) for place, fields in others for names in _name_columns(place, fields))
+        if shape := next(filter(None, shapes), None):
+            yield keys[:-1], _name_rows(labels, *shape)
 
 
-def _find_lists(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]]:
+def _find_lists(content: object, keys: Keys) -> Iterator[tuple[Keys, list[Any]]]:
     if isinstance(content, dict) and len(keys) <= MAX_DEPTH:
         for key, value in content.items():
             yield from _find_lists(value, (*keys, key))
-    elif isinstance(content, list) and _is_table(content):
-        yield ".".join(keys), content
+    elif isinstance(content, list) and keys:
+        yield keys, content
 
 
-def _name_columns(fields: list[Any]) -> Iterator[list[str]]:
-    """Yield the names in descriptions of columns, by each key that has another name in each description."""
+def _name_columns(place: Keys, fields: list[Any]) -> Iterator[list[Any]]:
+    """Yield the names in a header, or in descriptions of columns by each key that has another name in each of them."""
     for key in NAMES if _are_all(fields, dict) else ():
         names = [field.get(key) for field in fields]
-        if _are_all(names, str) and all(names) and len({*names}) == len(names):
+        if _are_all(names, str) and all(names) and (len({*names}) == len(names) or place[-1] in HEADERS):
             yield names
+    if place[-1] in HEADERS and fields and not any(isinstance(name, (list, dict)) for name in fields):
+        yield fields
+
+
+def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[Any], list[Any]] | None:
+    """Return names and rows of cells if the names are those of all columns; a header may have less."""
+    known = {key for row in rows if isinstance(row, dict) for key in row}
+    if known and known <= {*names} and _are_all(rows, dict):
+        if _counts([row.get(INDEX) for row in rows]):  # pandas' orient "table"
+            names = [name for name in names if name != INDEX]
+        return names, [[row.get(name) for name in names] for row in rows]
+    is_header = place[-1] in HEADERS and all(isinstance(row, list) for row in rows)
+    return (names, rows) if is_header or (_are_all(rows, list) and len(names) == max(map(len, rows))) else None
 
 
 def _unwrap(row: Any) -> Any:  # noqa: ANN401
@@ -194,24 +197,6 @@ def _is_table(value: object) -> bool:
 
 def _are_all(values: object, kind: type) -> bool:
     return isinstance(values, list) and bool(values) and all(isinstance(value, kind) for value in values)
-
-
-def _of_rows(content: dict[str, Any]) -> Shape | None:
-    """Return rows that stand beside their header; the names of rows are a column unless they only count."""
-    rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
-    source = content["schema"] if isinstance(content.get("schema"), dict) else content
-    header: list[Any] = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), [])
-    names = [field.get("name") if isinstance(field, dict) else field for field in header]
-    if rows is None or not names or any(isinstance(name, (list, dict)) for name in names):
-        return None
-    if _are_all(rows, dict):
-        if not any(name in row for row in rows for name in names):
-            return None
-        if _counts([row.get("index") for row in rows]):  # pandas' orient "table"
-            names = [name for name in names if name != "index"]
-        return names, [[row.get(name) for name in names] for row in rows]
-    labels = content["index"] if isinstance(content.get("index"), list) else []
-    return _name_rows(labels, names, rows)
 
 
 def _of_columns(content: dict[str, Any]) -> Shape | None:

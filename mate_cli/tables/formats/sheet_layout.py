@@ -9,19 +9,19 @@ import posixpath
 import zipfile
 from array import array
 from collections.abc import Mapping
-from functools import lru_cache, partial, reduce
-from pathlib import Path
+from functools import lru_cache, reduce
+from io import BytesIO
 from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from mate_cli.tables.formats.number_format import BUILTIN, GENERAL
-from mate_cli.tables.read_options import Limits
 
+TABLE, OFFICE = (f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}" for name in ("table", "office"))
 CONTENT = "content.xml"
 """Part of .ods that has all sheets."""
-MAX_DEPTH = 50
-"""XML elements in each other."""
+MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14
+"""Rows and columns of a sheet that a spreadsheet program can hide."""
 
 
 class SheetLayout:
@@ -36,26 +36,20 @@ class SheetLayout:
         hidden_columns: columns that are hidden.
 
     Raises:
-        DataError: the sheet is too large.
-        ValueError: it is damaged.
+        ValueError: the sheet is damaged.
     """
 
-    def __init__(self, file: IO[bytes], path: Path, limits: Limits) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.formats: dict[int, array[int]] = {}
         self.errors: dict[tuple[int, int], str] = {}
         self.hidden_rows, self.hidden_columns = set[int](), set[int]()
-        self._check, self._limits, self._cells = partial(limits.check, path), limits, array("L")
-        self._row, self._column, self._width, self._depth = -1, -1, 0, 0
-        self._kind, self._is_error = "", False
+        self._row, self._column, self._cells, self._kind, self._is_error = -1, -1, array("L"), "", False
         parser = expat.ParserCreate()
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler, parser.buffer_text = self._add_text, True
+        parser.StartElementHandler, parser.CharacterDataHandler = self._start, self._add_text
+        parser.buffer_text = True
         parser.ParseFile(file)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise RecursionError
         name = name.rpartition(":")[2]
         self._is_error = name == "v" and self._kind == "e"
         if name == "c":
@@ -65,20 +59,16 @@ class SheetLayout:
         elif name == "row":
             number = attributes.get("r", "")
             self._row, self._column = int(number) - 1 if number.isdecimal() else self._row + 1, -1
-            self._check(rows=self._row, cells=self._width * (self._row + 1))
             self._cells = self.formats[self._row] = array("L")
             if attributes.get("hidden") in ("1", "true"):
                 self.hidden_rows.add(self._row)
         elif name == "col" and attributes.get("hidden") in ("1", "true"):
             first, last = int(attributes.get("min", 1)), int(attributes.get("max", 1))
-            self.hidden_columns.update(range(first - 1, min(last, self._limits.columns)))
+            self.hidden_columns.update(range(first - 1, min(last, MAX_COLUMNS)))
 
     def _add_cell(self, attributes: Mapping[str, str]) -> None:
         column = column_number(attributes.get("r", "").rstrip("0123456789")) - 1
         self._column = column = self._column + 1 if column < 0 else column
-        if column >= self._width:
-            self._width = column + 1
-            self._check(rows=self._row, columns=self._width, cells=self._width * (self._row + 1))
         style, self._kind = attributes.get("s", ""), attributes.get("t", "")
         self._cells.extend([0] * (column + 1 - len(self._cells)))
         self._cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
@@ -87,40 +77,32 @@ class SheetLayout:
         if self._is_error:
             self.errors.setdefault((self._row, self._column), text.strip())
 
-    def _end(self, _: str) -> None:
-        self._depth -= 1
-
 
 class OpenLayout(SheetLayout):
     """Layout of a sheet of .ods, of which only errors and what is hidden are known."""
 
-    def __init__(self, name: str, file: IO[bytes], path: Path, limits: Limits) -> None:
-        self._name, self._is_sheet, self._repeated = name, False, {"table-row": 1, "table-cell": 1}
-        super().__init__(file, path, limits)
+    def __init__(self, name: str, file: IO[bytes]) -> None:
+        super().__init__(BytesIO(b"<nothing/>"))
+        tables = ElementTree.parse(file).iter(f"{TABLE}table")
+        table = next(table for table in tables if table.get(f"{TABLE}name") == name)
+        for hidden, kind, most in ((self.hidden_rows, "row", MAX_ROWS), (self.hidden_columns, "column", MAX_COLUMNS)):
+            end = 0
+            for element in table.iter(f"{TABLE}table-{kind}"):
+                start, end = end, end + _count_repeats(element, kind)
+                if element.get(f"{TABLE}visibility", "visible") != "visible":
+                    hidden.update(range(start, min(end, most)))
+                self._add_errors(element, start)
 
-    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise RecursionError
-        name = name.rpartition(":")[2].removeprefix("covered-")
-        rows, columns = (int(attributes.get(f"table:number-{kind}-repeated", 1)) for kind in ("rows", "columns"))
-        is_hidden = attributes.get("table:visibility", "visible") != "visible"
-        if name == "table":
-            self._is_sheet = attributes.get("table:name") == self._name
-            self._width, self._row, self._repeated["table-row"] = 0, -1, 1
-        elif name == "table-column" and self._is_sheet:
-            self._width += columns
-            if is_hidden:
-                self.hidden_columns.update(range(self._width - columns, min(self._width, self._limits.columns)))
-        elif name == "table-row" and self._is_sheet:
-            self._row += self._repeated[name]
-            self._column, self._repeated = -1, {name: rows, "table-cell": 1}
-            if is_hidden:
-                self.hidden_rows.update(range(self._row, min(self._row + rows, self._limits.rows)))
-        elif name == "table-cell" and self._is_sheet:
-            self._column += self._repeated[name]
-            self._repeated[name] = columns
-            self._is_error = attributes.get("office:string-value") == ""
+    def _add_errors(self, cells: ElementTree.Element, row: int) -> None:
+        column = 0
+        for cell in cells:
+            if cell.get(f"{OFFICE}string-value") == "":
+                self.errors[row, column] = cell.findtext("{*}p", "")
+            column += _count_repeats(cell, "column")
+
+
+def _count_repeats(element: ElementTree.Element, kind: str) -> int:
+    return int(element.get(f"{TABLE}number-{kind}s-repeated", 1))
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
@@ -146,4 +128,4 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
 @lru_cache
 def column_number(letters: str) -> int:
     """Return the number of a column, from 1, by its letters such as AB; 0 where it has none."""
-    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:4].upper(), 0)
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:3].upper(), 0)

@@ -22,7 +22,7 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_date, spreadsheet_text
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
 from mate_cli.tables.formats.sheet_layout import CONTENT, OpenLayout, SheetLayout, find_parts
-from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.read_options import MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Grid
 
 SEARCHED_ROWS = 100
@@ -63,7 +63,7 @@ class Workbook:
         content = path.read_bytes()
         if content.startswith(b"PK"):  # an .xls of newer programs holds a small archive
             self.archive = zipfile.ZipFile(path)
-            limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
+            limits.check(path, megabytes=sum(part.file_size for part in self.archive.infolist()) / MEGABYTE)
             names = {name.lower() for name in self.archive.namelist()}
             if not any(name.endswith(("workbook.xml", "workbook.bin", "content.xml")) for name in names):
                 problem = "this is an archive (.zip) without a workbook"
@@ -98,7 +98,7 @@ class Sheet:
         is_open = archive is not None and CONTENT in archive.namelist()
         part, self.has_layout = (CONTENT if is_open else part), bool(part) or is_open
         with archive.open(part) if archive and part else BytesIO(b"<unknown/>") as file:
-            self.layout = (partial(OpenLayout, name) if is_open else SheetLayout)(file, book.path, book.limits)
+            self.layout = OpenLayout(name, file) if is_open else SheetLayout(file)
         self.values, self._codes = book.values.get_sheet_by_name(name), book.codes
         height, self.width = (place + 1 for place in self.values.end or (-1, -1))
         book.limits.check(book.path, rows=height, columns=self.width)

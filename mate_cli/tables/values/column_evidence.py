@@ -38,6 +38,7 @@ MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGIT = re.compile(r"\d")
 _DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*|\d{4}\.\d\d")
+_match_date_form = lru_cache(maxsize=MAX_FORMS)(_DATE_FORM.fullmatch)
 """Forms that dates and years have: most cells need no closer look."""
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
@@ -72,7 +73,7 @@ class ColumnEvidence:
     widths: Counter[int] = field(default_factory=Counter)
     stored: int = 0
     cells: int = 0
-    _forms: dict[bytes, list[int]] = field(default_factory=dict, repr=False)
+    _forms: Counter[bytes] = field(default_factory=Counter, repr=False)
 
     def add(self, text: str) -> None:
         """Count one cell."""
@@ -80,20 +81,17 @@ class ColumnEvidence:
             self.stored += 1
         elif len(text) <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
-            cells = self._forms.get(form)
-            if cells is None:
-                if len(self._forms) >= MAX_FORMS:
-                    self.sum_up()
-                cells = self._forms[form] = [0, _DATE_FORM.fullmatch(form) is not None]
-            cells[0] += 1
-            if cells[1] and (digits := _DATE_OR_YEAR.fullmatch(text)):
+            if len(self._forms) >= MAX_FORMS:
+                self.sum_up()
+            self._forms[form] += 1
+            if _match_date_form(form) and (digits := _DATE_OR_YEAR.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
         elif text and not MISSING.fullmatch(text):
             self.cells += 1
 
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
-        for form, (count, _) in self._forms.items():
+        for form, count in self._forms.items():
             traits, units = _classify(form)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))

@@ -67,12 +67,9 @@ NO_UNITS = frozenset([*_OPEN.split(), *_DAYS.split(), *MONTHS, *ORDINALS])
 """Words behind a number, in lower case, that are of a date or a time, or leave open which number it is: credit or
 debit, thousand or million, bounds."""
 
-_COMMA = """
-af az be bg bs ca cs da de el es et eu fi fo fr gl hr hu hy id is it ka kk lt lv mk nb nl nn no pl pt ro ru sk sl sq sr
-sv tr uk uz vi
-"""
-COMMA_LANGUAGES = frozenset(_COMMA.split())
-"""Languages that write decimals with a comma."""
+_POINT = "am ar bn cy en fa fil ga gu he hi ja kn ko ml mn mr ms mt my ne pa si sw ta te th ur yi yo zh zu"
+POINT_LANGUAGES = frozenset(_POINT.split())
+"""Languages that write decimals with a point."""
 _UNLIKE = "de_CH de_LI fr_CH it_CH es_MX es_US es_GT es_HN es_NI es_PA es_PE es_SV es_DO es_PR en_ZA"
 LOCALES_UNLIKE_LANGUAGE = frozenset(_UNLIKE.split())
 """Locales that do not write decimals as their language does elsewhere."""

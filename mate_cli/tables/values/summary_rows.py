@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import starmap
-from math import inf, prod, sqrt
+from math import inf, isclose, prod
 
 import numpy
 
@@ -71,27 +71,20 @@ def _find_sums(
     """
     found, count, sums = dict[int, float](), 0, [Decimal(0)] * len(columns)
     groups = [(count, sums)]
-    halves = [sum((column[row] or Decimal(0) for row in rows), Decimal(0)) / 2 for column in columns]
     for row in rows:
         cells = [(place, number) for place, numbers in enumerate(columns) if (number := numbers[row]) is not None]
-        parts = [*groups[:-MAX_GROUPS:-1], groups[0]]
-        if _is_close(cells[0][1], halves[0]):  # the sum of all others
-            parts.append((count - len(rows) + 1, [a - b for a, b in zip(sums, halves, strict=True)]))
-        for first, before in parts:
+        for first, before in (*groups[:-MAX_GROUPS:-1], groups[0]):
             size = count - first
-            if size < 1 or not _is_close(cells[0][1], sums[0] - before[0]):
+            if size < 1 or not isclose(cells[0][1], sums[0] - before[0]):
                 continue
-            fits = [number for place, number in cells if _is_close(number, sums[place] - before[place])]
+            fits = [number for place, number in cells if isclose(number, sums[place] - before[place])]
             chance = prod(map(_count_values, fits)) / (1 if size == len(rows) - 1 else size)
             is_whole = len(fits) == len(cells)
             is_like = _LIKE_TOTAL.search(names[row]) and (is_whole or chance >= MIN_DOUBT)
             is_named = _TOTAL.fullmatch(names[row]) or is_like
             is_sure = chance >= least and (is_whole or chance >= MIN_INSIDE)
             if (is_named and is_whole) or (size > 1 and (is_named or is_sure)):
-                found = found if first >= 0 else {}
                 found[row] = inf if is_named else chance * (IN_COLUMNS if len(fits) > 1 else is_whole)
-                if first < 0:
-                    return found, True
                 groups.append((count, sums))
                 break
         else:
@@ -132,11 +125,10 @@ def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
     values = values[~numpy.isnan(values)]
     if len(values) < 2:
         return set()
-    kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values))]
+    spreads = [("std", values.std(ddof=ddof)) for ddof in (0, 1)]
+    kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values)), *spreads]
     kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values)), ("med", values.mean())]
-    kinds += [
-        (kind, power(values.var(ddof=ddof))) for ddof in (0, 1) for kind, power in (("std", sqrt), ("var", float))
-    ]
+    kinds += [("var", spread**2) for _, spread in spreads]
     return {kind for kind, value in kinds if abs(float(number) - value) <= 0.5000001 * _find_step(number)}
 
 
@@ -147,10 +139,6 @@ def _find_step(number: Decimal) -> float:
 def _count_steps(number: Decimal, values: numpy.ndarray) -> float:
     """Count the numbers with so many decimals among values: no mean is outside of them."""
     return 1 + float(numpy.nanmax(values) - numpy.nanmin(values)) / _find_step(number)
-
-
-def _is_close(number: Decimal, total: Decimal) -> bool:
-    return abs(number - total) <= abs(number) / 10**9
 
 
 def _count_values(number: Decimal) -> int:
