@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,10 +76,10 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
         if file.exists() and not file.is_file():
             raise DataError("this is not a regular file", where=str(file), remedy="Save the questions in a file")
         if file.suffix.lower() == ".txt":
-            from mate_cli.tables.formats.encoding import text_file
+            from mate_cli.tables.formats.encoding import read_text
 
             Limits().check(file, megabytes=file.stat().st_size / MEGABYTE)
-            lines = map(str.strip, valid(file.read_text(text_file(file, encoding).encoding)).splitlines())
+            lines = map(str.strip, valid(read_text(file, encoding).content).splitlines())
             questions = [QuestionInput(line) for line in lines if line]
         else:
             questions = _read_table(file, encoding)
@@ -126,10 +127,8 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
 
 def _find_table(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
-    problem = "a question names this table, which cannot be searched for"
-    with wrap_read_errors(name, DataError, problem, "Check the name"):
-        places = (Path(name).expanduser(), beside / name if beside else None)
-        near = [path for path in places if path and path.is_file()]
+    places = (os.path.expanduser(name), os.path.join(beside or "", name))  # noqa: PTH111, PTH118
+    near = [Path(path) for path in places if os.path.isfile(path)]  # noqa: PTH113 - of any text, without an error
     if not same and not near:
         raise DataError("a question names this table, which was not found", where=name, remedy="Check the name")
     return (same or near)[0]

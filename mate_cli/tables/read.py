@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
 from pkgutil import resolve_name
@@ -26,7 +26,7 @@ from mate_cli.tables.formats.header import (
     join_levels,
 )
 from mate_cli.tables.read_options import AS_FOUND, MEGABYTE, Limits, ReadOptions
-from mate_cli.tables.table import Grid, RowStore, Table, TableFile
+from mate_cli.tables.table import Grid, Table, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
 from mate_cli.tables.values.column_format import find_formats
 
@@ -50,10 +50,8 @@ CONTENTS = (
     (b"\x1f\x8b", "", "compressed with gzip"),
 )
 """How some files begin, whatever they are called: the reader for them, or none, and what they are."""
-MAX_CELL_LENGTH = 2_000
-"""Characters that are kept of a cell: far more than a network reads."""
-FIRST_LINES, FIRST_CELLS = 200, 100_000
-"""The header is looked for in so many lines, which have about so many cells at most."""
+FIRST_LINES = 200
+"""The header is looked for in so many lines."""
 LAST_LINES = 20
 """So many lines below a table may be no rows of it."""
 _REMARK = re.compile(r"[*†‡#(\[]|\w+ ?:")
@@ -75,7 +73,7 @@ def read_table(path: str | Path, options: ReadOptions = AS_FOUND) -> tuple[Table
 
 
 def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
-    """Read a table into a store of rows, at the memory of a few rows; see `read_table`.
+    """Read a table with the numbers of its rows and all that was found; see `read_table`.
 
     Raises:
         DataError: whatever is wrong with the file, or it is too large.
@@ -135,16 +133,16 @@ def _clean(text: str) -> str:
     return text if type(text) is NumberText else valid(text).strip().lstrip("\ufeff")
 
 
+Row = tuple[int, list[str], int]
+"""Number of a body row from 1, its cells up to the last that is not empty, and how many there are with empty ones."""
+
+
 class Survey:
-    """Looks at every line once: stores it, and keeps account of what has to be said."""
+    """Finds the header and the rows among lines, and keeps account of what has to be said."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
         self.options, self.path, self.grid, self.notes = options, path, grid, grid.notes
-        self.rows, self.title = RowStore(), ""
-        self._widths, self._lengths = Counter[int](), Counter[int]()
-        self._evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
-        self._number = self._cut = self._width = 0
-        self._below = list[tuple[int, list[str], int]]()
+        self.title, self._width = "", 0
 
     def read(self, lines: Iterator[list[str]]) -> TableFile:
         """Read all lines of the file.
@@ -157,9 +155,13 @@ class Survey:
             header, lines = self._split_header(lines)
         elif self.options.header is not None:
             self.notes.append("header= was left out: the columns of this file have names of their own.")
-        for line in lines:
-            self._add(line)
-        return self._finish(header if self.grid.header is None else list(map(_clean, self.grid.header)))
+        rows = list[Row]()
+        for number, line in enumerate(lines, 1):
+            length = max(len(line), self._width if self.grid.omits_empty else 0)
+            while line and not line[-1] and type(line[-1]) is str:
+                line.pop()
+            rows += [(number, line, length)] if line else []
+        return self._finish(header if self.grid.header is None else list(map(_clean, self.grid.header)), rows)
 
     def _split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
         """Take the header off the front; what stands above it becomes the title.
@@ -167,10 +169,8 @@ class Survey:
         Raises:
             DataError: the line that was typed is not there.
         """
-        lines, start, cells, typed = iter(lines), list[list[str]](), 0, self.options.header
-        while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
-            start.append(line)
-            cells += len(line)
+        lines, typed = iter(lines), self.options.header
+        start = list(islice(lines, FIRST_LINES))
         if typed is not None and typed > len(start):
             problem = f"there is no line {typed} in this table"
             raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
@@ -195,78 +195,65 @@ class Survey:
         self._width = count_cells(header)
         return header, chain(start[places.stop :], lines)
 
-    def _add(self, line: list[str]) -> None:
-        """Store a body row; blank ones are left out, and what may stand below the table waits for the end."""
-        self._number += 1
-        length = max(len(line), self._width if self.grid.omits_empty else 0)
-        while line and not line[-1] and type(line[-1]) is str:
-            line.pop()
-        if not line:
-            return
-        self._below.append((self._number, line, length))
-        if len(self._below) > LAST_LINES or not self._is_below(line, length):
-            for row in self._below:
-                self._store(*row)
-            self._below.clear()
+    def _count_below(self, rows: Sequence[Row]) -> int:
+        """Count the last lines that stand below a table, all rows of which are whole."""
+        places = range(max(len(rows) - LAST_LINES, 2), len(rows))
+        start = next((p for p in places if all(self._is_below(row, rows[p - 1][0]) for row in rows[p:])), len(rows))
+        least = min((min(len(line), length + 2 - self._width) for _, line, length in rows[:start]), default=0)
+        return len(rows) - start if min(least, self._width) > 1 else 0
 
-    def _is_below(self, line: list[str], length: int) -> bool:
-        """Tell whether a line may stand below a table whose rows have all been whole so far."""
-        is_single = len(line) == 1
-        is_after = len(self.rows) > 0 and self._number > self.rows.numbers[-1] + 1
-        if not (is_single or is_after) or min(len(self.rows), self._width, *self._widths) < 2:
-            return False
+    def _is_below(self, row: Row, last: int) -> bool:
+        """Tell whether a line may stand below a table with this last row."""
+        number, line, length = row
+        is_single, is_after = len(line) == 1, number > last + 1
         is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
         is_short = length < self._width and (is_after or length == 1 < self._width - 1)
-        return min(self._lengths) >= self._width and bool(is_remark or is_short or (is_after and is_single))
+        return (is_single or is_after) and bool(is_remark or is_short or (is_after and is_single))
 
-    def _store(self, number: int, line: list[str], length: int) -> None:
-        evidence = self._evidence
-        for column, text in enumerate(line):
-            if text:
-                evidence[column].add(text)
-                if len(text) > MAX_CELL_LENGTH:
-                    self._cut += 1
-                    line[column] = text[:MAX_CELL_LENGTH]
-        self._widths[len(line)] += 1
-        self._lengths[length] += 1
-        self.rows.add(number, line)
-
-    def _finish(self, header: list[str]) -> TableFile:
+    def _finish(self, header: list[str], rows: list[Row]) -> TableFile:
         """Name the columns and say what was done.
 
         Raises:
             DataError: there is no table.
         """
         self.options.limits.check(self.path, columns=len(header))
-        first = list(islice(self.rows, FIRST_LINES)) if self.grid.has_commas and header else []
+        end = len(rows) - self._count_below(rows)
+        below, rows = rows[end:], rows[:end]
+        widths, lengths = Counter(len(line) for _, line, _ in rows), Counter(length for _, _, length in rows)
+        evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
+        for _, line, _ in rows:
+            for column, text in enumerate(line):
+                if text:
+                    evidence[column].add(text)
+        first = [line for _, line, _ in rows[:FIRST_LINES]] if self.grid.has_commas and header else []
         longer = [",".join(row) for row in first if len(row) > len(header)]
         if 2 * len(longer) > len(first) and all(map(_SHIFTED.search, longer)):
             self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
-        if header and {*self._lengths, max(self._widths, default=0)} == {len(header) + 1}:
+        if header and {*lengths, max(widths, default=0)} == {len(header) + 1}:
             header = ["", *header]  # of names of rows
         while header and not header[-1]:
             header.pop()
-        if not len(self.rows):
+        if not rows:
             problem = "it has a header but no rows" if header else "this file has no table"
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
-        width = max(len(header), *self._widths)
+        width = max(len(header), *widths)
         if self.grid.header is None and header:
             added = count_noun(width - len(header), "column")
-            shorter = sum(times for length, times in self._lengths.items() if length < len(header))
+            shorter = sum(times for length, times in lengths.items() if length < len(header))
             self._say(shorter, "row", "shorter than the header: filled with empty cells")
-            wider = sum(times for length, times in self._widths.items() if length > len(header))
+            wider = sum(times for length, times in widths.items() if length > len(header))
             self._say(wider, "row", f"longer than the header: {added} added on the right")
         header = [*header, *[""] * (width - len(header))]
-        columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
+        columns = tuple(c for c in range(width) if header[c] or c in evidence)
         names = self._names([header[column] for column in columns])
-        self._say(self.rows.numbers[-1] - len(self.rows), "blank row", "left out")
-        below = " ".join(cell for _, line, _ in self._below for cell in line)
-        self._say(len(self._below), "line", f"below the table left out: {below[:80]!r}")
+        self._say(rows[-1][0] - len(rows), "blank row", "left out")
+        remarks = " ".join(cell for _, line, _ in below for cell in line)
+        self._say(len(below), "line", f"below the table left out: {remarks[:80]!r}")
         self._say(width - len(columns), "blank column", "left out")
-        self._say(self._cut, "cell", f"cut to {MAX_CELL_LENGTH:,} characters")
-        formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
+        formats, notes = find_formats(names, [evidence[column] for column in columns], self.options)
         self.notes += notes
-        return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)
+        cells = [tuple(line[column] if column < len(line) else "" for column in columns) for _, line, _ in rows]
+        return TableFile(self.path, names, cells, [row[0] for row in rows], formats, self.notes, self.title)
 
     def _say(self, count: int, noun: str, what: str) -> None:
         """Say what happened to some things; nothing where there are none."""
@@ -277,7 +264,7 @@ class Survey:
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
         names, known, numbers = dict[str, None](), set(header), defaultdict[str, Iterator[int]](lambda: count(2))
         for place, name in enumerate(header, 1):
-            unique = plain = name[:MAX_CELL_LENGTH] or f"column {place}"
+            unique = plain = name or f"column {place}"
             while unique in names or (unique != plain and unique in known):
                 unique = f"{plain} ({next(numbers[plain])})"
             names[unique] = None

@@ -10,8 +10,6 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.values.number_words import LOCALES_UNLIKE_LANGUAGE, POINT_LANGUAGES
 
 MEGABYTE = 1_000_000
-SHARE_AT_ONCE = 8
-"""Of a single cell or object, as JSON has, this part of the megabytes is read."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,6 @@ class Limits:
             if count > (most := getattr(self, name)):
                 remedy = f"Give a part of it, or raise limits.{name}, now {most}"
                 raise DataError(f"it has more than {most:,} {name}", where=str(path), remedy=remedy)
-
-    @property
-    def bytes_at_once(self) -> int:
-        """Bytes of a file that may have to be in memory at once: those of a single cell or object."""
-        return self.megabytes * MEGABYTE // SHARE_AT_ONCE
 
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}

@@ -6,11 +6,10 @@ Source: google-research/tapas, `utils/interaction_utils_parser.py`.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Literal
-
-import numpy as np
 
 from mate_cli.tables.denotation import read_float
 from mate_cli.tables.example import Answer, Coordinates
@@ -42,12 +41,12 @@ _FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)
 class CellFinder:
     """Finds the body cells of one table whose whole text is that of an answer.
 
-    Its cells are normalised once, however many answers are looked for; of each a hash is kept, as there are many.
+    Its cells are normalised once, however many answers are looked for.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._hashes: dict[Form, np.ndarray] = {}
+        self._cells: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
 
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
         """Find one cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
@@ -67,12 +66,11 @@ class CellFinder:
 
     def _places(self, form: Form, text: Hashable) -> list[tuple[int, int]]:
         """Return the cells that are a text in a normal form, row by row."""
-        rows, width = self.table.rows, len(self.table.header)
-        if form not in self._hashes:
-            self._hashes[form] = np.array([hash(form(cell.text)) for _, _, cell in self.table.cells()], np.int64)
-        alike = np.flatnonzero(self._hashes[form] == hash(text)).tolist()
-        places = (divmod(number, width) for number in alike)
-        return [(row, column) for row, column in places if form(rows[row][column].text) == text]
+        if form not in self._cells:
+            cells = self._cells[form] = defaultdict[Hashable, list[tuple[int, int]]](list)
+            for row, column, cell in self.table.cells():
+                cells[form(cell.text)].append((row, column))
+        return self._cells[form].get(text, [])
 
 
 def supervise(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from mate_cli.arguments import check_arguments
-from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_text
+from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.values.column_evidence import collect_evidence
 from mate_cli.tables.values.column_format import ColumnFormat, find_formats
 
@@ -106,34 +104,6 @@ def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - a series, or an i
     return ["" if missing else spreadsheet_text(value) for value, missing in zip(values, column.isna(), strict=True)]
 
 
-class RowStore:
-    """Rows of texts in the order in which they were added, each as short as JSON writes it.
-
-    Attributes:
-        numbers: what each row is called, such as its place below the header with blank rows counted.
-    """
-
-    def __init__(self) -> None:
-        self.numbers, self._rows = array("q"), list[bytes]()
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def add(self, number: int, row: Sequence[str]) -> None:
-        """Add a row."""
-        cells = [[cell, cell.number] if type(cell) is NumberText else cell for cell in row]
-        self._rows.append(json.dumps(cells).encode())
-        self.numbers.append(number)
-
-    def __getitem__(self, place: int) -> list[str]:
-        """Return the row at a place, from 0."""
-        return [NumberText(*cell) if isinstance(cell, list) else cell for cell in json.loads(self._rows[place])]
-
-    def __iter__(self) -> Iterator[list[str]]:
-        """Yield all rows in their order."""
-        return map(self.__getitem__, range(len(self)))
-
-
 @dataclass
 class Grid:
     """A file as lines of texts.
@@ -156,13 +126,13 @@ class Grid:
 
 @dataclass
 class TableFile:
-    """A table whose rows are not all in memory.
+    """A table as its file has it, with all that was found on reading.
 
     Args:
         path: where it was read from.
         header: a name for each of C columns; no two are alike.
-        rows: the body rows that are not blank, each with at most as many cells as the file has columns.
-        columns: which cells of a row belong to the header's columns.
+        rows: the body rows that are not blank, each as wide as the header.
+        numbers: of each row, its place below the header from 1, blank rows counted.
         formats: how each of them writes numbers.
         notes: what was done on reading, as plain sentences.
         title: a line that stood alone above the table.
@@ -170,8 +140,8 @@ class TableFile:
 
     path: Path
     header: tuple[str, ...]
-    rows: RowStore
-    columns: tuple[int, ...]
+    rows: Sequence[tuple[str, ...]]
+    numbers: Sequence[int]
     formats: tuple[ColumnFormat, ...]
     notes: list[str] = field(default_factory=list)
     title: str = ""
@@ -179,23 +149,19 @@ class TableFile:
     @classmethod
     def from_table(cls, table: Table) -> TableFile:
         """Return a table that is in memory already, such as one of a data frame; it has no file."""
-        rows = RowStore()
-        for number, row in enumerate(table.rows, 1):
-            rows.add(number, [cell.text for cell in row])
-        header = tuple(cell.text for cell in table.header)
-        return cls(Path(table.table_id), header, rows, tuple(range(len(header))), table.formats, title=table.title)
+        header, *rows = (tuple(cell.text for cell in row) for row in (table.header, *table.rows))
+        return cls(Path(table.table_id), header, rows, range(1, len(rows) + 1), table.formats, title=table.title)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows, each as wide as the header."""
-        return map(self.row, range(len(self)))
+        """Yield the rows."""
+        return iter(self.rows)
 
     def row(self, place: int) -> tuple[str, ...]:
         """Return the row at a place, from 0."""
-        cells = self.rows[place]
-        return tuple(cells[column] if column < len(cells) else "" for column in self.columns)
+        return self.rows[place]
 
     def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
         """Return the table, or only its rows and columns at some places (from 0)."""

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mate_cli.errors import ConfigError, DataError, MateError
-from mate_cli.tables.formats.encoding import CHUNK, known_encoding, text_file
+from mate_cli.tables.formats.encoding import SAMPLE, known_encoding, read_text
 from mate_cli.tables.questions import QuestionInput, read_questions
 from mate_cli.tables.read import open_table
 from mate_cli.tables.read_options import ReadOptions
@@ -128,7 +128,7 @@ def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
 )
 def test_no_break_spaces_and_what_programs_of_windows_write(tmp_path, encoding, text):
     (tmp_path / "t.csv").write_bytes(text.encode(encoding))
-    assert text_file(tmp_path / "t.csv").encoding == encoding
+    assert read_text(tmp_path / "t.csv").encoding == encoding
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_utf_16_says_so_itself(tmp_path, name, encoding):
 
 
 def test_a_letter_far_behind_the_beginning_counts(tmp_path):
-    (tmp_path / "t.csv").write_bytes(f"{'x' * CHUNK}\nété\n".encode("cp1252"))
-    assert text_file(tmp_path / "t.csv").encoding == "cp1252"
+    (tmp_path / "t.csv").write_bytes(f"{'x' * SAMPLE}\nété\n".encode("cp1252"))
+    assert read_text(tmp_path / "t.csv").encoding == "cp1252"
 
 
 def test_damage_makes_no_other_encoding_of_utf_8(tmp_path):

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mate_cli.errors import DataError
-from mate_cli.tables.read import open_table, read_table
-from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.read import read_table
 
 NAMELESS = "1 column without a name: called column 1."
 
@@ -169,22 +168,6 @@ def test_a_list_with_a_fault_is_refused_where_it_stands(tmp_path, name):
     with pytest.raises(DataError) as error:
         read(tmp_path / "t.json", content)
     assert problem in str(error.value)
-
-
-def test_only_lines_may_be_larger_than_what_is_read_whole(tmp_path):
-    objects = [{"k": f"n{number}", "v": number} for number in range(20_000)]
-    lines, whole, options = tmp_path / "t.jsonl", tmp_path / "t.json", ReadOptions(limits=Limits(megabytes=1))
-    lines.write_text("\n".join(map(json.dumps, objects)))
-    assert lines.stat().st_size > 4 * options.limits.bytes_at_once
-    table = open_table(lines, options)
-    assert len(table) == 20_000
-    assert table.row(19_999) == ("n19999", "19999")
-    whole.write_text(json.dumps(objects))
-    with pytest.raises(DataError, match=r"Save it as \.jsonl, with a row a line, or raise limits\.megabytes"):
-        open_table(whole, options)
-    lines.write_text(lines.read_text() + "\n{")
-    with pytest.raises(DataError, match="line 20001: not valid JSON"):
-        open_table(lines, options)
 
 
 def shapes(header, rows, names):

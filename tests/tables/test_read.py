@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import texts
 
 from mate_cli.errors import DataError, MateError
-from mate_cli.tables.read import MAX_CELL_LENGTH, read_table
+from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Table
 
@@ -232,12 +232,6 @@ def test_numbers_with_commas_or_a_minus_that_become_names_are_said(tmp_path):
         (tmp_path / "t.csv").write_text(f"anna;{first}\nbo;{first}\ncarl;{first}\n")
         _, notes = read_table(tmp_path / "t.csv")
         assert any(note.startswith("Numbers were read as names of columns") for note in notes)
-
-
-def test_a_huge_cell_is_cut_and_said(tmp_path):
-    found, notes, _ = read(tmp_path, "a,b\n1," + "x" * 10_000_000 + "\n2,y\n")
-    assert found[1:] == [["1", "x" * MAX_CELL_LENGTH], ["2", "y"]]
-    assert notes == ["1 cell cut to 2,000 characters."]
 
 
 REFUSED = {

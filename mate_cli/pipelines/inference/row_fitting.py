@@ -69,7 +69,7 @@ class RowFitter:
 
         @cache
         def view_all_rows() -> TableView:
-            return TableView(file.table(), tuple(file.rows.numbers))
+            return TableView(file.table(), tuple(file.numbers))
 
         too_large = len(file) > self.rows or len(file.header) > self.columns
         is_cut = [True] * len(asked) if too_large else self._is_cut(view_all_rows().table, asked)
@@ -95,7 +95,7 @@ class RowFitter:
         columns = sorted(nearest)
         costs = costs[:, columns].sum(1)
         places = fit_rows(best, costs[1:].tolist(), budget - int(costs[0]), self.rows)
-        numbers = tuple(file.rows.numbers[place] for place in places)
+        numbers = tuple(file.numbers[place] for place in places)
         notes = [] if len(places) == len(file) else [_describe_rows(choice, len(places), len(file))]
         if len(columns) < len(file.header):
             names = list_names((file.header[column] for column in nearest), 8)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from itertools import chain, islice
+from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 from mate_cli.tables.formats.cell_text import count_noun
@@ -17,8 +18,8 @@ from mate_cli.tables.formats.dialect import (
     find_ruled_slices,
     is_rule,
 )
-from mate_cli.tables.formats.encoding import text_file
-from mate_cli.tables.read_options import DELIMITERS, ReadOptions
+from mate_cli.tables.formats.encoding import read_text
+from mate_cli.tables.read_options import DELIMITERS, MEGABYTE, ReadOptions
 from mate_cli.tables.table import Grid
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -33,33 +34,29 @@ _HINT = re.compile(r"sep=(.)\r?\n?")
 
 
 def read_delimited(path: Path, options: ReadOptions) -> Grid:
-    """Open a file of delimited text.
+    """Read a file of delimited text.
 
     Raises:
         DataError: it is not text.
     """
-    text, usual = text_file(path, options.encoding), USUAL.get(path.suffix.lower())
-    csv.field_size_limit(options.limits.bytes_at_once // 2)
-    with text.open(newline="") as file:
-        start = list(islice(file, RULED_LINES))
-    hint, is_ruled = _HINT.fullmatch("".join(start[:1])), any(map(is_rule, start))
+    text, usual = read_text(path, options.encoding), USUAL.get(path.suffix.lower())
+    if nothing := text.content.count("\0"):
+        text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
+    lines = StringIO(text.content.replace("\0", ""), newline="").readlines()
+    start, hint = lines[:RULED_LINES], _HINT.fullmatch("".join(lines[:1]))
+    del lines[: 1 if hint else 0]
+    if any(map(is_rule, start)):
+        lines = [line.translate(_BARS) for line in lines if not (is_rule(line) or _COUNT.fullmatch(line))]
     delimiter = options.delimiter or (hint[1] if hint else None)
-
-    def lines() -> Iterator[str]:
-        with text.open(newline="") as file:
-            for line in islice(file, 1 if hint else 0, None):
-                if not is_ruled or not (is_rule(line) or _COUNT.fullmatch(line)):
-                    yield line.translate(_BARS) if is_ruled else line
-
     slices = next(filter(None, map(find_ruled_slices, start)), ())
     ruled = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     fit = ruled if slices and not delimiter else find_dialect(lines, usual, delimiter, options.quote)
-    dialect = fit.dialect
     text.notes.extend(_describe(fit, usual, options))
-    cells = _lines(Records(dialect, fit.width), lines(), text.notes)
+    csv.field_size_limit(options.limits.megabytes * MEGABYTE)
+    cells = _lines(Records(fit.dialect, fit.width), lines, text.notes)
     if any('="' in line for line in start):
         cells = ([_QUOTED.sub(r"\1", cell) for cell in line] for line in cells)
-    has_commas = dialect.delimiter == "," and not any('"' in line for line in start)
+    has_commas = fit.dialect.delimiter == "," and not any('"' in line for line in start)
     return Grid(chain([[]] if hint else [], cells), notes=text.notes, has_commas=has_commas)
 
 
@@ -78,19 +75,7 @@ def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[
     return [note for note, is_true in notes.items() if is_true]
 
 
-def _lines(records: Records, lines: Iterator[str], notes: list[str]) -> Iterator[list[str]]:
-    """Yield records of lines without NUL characters, and say what is odd about them."""
-    nothing = 0
-
-    def texts() -> Iterator[str]:
-        nonlocal nothing
-        for line in lines:
-            nothing += line.count("\0")
-            if text := line.replace("\0", ""):
-                yield text
-
-    yield from records.read(texts())
-    if nothing:
-        notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
+def _lines(records: Records, lines: list[str], notes: list[str]) -> Iterator[list[str]]:
+    yield from records.read(iter(lines))
     if records.irregular:
         notes.append("Some quotation marks do not fit together; those of no whole cell were read as text.")

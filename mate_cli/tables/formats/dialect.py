@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise, product, zip_longest
+from itertools import accumulate, pairwise, product, takewhile, zip_longest
 from typing import Any
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
@@ -139,17 +139,18 @@ class DialectFit:
 
 
 def find_dialect(
-    lines: Callable[[], Iterator[str]], usual: str | None, delimiter: str | None = None, quote: str | None = None
+    lines: Sequence[str], usual: str | None, delimiter: str | None = None, quote: str | None = None
 ) -> DialectFit:
     """Find the dialect of a file.
 
     Args:
-        lines: gives the lines of the file, from the first one on each time.
+        lines: of the file.
         usual: delimiter that the name of the file lets expect; spaces part columns only where there is none.
         delimiter: the one that was typed.
         quote: quotation mark that was typed, "" for none.
     """
-    start = read_start(lines())
+    before = accumulate(map(len, lines), initial=0)
+    start = [line[:SAMPLE] for line, _ in takewhile(lambda pair: pair[1] <= SAMPLE, zip(lines, before, strict=False))]
     text = "".join(start)
     quotes = [quote] if quote is not None else ['"', "'"] if "'" in text and '"' not in text else ['"']
     delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
@@ -160,21 +161,10 @@ def find_dialect(
     close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
     is_inside = usual is None and close[:1] == [","] and "," not in start[0]  # of numbers
     most = best.width if best and best.dialect.delimiter == " " else 0  # parts of names among them
-    slices = () if delimiter or "  " not in text or not (is_inside or most or not best) else find_slices(lines())
+    slices = () if delimiter or "  " not in text or not (is_inside or most or not best) else find_slices(lines)
     if slices and not 0 < most <= len(slices):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     return best or measure_dialect(start, Dialect(delimiter or NO_DELIMITER, quotes[0], escapes[0]))
-
-
-def read_start(lines: Iterable[str]) -> list[str]:
-    """Return the first lines, of some length together."""
-    start, length = list[str](), 0
-    for line in lines:
-        start.append(line[:SAMPLE])
-        length += len(line)
-        if length > SAMPLE:
-            break
-    return start
 
 
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
@@ -230,9 +220,9 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
     return tuple(map(slice, starts, [*starts[1:], None]))
 
 
-def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
+def find_slices(lines: Sequence[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
-    start = [line[:MAX_ALIGNED].rstrip() for line in islice(lines, SAMPLE_ROWS)]
+    start = [line[:MAX_ALIGNED].rstrip() for line in lines[:SAMPLE_ROWS]]
     blank = max((place for place, line in enumerate(start[:MAX_TITLES]) if not line), default=-1)  # below titles
     sample = list(filter(None, start[blank + 1 :]))
     covered = [False, *(not {*signs} <= {" "} for signs in zip_longest(*sample, fillvalue=" "))]

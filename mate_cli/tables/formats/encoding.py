@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.formats.cell_text import count_noun
@@ -120,7 +120,6 @@ def _judge(word: str, letters: str) -> float:
     return (0.6 + 0.4 * share) * (0.85 if word.isupper() else 1)
 
 
-CHUNK = 1 << 20
 REPLACEMENT = "\ufffd".encode()
 SAMPLE, SAMPLE_LINES = 1 << 16, 300
 """Bytes and lines with letters beyond ASCII that are looked at where a guess is needed."""
@@ -132,18 +131,12 @@ FEW, MAX_CONTROL = 3, 0.02
 REMEDY = "write text_encoding=NAME"
 
 
-@dataclass(frozen=True)
-class Text:
-    """A text file whose encoding is known."""
+class Text(NamedTuple):
+    """Content of a text file, its encoding, and what people should know of it, as plain sentences."""
 
-    path: Path
+    content: str
     encoding: str
-    errors: str
-    notes: list[str] = field(default_factory=list)
-
-    def open(self, newline: str | None = None) -> TextIO:
-        """Open it to be read."""
-        return self.path.open(encoding=self.encoding, errors=self.errors, newline=newline)
+    notes: list[str]
 
 
 def known_encoding(name: str) -> str:
@@ -160,21 +153,17 @@ def known_encoding(name: str) -> str:
     raise ConfigError(f"unknown encoding {name!r}", where="text_encoding", remedy=remedy)
 
 
-def text_file(path: Path, encoding: str | None = None) -> Text:
-    """Find the encoding of a text file; the whole file is checked, in pieces.
-
-    A mark at its beginning counts more than what is typed.
+def read_text(path: Path, encoding: str | None = None) -> Text:
+    """Read a text file in the encoding that its bytes tell, or a mark, which counts more than what is typed.
 
     Raises:
         DataError: the file is not text, or not in that encoding.
     """
-    with path.open("rb") as file:
-        start = file.read(SAMPLE)
-        file.seek(0)
-        lines = (line for line in iter(partial(file.readline, SAMPLE), b"") if not line.isascii())
-        sample = b"".join(islice(lines, SAMPLE_LINES))
+    data = path.read_bytes()
+    sample = b"".join(islice((line for line in BytesIO(data) if not line.isascii()), SAMPLE_LINES))
     if len(sample) > SAMPLE:  # it ends with a line, not inside a character
         sample = sample[:SAMPLE].rpartition(b"\n")[0] or sample[:SAMPLE]
+    start = data[:SAMPLE]
     marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
     controls = sum(start.rstrip(b"\0").count(bytes([sign])) for sign in CONTROL)
     if not (marked or encoding) and controls > max(FEW, MAX_CONTROL * len(start)):
@@ -182,18 +171,15 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     name = marked or encoding or ("iso2022_jp" if b"\x1b$B" in start else guess(sample))
     if name is None:
         raise DataError("its text encoding is unknown", where=str(path), remedy=f"Save it as UTF-8, or {REMEDY}")
-    text = Text(path, name, "strict" if encoding and not marked else "replace")
-    if name != encoding and not name.startswith("utf-8"):
-        text.notes.append(f"The file is not in UTF-8; it was read as {name}; if letters look wrong, {REMEDY}.")
     try:
-        with text.open("") as file:
-            unknown = sum(piece.count("\ufffd") for piece in iter(partial(file.read, CHUNK), ""))
+        content = data.decode(name, "strict" if encoding and not marked else "replace")
     except UnicodeError as error:
         remedy = f"Save it as UTF-8, or {REMEDY}"
         raise DataError(f"it is not in {name.upper()}", where=str(path), remedy=remedy) from error
-    if unknown and name.startswith("utf-8"):  # some may stand in the file
-        with path.open("rb") as content:
-            unknown -= sum(line.count(REPLACEMENT) for line in iter(partial(content.readline, SAMPLE), b""))
+    text = Text(content, name, [])
+    if name != encoding and not name.startswith("utf-8"):
+        text.notes.append(f"The file is not in UTF-8; it was read as {name}; if letters look wrong, {REMEDY}.")
+    unknown = content.count("\ufffd") - (data.count(REPLACEMENT) if name.startswith("utf-8") else 0)
     if unknown:
         text.notes.append(f"{count_noun(unknown, 'place')} in the file cannot be read as {name}: shown as \ufffd.")
     return text

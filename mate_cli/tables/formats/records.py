@@ -11,8 +11,8 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
-from mate_cli.tables.formats.encoding import text_file
-from mate_cli.tables.read_options import MEGABYTE, ReadOptions
+from mate_cli.tables.formats.encoding import read_text
+from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Grid
 
 YEARS = range(1000, 3000)
@@ -36,10 +36,10 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     """Open a JSON file: rows that are objects or lists, or one object with a table in it.
 
     Raises:
-        DataError: it is not text, holds no table, or is too large. What is not JSON is refused when it is read.
+        DataError: it is not text or holds no table. What is not JSON is refused when it is read.
     """
-    notes, has_lines = list[str](), path.suffix.lower() != ".json"
-    values, header = _read_values(path, options, notes, has_lines), None
+    text, has_lines = read_text(path, options.encoding), path.suffix.lower() != ".json"
+    values, header, notes = _read_values(text.content, path), None, text.notes
     start = list(islice(values, 2))
     rows: Iterator[Any] = chain(start, values)
     if not start:
@@ -63,29 +63,20 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     return Grid(_lists(rows, path), [] if is_row else None, notes=notes)
 
 
-def _read_values(path: Path, options: ReadOptions, notes: list[str], has_lines: bool) -> Iterator[Any]:
+def _read_values(content: str, path: Path) -> Iterator[Any]:
     """Yield values that stand one after another, perhaps with commas between them.
 
     Raises:
-        DataError: the file is not text, not JSON, or too large.
+        DataError: the file is not JSON.
     """
-    text, most = text_file(path, options.encoding), options.limits.bytes_at_once
-    notes += text.notes
-    decode = json.JSONDecoder().raw_decode
-    is_small = path.stat().st_size <= most
-    if not is_small and not has_lines:
-        remedy = "Save it as .jsonl, with a row a line, or raise limits.megabytes"
-        raise DataError(f"it is JSON of more than {most // MEGABYTE} MB", where=str(path), remedy=remedy)
-    with text.open() as file:
-        for line, part in enumerate([file.read()] if is_small else file, 1):
-            place = 0
-            while match := _START.search(part, place):
-                try:
-                    value, place = decode(part, match.start())
-                except json.JSONDecodeError as error:
-                    where = f"{path}, line {line + part.rstrip().count(chr(10), 0, error.pos)}"
-                    raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error
-                yield value
+    place, decode = 0, json.JSONDecoder().raw_decode
+    while match := _START.search(content, place):
+        try:
+            value, place = decode(content, match.start())
+        except json.JSONDecodeError as error:
+            where = f"{path}, line {1 + content.rstrip().count(chr(10), 0, error.pos)}"
+            raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error
+        yield value
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:

@@ -8,97 +8,76 @@ from __future__ import annotations
 import posixpath
 import zipfile
 from array import array
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from io import BytesIO
 from typing import IO
 from xml.etree import ElementTree
-from xml.parsers import expat
 
 from mate_cli.tables.formats.number_format import BUILTIN, GENERAL
 
 TABLE, OFFICE = (f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}" for name in ("table", "office"))
-CONTENT = "content.xml"
-"""Part of .ods that has all sheets."""
+CONTENT, TRUE = "content.xml", ("1", "true")
+"""Part of .ods that has all sheets, and how .xlsx writes what is true."""
 MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14
 """Rows and columns of a sheet that a spreadsheet program can hide."""
 
 
+@dataclass
 class SheetLayout:
-    """Layout of the cells of a sheet, rows and columns from 0, from the XML of the sheet.
-
-    It is filled from the elements as they begin; texts are read of errors alone.
+    """Layout of the cells of a sheet, rows and columns from 0.
 
     Attributes:
         formats: for each row twice the number of each cell's style, and one more for a formula.
         errors: error values such as #DIV/0!, by row and column.
         hidden_rows: rows that are hidden.
         hidden_columns: columns that are hidden.
-
-    Raises:
-        ValueError: the sheet is damaged.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.formats: dict[int, array[int]] = {}
-        self.errors: dict[tuple[int, int], str] = {}
-        self.hidden_rows, self.hidden_columns = set[int](), set[int]()
-        self._row, self._column, self._cells, self._kind, self._is_error = -1, -1, array("L"), "", False
-        parser = expat.ParserCreate()
-        parser.StartElementHandler, parser.CharacterDataHandler = self._start, self._add_text
-        parser.buffer_text = True
-        parser.ParseFile(file)
-
-    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        name = name.rpartition(":")[2]
-        self._is_error = name == "v" and self._kind == "e"
-        if name == "c":
-            self._add_cell(attributes)
-        elif name == "f" and self._cells and self._kind != "str":
-            self._cells[-1] |= 1
-        elif name == "row":
-            number = attributes.get("r", "")
-            self._row, self._column = int(number) - 1 if number.isdecimal() else self._row + 1, -1
-            self._cells = self.formats[self._row] = array("L")
-            if attributes.get("hidden") in ("1", "true"):
-                self.hidden_rows.add(self._row)
-        elif name == "col" and attributes.get("hidden") in ("1", "true"):
-            first, last = int(attributes.get("min", 1)), int(attributes.get("max", 1))
-            self.hidden_columns.update(range(first - 1, min(last, MAX_COLUMNS)))
-
-    def _add_cell(self, attributes: Mapping[str, str]) -> None:
-        column = column_number(attributes.get("r", "").rstrip("0123456789")) - 1
-        self._column = column = self._column + 1 if column < 0 else column
-        style, self._kind = attributes.get("s", ""), attributes.get("t", "")
-        self._cells.extend([0] * (column + 1 - len(self._cells)))
-        self._cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
-
-    def _add_text(self, text: str) -> None:
-        if self._is_error:
-            self.errors.setdefault((self._row, self._column), text.strip())
+    formats: dict[int, array[int]] = field(default_factory=dict)
+    errors: dict[tuple[int, int], str] = field(default_factory=dict)
+    hidden_rows: set[int] = field(default_factory=set)
+    hidden_columns: set[int] = field(default_factory=set)
 
 
-class OpenLayout(SheetLayout):
-    """Layout of a sheet of .ods, of which only errors and what is hidden are known."""
+def read_layout(file: IO[bytes]) -> SheetLayout:
+    """Read the layout of a sheet of .xlsx."""
+    layout, row, root = SheetLayout(), -1, ElementTree.parse(file).getroot()
+    for element in root.iterfind(".//{*}col"):
+        if element.get("hidden") in TRUE:
+            first, last = int(element.get("min", 1)), int(element.get("max", 1))
+            layout.hidden_columns.update(range(first - 1, min(last, MAX_COLUMNS)))
+    for line in root.iterfind(".//{*}row"):
+        number = line.get("r", "")
+        row, column = int(number) - 1 if number.isdecimal() else row + 1, -1
+        layout.hidden_rows.update({row} if line.get("hidden") in TRUE else ())
+        cells = layout.formats[row] = array("L")
+        for cell in line:
+            place = column_number(cell.get("r", "").rstrip("0123456789")) - 1
+            column = column + 1 if place < 0 else place
+            style, kind, parts = cell.get("s", ""), cell.get("t"), [part.tag.rpartition("}")[2] for part in cell]
+            cells.extend([0] * (column + 1 - len(cells)))
+            cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
+            cells[column] += "f" in parts and kind != "str"
+            if kind == "e":
+                layout.errors[row, column] = (cell.findtext("{*}v") or "").strip()
+    return layout
 
-    def __init__(self, name: str, file: IO[bytes]) -> None:
-        super().__init__(BytesIO(b"<nothing/>"))
-        tables = ElementTree.parse(file).iter(f"{TABLE}table")
-        table = next(table for table in tables if table.get(f"{TABLE}name") == name)
-        for hidden, kind, most in ((self.hidden_rows, "row", MAX_ROWS), (self.hidden_columns, "column", MAX_COLUMNS)):
-            end = 0
-            for element in table.iter(f"{TABLE}table-{kind}"):
-                start, end = end, end + _count_repeats(element, kind)
-                if element.get(f"{TABLE}visibility", "visible") != "visible":
-                    hidden.update(range(start, min(end, most)))
-                self._add_errors(element, start)
 
-    def _add_errors(self, cells: ElementTree.Element, row: int) -> None:
-        column = 0
-        for cell in cells:
-            if cell.get(f"{OFFICE}string-value") == "":
-                self.errors[row, column] = cell.findtext("{*}p", "")
-            column += _count_repeats(cell, "column")
+def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
+    """Read the layout of a sheet of .ods, of which only errors and what is hidden are known."""
+    layout, tables = SheetLayout(), ElementTree.parse(file).iter(f"{TABLE}table")
+    table = next(table for table in tables if table.get(f"{TABLE}name") == name)
+    for hidden, kind, most in ((layout.hidden_rows, "row", MAX_ROWS), (layout.hidden_columns, "column", MAX_COLUMNS)):
+        end = 0
+        for element in table.iter(f"{TABLE}table-{kind}"):
+            start, end, column = end, end + _count_repeats(element, kind), 0
+            if element.get(f"{TABLE}visibility", "visible") != "visible":
+                hidden.update(range(start, min(end, most)))
+            for cell in element:
+                if cell.get(f"{OFFICE}string-value") == "":
+                    layout.errors[start, column] = cell.findtext("{*}p", "")
+                column += _count_repeats(cell, "column")
+    return layout
 
 
 def _count_repeats(element: ElementTree.Element, kind: str) -> int:

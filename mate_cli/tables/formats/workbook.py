@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 import zipfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache, partial
 from io import BytesIO
@@ -21,7 +21,7 @@ from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_date, spreadsheet_text
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
-from mate_cli.tables.formats.sheet_layout import CONTENT, OpenLayout, SheetLayout, find_parts
+from mate_cli.tables.formats.sheet_layout import CONTENT, SheetLayout, find_parts, read_layout, read_open_layout
 from mate_cli.tables.read_options import MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Grid
 
@@ -95,43 +95,37 @@ class Sheet:
 
     def __init__(self, book: Workbook, name: str) -> None:
         part, archive = book.parts.get(name, ""), book.archive
-        is_open = archive is not None and CONTENT in archive.namelist()
-        part, self.has_layout = (CONTENT if is_open else part), bool(part) or is_open
-        with archive.open(part) if archive and part else BytesIO(b"<unknown/>") as file:
-            self.layout = OpenLayout(name, file) if is_open else SheetLayout(file)
-        self.values, self._codes = book.values.get_sheet_by_name(name), book.codes
+        self.layout, is_open = SheetLayout(), archive is not None and CONTENT in archive.namelist()
+        self.has_layout = bool(part) or is_open
+        if archive and self.has_layout:
+            with archive.open(CONTENT if is_open else part) as file:
+                self.layout = read_open_layout(name, file) if is_open else read_layout(file)
+        self.values, self._codes, self._limits = book.values.get_sheet_by_name(name), book.codes, book.limits
         height, self.width = (place + 1 for place in self.values.end or (-1, -1))
         book.limits.check(book.path, rows=height, columns=self.width)
-        self._merged, size = defaultdict[int, list[tuple[int, int, int]]](list), 0
-        for (top, left), (bottom, right) in self.values.merged_cell_ranges or ():
-            if (cells := (bottom + 1 - top) * (right + 1 - left)) <= MAX_AREA:
-                self._merged[top].append((bottom, left, right + 1))
-                size += cells
-            book.limits.check(book.path, cells=size)
 
     def has_rows(self, least: int) -> bool:
         """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
         rows = islice(self.values.iter_rows(), SEARCHED_ROWS)
         return sum(sum(value != "" for value in row) >= least for row in rows) >= least
 
-    def lines(self, count: Counter[str]) -> Iterator[list[str]]:
-        """Yield the texts of each row, with the values of merged areas in all their cells, and count what is unusual.
+    def lines(self, count: Counter[str]) -> list[list[str]]:
+        """Return the texts of each row, with the values of merged areas in all their cells, and count what is unusual.
 
         A text alone in its line is not spread over columns: it may be a title.
         """
-        areas = list[tuple[int, int, int, str]]()
-        for row, line in enumerate(self._plain_lines(count)):
-            filled = sum(map(bool, line))
-            areas = [area for area in areas if area[0] >= row]
-            for bottom, left, end in self._merged.get(row, ()):
-                if any(line[left : left + 1]) and (filled > 1 or end - left == 1):
-                    areas.append((bottom, left, end, line[left]))
-                    count[MERGED] += 1
-            for _, left, end, text in areas if filled else ():
-                line += [""] * (end - len(line))
-                line[left:end] = [cell or text for cell in line[left:end]]
-            count[HIDDEN] += row in self.layout.hidden_rows and filled > 0
-            yield line
+        lines, room = list(self._plain_lines(count)), self._limits.cells
+        filled = [sum(map(bool, line)) for line in lines]
+        for (top, left), (bottom, right) in self.values.merged_cell_ranges or ():
+            size, first = (bottom + 1 - top) * (right + 1 - left), next(iter(lines[top : top + 1]), [])
+            room -= size
+            if any(first[left : left + 1]) and size <= min(MAX_AREA, room) and (filled[top] > 1 or left == right):
+                count[MERGED] += 1
+                for row in range(top, min(bottom + 1, len(lines))):
+                    line = lines[row] + [""] * (right + 1 - len(lines[row])) if filled[row] else []
+                    lines[row] = [cell or (first[left] if left <= c <= right else "") for c, cell in enumerate(line)]
+        count[HIDDEN] += sum(filled[row] > 0 for row in self.layout.hidden_rows if row < len(filled))
+        return lines
 
     def _plain_lines(self, count: Counter[str]) -> Iterator[list[str]]:
         left, errors = self.values.start[1] if self.values.start else 0, self.layout.errors

@@ -12,21 +12,15 @@ from math import inf, isclose, prod
 import numpy
 
 _SUM = (
-    r"total[es]?|totals|totaux|totaal|totalt|tot|summ?[ae]?|sumă|gesamt|insgesamt|somme|razem|ogółem|celkem|součet|spolu"
-    r"|ukupno|skupaj|toplam|yhteensä|összesen|végösszeg|kokku|kopā|viso|jumlah|cộng|sammanlagt|itogo|итого|всего|итог"
-    r"|разом|[合总總総小]?[計计]|합계|총계|총합계|소계|σύνολο|άθροισμα|المجموع|الإجمالي|סה\"כ|รวม|Σ"
+    r"tot(?:al[es]?|als|aux|aal|alt)?|summ?[ae]?|(?:ins)?gesamt|somme|razem|celkem|součet|ukupno|toplam|jumlah|itogo|итого"
+    r"|всего|итог|[合总總総小]?[計计]|합계|총계|소계|σύνολο|المجموع|الإجمالي|סה\"כ|รวม|Σ"
 )
-_TOTAL = re.compile(rf"(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?", re.IGNORECASE)
-_LIKE_TOTAL = re.compile(
-    rf"\b(?:{_SUM})\b|(?:total|totaal|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|zusammen|\*+|)\Z|\balt\Z",
-    re.IGNORECASE,
-)
+_TOTAL = re.compile(rf"(?i)(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?")
+_LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt)\w*\Z|\A(?:all|ensemble|\*+|)\Z|\balt\Z")
 """Names of totals, and what may name one if the row is a sum of others."""
 _STATISTIC = re.compile(
-    r"average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|gemiddelde|genomsnitt|średnia|mediane?|median|mediana|ø"
-    r"|varian[cz]e?|highest|lowest|(?:std\.?|standard)[ -]?(?:dev\.?|deviation|abweichung)|stdev"
-    r"|(?P<name>max|min|mod|ran|cou|med|std)(?:im\w+|us|e|ge|nt|ia)?\.?",
-    re.IGNORECASE,
+    r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest|stdev"
+    r"|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?|(?P<name>max|min|mod|ran|cou|med|std)(?:im\w+|us|e|ge|nt|ia)?\.?"
 )
 """Names of statistics; those of the group may name something else."""
 MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
