@@ -83,9 +83,8 @@ def read_float(text: str) -> float | None:
 
 
 WORDS_FOR_ALL = re.compile(
-    r"\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
-    r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b",
-    re.IGNORECASE,
+    r"(?i)\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
+    r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b"
 )
 """Words of questions whose answer may depend on every row."""
 

@@ -95,11 +95,8 @@ def _read_table(file: Path, encoding: str) -> list[QuestionInput]:
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:
-        raise DataError(
-            f"no column named question, only {', '.join(' '.join(name.split()) for name in table.header[:6])}",
-            where=str(file),
-            remedy="Name the columns question and table",
-        )
+        problem = f"no column named question, only {', '.join(' '.join(name.split()) for name in table.header[:6])}"
+        raise DataError(problem, where=str(file), remedy="Name the columns question and table")
     of = names.index("table") if "table" in names else None
     return [QuestionInput(row[column], row[of] or None if of is not None else None) for row in table if row[column]]
 

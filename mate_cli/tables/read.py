@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count, islice
+from itertools import chain, count, islice, zip_longest
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -27,7 +27,7 @@ from mate_cli.tables.formats.header import (
 )
 from mate_cli.tables.read_options import AS_FOUND, MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Grid, Table, TableFile
-from mate_cli.tables.values.column_evidence import ColumnEvidence
+from mate_cli.tables.values.column_evidence import collect_evidence
 from mate_cli.tables.values.column_format import find_formats
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
@@ -218,14 +218,9 @@ class Survey:
         """
         self.options.limits.check(self.path, columns=len(header))
         end = len(rows) - self._count_below(rows)
-        below, rows = rows[end:], rows[:end]
-        widths, lengths = Counter(len(line) for _, line, _ in rows), Counter(length for _, _, length in rows)
-        evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
-        for _, line, _ in rows:
-            for column, text in enumerate(line):
-                if text:
-                    evidence[column].add(text)
-        first = [line for _, line, _ in rows[:FIRST_LINES]] if self.grid.has_commas and header else []
+        remarks = " ".join(cell for _, line, _ in rows[end:] for cell in line)
+        numbers, lines, lengths = zip(*rows[:end], strict=True) if end else ((), (), ())
+        widths, first = list(map(len, lines)), lines[:FIRST_LINES] if self.grid.has_commas and header else ()
         longer = [",".join(row) for row in first if len(row) > len(header)]
         if 2 * len(longer) > len(first) and all(map(_SHIFTED.search, longer)):
             self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
@@ -233,27 +228,25 @@ class Survey:
             header = ["", *header]  # of names of rows
         while header and not header[-1]:
             header.pop()
-        if not rows:
+        if not lines:
             problem = "it has a header but no rows" if header else "this file has no table"
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
         width = max(len(header), *widths)
         if self.grid.header is None and header:
             added = count_noun(width - len(header), "column")
-            shorter = sum(times for length, times in lengths.items() if length < len(header))
+            shorter, wider = (sum(n < len(header) for n in lengths), sum(n > len(header) for n in widths))
             self._say(shorter, "row", "shorter than the header: filled with empty cells")
-            wider = sum(times for length, times in widths.items() if length > len(header))
             self._say(wider, "row", f"longer than the header: {added} added on the right")
-        header = [*header, *[""] * (width - len(header))]
-        columns = tuple(c for c in range(width) if header[c] or c in evidence)
-        names = self._names([header[column] for column in columns])
-        self._say(rows[-1][0] - len(rows), "blank row", "left out")
-        remarks = " ".join(cell for _, line, _ in below for cell in line)
-        self._say(len(below), "line", f"below the table left out: {remarks[:80]!r}")
-        self._say(width - len(columns), "blank column", "left out")
-        formats, notes = find_formats(names, [evidence[column] for column in columns], self.options)
+        columns = zip_longest(*lines, [""] * width, fillvalue="")  # the last line gives each column a cell
+        named = [(name, cells) for name, cells in zip_longest(header, columns, fillvalue="") if name or any(cells)]
+        names = self._names([name for name, _ in named])
+        self._say(numbers[-1] - len(lines), "blank row", "left out")
+        self._say(len(rows) - end, "line", f"below the table left out: {remarks[:80]!r}")
+        self._say(width - len(named), "blank column", "left out")
+        formats, notes = find_formats(names, [collect_evidence(cells) for _, cells in named], self.options)
         self.notes += notes
-        cells = [tuple(line[column] if column < len(line) else "" for column in columns) for _, line, _ in rows]
-        return TableFile(self.path, names, cells, [row[0] for row in rows], formats, self.notes, self.title)
+        cells = list(zip(*(cells for _, cells in named), strict=True))[:-1]
+        return TableFile(self.path, names, cells, numbers, formats, self.notes, self.title)
 
     def _say(self, count: int, noun: str, what: str) -> None:
         """Say what happened to some things; nothing where there are none."""

@@ -34,9 +34,8 @@ _WHOLE, _DECIMAL = (Context(15, way) for way in (ROUND_DOWN, ROUND_HALF_UP))
 _EXACT = Context(1000, ROUND_HALF_UP)
 
 _TOKEN = re.compile(
-    r'"([^"]*)"?|\\(.)|(_).?|\*.?|\[\$([^\]-]*)[^\]]*\]|\[(?P<sign><>|[<>]=?|=)(?P<than>-?\d{1,20}(?:\.\d{1,20})?)\]'
-    r"|\[(?P<elapsed>h+|m+|s+)\]|\[[^\]]*\]|(?P<symbol>General|AM/PM|E[+-]|[0#?.,%/@ymdhs;])|(.)",
-    re.IGNORECASE | re.DOTALL,
+    r'(?is)"([^"]*)"?|\\(.)|(_).?|\*.?|\[\$([^\]-]*)[^\]]*\]|\[(?P<sign><>|[<>]=?|=)(?P<than>-?\d{1,20}(?:\.\d{1,20})?)\]'
+    r"|\[(?P<elapsed>h+|m+|s+)\]|\[[^\]]*\]|(?P<symbol>General|AM/PM|E[+-]|[0#?.,%/@ymdhs;])|(.)"
 )
 _HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne}
 _ANY = (">=", -math.inf)

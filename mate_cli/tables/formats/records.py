@@ -174,12 +174,9 @@ def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[An
 def _unwrap(row: Any) -> Any:  # noqa: ANN401
     """Return the cells of a row such as `{"f": [{"v": 1}]}`, whose only key holds an object for each cell."""
     cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
-    if not isinstance(cells, list) or not all(
-        cell is None or (isinstance(cell, dict) and "v" in cell) for cell in cells
-    ):
+    if not isinstance(cells, list) or any(cell and not (isinstance(cell, dict) and "v" in cell) for cell in cells):
         return row
-    is_date = [isinstance(cell, dict) and str(cell["v"]).startswith("Date(") for cell in cells]
-    return [cell and cell.get("f" if dated else "v") for cell, dated in zip(cells, is_date, strict=True)]
+    return [cell and cell.get("f" if str(cell["v"]).startswith("Date(") else "v") for cell in cells]
 
 
 def _is_table(value: object) -> bool:

@@ -128,11 +128,9 @@ class Sheet:
         return lines
 
     def _plain_lines(self, count: Counter[str]) -> Iterator[list[str]]:
-        left, errors = self.values.start[1] if self.values.start else 0, self.layout.errors
-        for row, values in enumerate(self.values.iter_rows()):
-            styles = self.layout.formats.get(row, ())
-            line = [""] * left
-            for column, value in enumerate(values, left):
+        for row, values in enumerate(self.values.to_python(skip_empty_area=False)):
+            styles, errors, line = self.layout.formats.get(row, ()), self.layout.errors, list[str]()
+            for column, value in enumerate(values):
                 style = styles[column] if column < len(styles) else 0
                 if value == "":
                     line.append(errors.get((row, column), ""))

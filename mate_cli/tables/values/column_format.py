@@ -122,19 +122,14 @@ def find_formats(
     if not votes and any(column.counts[COMMA_OR_GROUP] and column.is_dense for column in columns):
         votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
-    formats, commas, refused, notes = [], list[str](), list[str](), list[str]()
-    for name, column, mark in zip(names, columns, proven, strict=True):
-        decimal, is_marked = _choose_decimal(column, mark, usual), any(column.counts[kind] for kind in MARKED)
-        if decimal == "" and is_marked:
-            refused.append(repr(name))
-        formats.append(_format_of(name, column, decimal))
-        if formats[-1].decimal == "," and is_marked and stated is None:
-            commas.append(repr(name))
-    if commas:
-        notes.append(f"Decimal commas: {list_names(commas)} (otherwise write decimal=.).")
-    if refused:
-        notes.append(f"No numbers in {list_names(refused)}: {UNCLEAR}")
-    return tuple(formats), notes
+    decimals = [_choose_decimal(column, mark, usual) for column, mark in zip(columns, proven, strict=True)]
+    formats = tuple(map(_format_of, names, columns, decimals))
+    rows = zip(names, columns, decimals, formats, strict=True)
+    marked = [row for row in rows if any(row[1].counts[kind] for kind in MARKED)]
+    refused = [repr(name) for name, _, decimal, _ in marked if decimal == ""]
+    commas = [repr(name) for name, *_, one in marked if one.decimal == "," and stated is None]
+    notes = [f"Decimal commas: {list_names(commas)} (otherwise write decimal=.)."] if commas else []
+    return formats, notes + ([f"No numbers in {list_names(refused)}: {UNCLEAR}"] if refused else [])
 
 
 def format_of(texts: Iterable[str]) -> ColumnFormat:
