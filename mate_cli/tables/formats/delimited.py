@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from io import StringIO
 from itertools import chain
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     text, usual = read_text(path, options.encoding), USUAL.get(path.suffix.lower())
     if nothing := text.content.count("\0"):
         text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
-    lines = StringIO(text.content.replace("\0", ""), newline="").readlines()
+    lines = re.findall(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text.content.replace("\0", ""))
     start, hint = lines[:RULED_LINES], _HINT.fullmatch("".join(lines[:1]))
     del lines[: 1 if hint else 0]
     if any(map(is_rule, start)):

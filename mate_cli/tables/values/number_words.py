@@ -62,7 +62,8 @@ MONTHS = {name: month for names in _MONTHS.split("\n") for month, name in enumer
 ORDINALS = ("st", "nd", "rd", "th", "er", "re", "e", "ème", "º", "ª")
 """Letters behind the number of a place, which can be put in order but not added."""
 _OPEN = "cr dr s h soll haben mil mil. bis to or and plus am pm a.m. p.m. uhr bc ad bce ce b.c. 年 月 日 時 年度 回"
-NO_UNITS = frozenset([*_OPEN.split(), *"mon tue wed thu fri sat sun".split(), *MONTHS, *ORDINALS])
+_DAYS = "mon tue wed thu fri sat sun"
+NO_UNITS = frozenset([*_OPEN.split(), *_DAYS.split(), *MONTHS, *ORDINALS])
 """Words behind a number, in lower case, that are of a date or a time, or leave open which number it is: credit or
 debit, thousand or million, bounds."""
 
