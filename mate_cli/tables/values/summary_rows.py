@@ -16,7 +16,7 @@ _SUM = (
     r"|всего|итог|[合总總総小]?[計计]|합계|총계|소계|σύνολο|المجموع|الإجمالي|סה\"כ|รวม|Σ"
 )
 _TOTAL = re.compile(rf"(?i)(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?")
-_LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|\*+|)\Z|\balt\Z")
+_LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|\**)\Z|\balt\Z")
 """Names of totals, and what may name one if the row is a sum of others."""
 _STATISTIC = re.compile(
     r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest|stdev"
