@@ -47,7 +47,8 @@ def _find_files(place: str) -> list[Path]:
         from mate_cli.tables.read import SUFFIXES
 
         kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds and _is_plain(file))
+        named = (file for file in path.iterdir() if not file.name.startswith((".", "~$")))  # drafts of programs
+        files = sorted(file for file in named if file.suffix.lower() in kinds and file.is_file())
         if not files:
             raise DataError("no table in this folder", where=place, remedy=f"Tables end in {', '.join(kinds)}")
     else:
@@ -56,11 +57,6 @@ def _find_files(place: str) -> list[Path]:
         if not files:
             raise DataError("there is no such table", where=place, remedy="Give a file, a folder or a pattern")
     return files
-
-
-def _is_plain(file: Path) -> bool:
-    """Tell whether a file is no draft of a program: `.hidden`, `~$open.xlsx`."""
-    return file.is_file() and not file.name.startswith((".", "~$"))
 
 
 def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput]:

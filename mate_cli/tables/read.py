@@ -157,7 +157,7 @@ class Survey:
             self.notes.append("header= was left out: the columns of this file have names of their own.")
         rows = list[Row]()
         for number, line in enumerate(lines, 1):
-            length = max(len(line), self._width if self.grid.omits_empty else 0)
+            length = len(line)
             while line and not line[-1] and type(line[-1]) is str:
                 line.pop()
             rows += [(number, line, length)] if line else []

@@ -112,14 +112,12 @@ class Grid:
         lines: the cells of each line; they may differ in number.
         header: names of the columns where the format knows them, complete once the lines are read; None where the
             first line has them.
-        omits_empty: lines end with their last cell that is not empty, which is nothing to speak of.
         has_commas: commas part the cells, so that decimal commas may part numbers.
         notes: what was done, as plain sentences; complete once the lines are read.
     """
 
     lines: Iterable[list[str]]
     header: list[str] | None = None
-    omits_empty: bool = False
     has_commas: bool = False
     notes: list[str] = field(default_factory=list)
 

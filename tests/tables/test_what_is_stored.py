@@ -286,10 +286,6 @@ LAYOUTS = {
     "a first row that counts": ("a,b,c\n1,2,3\n4,28,\n", "a|b|c"),
     "a source below with empty cells": ("k,v,w\nn,10,1\ns,20,2\nSource: office,,\n", "k|v|w"),
     "a French source": ("k;v;w\nn;10;1\ns;20;2\nSource : Insee;;\n", "k|v|w"),
-    "codes above words": (
-        "GEO_ID,S01_E,S01_M\nGeography,Estimate!!Total,Margin of Error\nn,10,1\ns,20,2\n",
-        "GEO_ID Geography|S01_E Estimate!!Total|S01_M Margin of Error",
-    ),
 }
 
 

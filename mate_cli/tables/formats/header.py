@@ -15,8 +15,6 @@ NUMBERS_SHARE = 0.6
 """Least share of numbers among the cells of a column of numbers."""
 YEAR = re.compile(r"(?:19|20)\d\d(?: ?[/\u2013-] ?(?:\d\d)?\d\d)?")
 _COMMENT = re.compile(r"(?:#|//|%).")
-_CODE = re.compile(r"[A-Z][A-Z\d_]*")
-"""Names of columns in a survey or census, in capitals, below which they stand in words."""
 _DIGITS = re.compile(r"\d+")
 _UNIT = re.compile(r"\(.*\)|\[.*\]")
 
@@ -55,9 +53,7 @@ def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
         first -= 1
     for line in rows[top + 1 :]:
         is_name = first < last and count_cells(line) == 1 < width  # of the rows, as pandas writes it
-        texts = [cell for cell, _ in _find_values(line, numeric) if not is_mostly_digits(cell)]
-        is_label = len(texts) == len(numeric) > 0 and all(map(_CODE.fullmatch, rows[last]))
-        if not (is_name or is_label or _is_level(rows[last], line, numeric)):
+        if not (is_name or _is_level(rows[last], line, numeric)):
             break
         last += 1
     return range(first, last + 1)

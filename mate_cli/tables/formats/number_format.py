@@ -28,8 +28,6 @@ yyyy-m-d|yyyy-m-d|d-mmm|mmm-yy|h:mm AM/PM|h:mm:ss AM/PM|h:mm|h:mm:ss|yyyy-m-d h:
 "$"#,##0.00;-"$"#,##0.00;"-"|mm:ss|[h]:mm:ss|mm:ss.0|##0.0E+0"""
 BUILTIN = dict(zip(map(str, (*range(1, 23), *range(37, 49))), re.split(r"[|\n]", _CODES), strict=True))
 """The number formats that workbooks need not define, by their ids."""
-MAX_LENGTH = 255
-"""Characters of a number format that spreadsheet programs take."""
 _WHOLE, _DECIMAL = (Context(15, way) for way in (ROUND_DOWN, ROUND_HALF_UP))
 _EXACT = Context(1000, ROUND_HALF_UP)
 
@@ -76,7 +74,7 @@ def format_number(value: float, code: str = GENERAL) -> NumberText:
 def _sections(code: str) -> list[Section]:
     """Return the sections of a format for numbers, and General behind them."""
     patterns, conditions = [""], [_ANY]
-    for token in _TOKEN.finditer(code if len(code) <= MAX_LENGTH else GENERAL):
+    for token in _TOKEN.finditer(code):
         symbol = token["symbol"] or token["elapsed"] or token[3] or ""
         if symbol == ";":
             patterns.append("")

@@ -44,7 +44,7 @@ def read_workbook(path: Path, options: ReadOptions) -> Grid:
         DataError: it is damaged, something else, or has no such sheet.
     """
     notes = list[str]()
-    return Grid(_lines(path, options, notes), omits_empty=True, notes=notes)
+    return Grid(_lines(path, options, notes), notes=notes)
 
 
 class Workbook:
@@ -64,8 +64,7 @@ class Workbook:
         if content.startswith(b"PK"):  # an .xls of newer programs holds a small archive
             self.archive = zipfile.ZipFile(path)
             limits.check(path, megabytes=sum(part.file_size for part in self.archive.infolist()) / MEGABYTE)
-            names = {name.lower() for name in self.archive.namelist()}
-            if not any(name.endswith(("workbook.xml", "workbook.bin", "content.xml")) for name in names):
+            if not any(name.lower().endswith(("workbook.xml", "workbook.bin", CONTENT)) for name in self.archive.namelist()):
                 problem = "this is an archive (.zip) without a workbook"
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
             self.parts, self.codes = find_parts(self.archive)
@@ -172,7 +171,7 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
         problem, remedy = "this workbook is empty", "Give one with a header row and rows below it"
     else:
         by_number = {str(number): name for number, name in enumerate(names, 1)}
-        chosen = wanted if wanted in names else by_number.get(wanted)
+        chosen = (by_number | dict(zip(names, names, strict=True))).get(wanted)
         problem, remedy = f"there is no sheet {wanted!r}", f"Sheets here: {', '.join(labels.values())}"
     if chosen is None:
         raise DataError(problem, where=str(book.path), remedy=remedy)
