@@ -62,12 +62,12 @@ class Workbook:
         self.parts, self.codes = dict[str, str](), dict[int, str]()
         content = path.read_bytes()
         if content.startswith(b"PK"):  # an .xls of newer programs holds a small archive
-            self.archive = zipfile.ZipFile(path)
-            limits.check(path, megabytes=sum(part.file_size for part in self.archive.infolist()) / MEGABYTE)
-            if not any(name.lower().endswith(("workbook.xml", "workbook.bin", CONTENT)) for name in self.archive.namelist()):
+            self.archive = archive = zipfile.ZipFile(path)
+            limits.check(path, megabytes=sum(part.file_size for part in archive.infolist()) / MEGABYTE)
+            if not any(name.lower().endswith(("workbook.xml", "workbook.bin", CONTENT)) for name in archive.namelist()):
                 problem = "this is an archive (.zip) without a workbook"
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
-            self.parts, self.codes = find_parts(self.archive)
+            self.parts, self.codes = find_parts(archive)
         try:
             self.values = load_workbook(BytesIO(content))  # whatever its name is
         except CalamineError as error:
