@@ -216,7 +216,6 @@ class Survey:
         Raises:
             DataError: there is no table.
         """
-        self.options.limits.check(self.path, columns=len(header))
         end = len(rows) - self._count_below(rows)
         remarks = " ".join(cell for _, line, _ in rows[end:] for cell in line)
         numbers, lines, lengths = zip(*rows[:end], strict=True) if end else ((), (), ())
@@ -232,6 +231,7 @@ class Survey:
             problem = "it has a header but no rows" if header else "this file has no table"
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
         width = max(len(header), *widths)
+        self.options.limits.check(self.path, columns=width, cells=width * len(lines))
         if self.grid.header is None and header:
             added = count_noun(width - len(header), "column")
             shorter, wider = (sum(n < len(header) for n in lengths), sum(n > len(header) for n in widths))
