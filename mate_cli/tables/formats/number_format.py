@@ -133,7 +133,7 @@ def format_date(value: datetime.date | datetime.time | datetime.timedelta, code:
         return text.rpartition(":")[0] if kinds and "s" not in kinds else text
     if isinstance(value, datetime.datetime) and kinds >= {*"ymd"} and "s" not in kinds:
         value = value.replace(second=0, microsecond=0) if "h" in kinds else value.date()
-    if not kinds or kinds >= {*"ymd"}:
+    if not kinds or kinds >= {*"ymd"} or "ge" in code:  # with a Japanese era
         return spreadsheet_date(value)
     parts = _PARTS | {"a": "p", "h": "I" if "am/pm" in pattern else "H"}
 

@@ -31,8 +31,8 @@ MAX_AREA = 10_000
 """Cells of a merged area, above which it is no part of a table."""
 HIDDEN, MERGED, UNSAVED = "hidden row", "merged area", "formula without a saved value"
 """What is counted."""
-ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-"""Name of the part that holds an encrypted workbook."""
+OLD, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
+"""Begin of an .xls, and the name of the part that holds an encrypted workbook."""
 _DURATION = re.compile(r"(-?)P(?:(\d+)D)?T(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 
@@ -53,13 +53,13 @@ class Workbook:
     Attributes:
         visible: names of the sheets of cells that are shown.
         hidden: names of the others.
+        is_open: it is an OpenDocument.
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
         from python_calamine import CalamineError, PasswordError, SheetTypeEnum, SheetVisibleEnum, load_workbook
 
         self.path, self.limits, self.archive = path, limits, None
-        self.parts, self.codes = dict[str, str](), dict[int, str]()
         content = path.read_bytes()
         if content.startswith(b"PK"):  # an .xls of newer programs holds a small archive
             self.archive = archive = zipfile.ZipFile(path)
@@ -67,9 +67,11 @@ class Workbook:
             if not any(name.lower().endswith(("workbook.xml", "workbook.bin", CONTENT)) for name in archive.namelist()):
                 problem = "this is an archive (.zip) without a workbook"
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
-            self.parts, self.codes = find_parts(archive)
+        self.is_open = self.archive is not None and CONTENT in self.archive.namelist()
+        kind = ".xls" if content.startswith(OLD) else ".ods" if self.is_open else ""  # told of a password by its name
         try:
-            self.values = load_workbook(BytesIO(content))  # whatever its name is
+            self.values = load_workbook(path if path.suffix.lower() == kind else BytesIO(content))
+            self.parts, self.codes = find_parts(self.archive) if self.archive else ({}, {})
         except CalamineError as error:
             if isinstance(error, PasswordError) or ENCRYPTED in content:
                 remedy = "Open it in a spreadsheet program and save it without a password"
@@ -93,12 +95,11 @@ class Sheet:
     """
 
     def __init__(self, book: Workbook, name: str) -> None:
-        part, archive = book.parts.get(name, ""), book.archive
-        self.layout, is_open = SheetLayout(), archive is not None and CONTENT in archive.namelist()
-        self.has_layout = bool(part) or is_open
-        if archive and self.has_layout:
-            with archive.open(CONTENT if is_open else part) as file:
-                self.layout = read_open_layout(name, file) if is_open else read_layout(file)
+        part = CONTENT if book.is_open else book.parts.get(name, "")
+        self.layout, self.has_layout = SheetLayout(), bool(part)
+        if book.archive and part:
+            with book.archive.open(part) as file:
+                self.layout = read_open_layout(name, file) if book.is_open else read_layout(file)
         self.values, self._codes, self._limits = book.values.get_sheet_by_name(name), book.codes, book.limits
         height, self.width = (place + 1 for place in self.values.end or (-1, -1))
         book.limits.check(book.path, rows=height, columns=self.width)
