@@ -123,7 +123,7 @@ SAMPLE_ROWS = 300
 CLOSE = 0.75
 """A dialect is close to the best one with more than this share of its score."""
 MAX_ALIGNED = 2_000
-"""Characters of lines in which columns that are aligned with spaces are looked for."""
+"""Characters of the longest line of columns that are aligned with spaces."""
 MAX_TITLES = 5
 """Lines above columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
@@ -236,4 +236,4 @@ def find_slices(lines: Sequence[str]) -> tuple[slice, ...]:
         is_column = any(cells) and (name or not any(line[place - 2 : place].strip() for line in sample))
         starts += [place] if is_column and is_apart else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
-    return slices if len(slices) > 1 and len(sample) > 2 else ()
+    return slices if len(slices) > 1 and len(sample) > 2 and max(map(len, sample)) < MAX_ALIGNED else ()
