@@ -1,1 +1,1 @@
-"""Files: here, and where they come from."""
+"""Files: safe reading, atomic writing, downloads from the Hugging Face Hub, and trusted `_target_`s."""

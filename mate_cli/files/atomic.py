@@ -1,7 +1,7 @@
-"""Files and folders that are written as drafts beside their place and then moved there: nobody ever sees half of one.
+"""Atomic writes: files and folders are written to a temporary folder next to the target and then moved.
 
-A draft is a folder of its own: what a library writes beside its file is gone with it, and nothing that lies there
-already, such as a link, is written through.
+Readers never see a partial file. Because the temporary folder is new, additional files that a library writes are
+removed with it, and nothing is written through an existing symbolic link.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mate_cli.errors import ConfigError, RunError
 
 DRAFT = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{12}\.draft")
 MAX_NAME = 80
-"""Bytes of a file's name that its draft is called by."""
+"""Maximum bytes of the file name that the name of its temporary folder contains."""
 MAX_AGE = 86_400
-"""Seconds after which a draft is nobody's, where the file system knows no locks of folders."""
+"""Age in seconds at which a temporary folder is stale, on file systems without directory locks."""
 
 
 def name_draft(target: Path) -> Path:
-    """Return a folder of nobody else's, in which to write what then takes the place of a file or folder."""
+    """Return a unique path next to `target` for a temporary folder."""
     return target.with_name(f".{_short_name(target)}.{secrets.token_hex(6)}.draft")
 
 
@@ -38,14 +38,14 @@ def _short_name(target: Path) -> str:
 
 
 def check_writable(file: Path, where: str) -> None:
-    """Refuse a file that cannot be written, before any work; nothing is left there.
+    """Check that a file can be written, without creating it.
 
     Args:
-        file: its place; folders that are not there yet would be made.
-        where: what was typed.
+        file: path of the file. Its parent folders may be missing.
+        where: command-line argument, for the error message.
 
     Raises:
-        ConfigError: it is a folder, or its folder takes no files.
+        ConfigError: the path is a folder, or its nearest existing parent folder is not writable.
     """
     remedy = "Choose another place for it"
     try:
@@ -59,10 +59,10 @@ def check_writable(file: Path, where: str) -> None:
 
 
 def check_inside(folder: Path, target: Path) -> None:
-    """Refuse a file whose folder is a link, or lies behind one, that leads out of `folder`, or is not in it at all.
+    """Check that a file is inside a folder after symbolic links are resolved.
 
     Raises:
-        RunError: naming the link.
+        RunError: the file is outside `folder`, or a parent folder is a link that leads out of `folder`.
     """
     root = os.path.realpath(folder)
     for parent in reversed([parent for parent in target.parents if parent != folder and parent not in folder.parents]):
@@ -73,16 +73,16 @@ def check_inside(folder: Path, target: Path) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it that are missing; return those that were made, the innermost first.
+    """Create a folder and its missing parents. Return the created folders, the innermost first.
 
     Raises:
-        OSError: one cannot be made.
+        OSError: a folder cannot be created.
     """
     folders: list[Path] = []
     for place in () if folder.is_dir() else reversed((folder, *folder.parents)):
         try:
             place.mkdir()
-        except OSError:  # it may be there, or another process may just have made it
+        except OSError:  # the folder may exist, or another process may have just created it
             if not place.is_dir():
                 raise
         else:
@@ -92,14 +92,14 @@ def make_folders(folder: Path) -> list[Path]:
 
 @contextmanager
 def replace_file(target: Path) -> Iterator[Path]:
-    """Give a place to write a file or a folder to; it takes that of the target once it is whole, else nothing is left.
+    """Yield a temporary path for a file or folder. On success move it to `target`, on an error delete it.
 
-    Of a folder that is there already, files of the same names are replaced, and others stay. What killed processes have
-    left of the same target is removed.
+    If `target` is an existing folder, files with the same names are replaced and all other files stay. Temporary
+    folders that killed processes have left for the same target are removed.
 
     Raises:
-        OSError: the disk refuses it.
-        RunError: a device or a pipe is there, which others use.
+        OSError: the file system does not allow the write.
+        RunError: `target` is a device or a pipe.
     """
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise RunError("is no regular file", where=str(target), remedy="Choose another place")
@@ -117,7 +117,8 @@ def replace_file(target: Path) -> Iterator[Path]:
                 file.replace(target / file.name)
         else:
             new.replace(target)
-        with suppress(OSError):  # some file systems sync no folders
+        # Some file systems cannot sync folders.
+        with suppress(OSError):
             _sync(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -125,7 +126,7 @@ def replace_file(target: Path) -> Iterator[Path]:
 
 
 def _sync(*paths: Path) -> None:
-    """Write files or a folder to the disk: after a power failure, a file may else be renamed but empty."""
+    """Flush files or a folder to disk. Otherwise a renamed file may be empty after a power failure."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -135,13 +136,15 @@ def _sync(*paths: Path) -> None:
 
 
 def _make_draft(target: Path) -> tuple[Path, int]:
-    """Make a draft and hold its lock, by which others see that somebody writes there."""
+    """Create a temporary folder and lock it. The lock shows other processes that it is in use."""
     while True:
         draft = name_draft(target)
         draft.mkdir()
-        with suppress(FileNotFoundError):  # another process has taken it for a killed one's in between
+        # FileNotFoundError: before the lock was held, another process removed the folder as stale.
+        with suppress(FileNotFoundError):
             lock = os.open(draft, os.O_RDONLY)
-            with suppress(OSError):  # its age tells then
+            # Without directory locks, the age of the folder shows whether it is stale.
+            with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if draft.exists():
                 return draft, lock
@@ -149,27 +152,33 @@ def _make_draft(target: Path) -> tuple[Path, int]:
 
 
 def free_name(path: Path) -> Path:
-    """Return a path where nothing lies: this one, or it with a number."""
+    """Return `path` if nothing exists there, else the path with the first free number appended."""
     places = (path.with_name(f"{path.name}{number or ''}") for number in itertools.count())
     return next(place for place in places if not os.path.lexists(place))
 
 
 def write_text(target: Path, text: str, remedy: str = "Choose another place for it") -> Path:
-    """Write a file in one step: a reader sees the old content or the new, never half of it.
+    """Write a text file atomically.
+
+    Args:
+        target: path of the file.
+        text: content, encoded as UTF-8.
+        remedy: hint in the error message.
 
     Raises:
-        RunError: the file cannot be written; what was there stays.
+        RunError: the file cannot be written. An existing file is unchanged.
     """
     try:
         with replace_file(target) as draft:
-            draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
+            # File names in the text may contain bytes that UTF-8 cannot encode.
+            draft.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"cannot be written: {error.strerror}", where=str(target), remedy=remedy) from error
     return target
 
 
 def find_files(folder: Path, *names: str) -> list[Path]:
-    """Find the files of some names in a folder and those below it, but for drafts, which come and go meanwhile."""
+    """Find files by name in a folder and its subfolders, except in temporary folders of concurrent writes."""
     places = [(Path(place), files) for place, _, files in os.walk(folder)]
     return [
         place / name for place, files in places if not DRAFT.fullmatch(place.name) for name in names if name in files
@@ -177,14 +186,14 @@ def find_files(folder: Path, *names: str) -> list[Path]:
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove what killed processes have left half written in a folder and those below it; no link is followed."""
+    """Remove stale temporary folders in a folder and its subfolders. Symbolic links are not followed."""
     for place, _, _ in os.walk(folder):
         for draft in _drafts(Path(place)):
             _remove_left(draft)
 
 
 def find_files_in_writing(folder: Path) -> set[str]:
-    """Return the (short) names of the files that processes are writing; drafts of killed ones are removed."""
+    """Return the names, truncated to `MAX_NAME` bytes, of files being written. Stale temporary folders are removed."""
     drafts = _drafts(folder)
     for draft in drafts:
         _remove_left(draft)
@@ -193,7 +202,7 @@ def find_files_in_writing(folder: Path) -> set[str]:
 
 @cache
 def _left_drafts(folder: Path) -> list[Path]:
-    """Return the drafts that lay in a folder when this process first wrote there."""
+    """Return the temporary folders that existed when this process first wrote to a folder."""
     return _drafts(folder)
 
 
@@ -202,10 +211,10 @@ def _drafts(folder: Path) -> list[Path]:
 
 
 def _remove_left(draft: Path) -> None:
-    """Remove a draft that nobody is writing in any more."""
+    """Remove a temporary folder if no process uses it."""
     try:
         lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # it is gone, or none of ours
+    except OSError:  # missing, not a folder, or not accessible
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

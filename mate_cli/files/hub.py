@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub: the cache first, then the hub, which is asked once whether it is there."""
+"""Files of the Hugging Face Hub: from the cache if available, else downloaded. Reachability is checked once."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from pathlib import Path
 from threading import Thread
 
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-"""A name of the hub."""
+"""A repository name on the Hub."""
 SECONDS = 3.0
-"""To wait for an answer of the hub."""
+"""Seconds to wait for a response of the Hub."""
 
 
 def hub_file(name: str, file: str) -> Path | None:
-    """Return a file of a model: from the cache, as it was fetched last, or else from the hub.
+    """Return a file of a model repository: the last downloaded version if cached, else downloaded.
 
-    The name may end in the revision that is wanted: `google/tapas-large@no_reset`.
+    Args:
+        name: repository, optionally with a revision: `google/tapas-large@no_reset`.
+        file: name of the file in the repository.
 
     Returns:
-        The file in the cache, in one folder with the others of the same revision; None where there is no such file, or
-        it is not in the cache and the hub does not answer.
+        The path in the cache, in the folder of its revision. None if the file does not exist, or if it is not cached
+        and the Hub is not reachable.
     """
     import huggingface_hub
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
@@ -33,7 +35,8 @@ def hub_file(name: str, file: str) -> Path | None:
         entry = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision or None)
         if isinstance(entry, str):
             return Path(entry)
-        if entry is not None or not is_reachable():  # not None: the hub has said before that there is none
+        # An entry that is not None marks a file that the Hub has reported as missing before.
+        if entry is not None or not is_reachable():
             return None
         return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision or None, etag_timeout=SECONDS))
     except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
@@ -41,10 +44,10 @@ def hub_file(name: str, file: str) -> Path | None:
 
 
 def missing_model(name: str) -> tuple[str, str]:
-    """Say what is wrong with a name for which `hub_file` finds nothing, and how its files get here without network.
+    """Explain why `hub_file` finds no files for a name.
 
     Returns:
-        The problem and the remedy, for an error.
+        The problem and the hint for an error. Without network, the hint describes how to copy the files.
     """
     from huggingface_hub.constants import HF_HUB_CACHE
 
@@ -66,7 +69,7 @@ def missing_model(name: str) -> tuple[str, str]:
 
 
 def _folder_beside(path: Path) -> Path | None:
-    """Return the model folder whose name is nearest to one that is not there; None where none is near."""
+    """Return the model folder with the name most similar to a missing path; None if no name is similar."""
     folders = {folder.name: folder for folder in path.parent.glob("*") if (folder / "config.json").is_file()}
     near = get_close_matches(path.name, folders, 1, cutoff=0.75)
     return folders[near[0]] if near else None
@@ -74,7 +77,7 @@ def _folder_beside(path: Path) -> Path | None:
 
 @cache
 def is_reachable() -> bool:
-    """Ask the hub, once in a process, for a sign of life; with HF_HUB_OFFLINE=1 not even that."""
+    """Return whether the Hugging Face Hub is reachable. Cached per process; False if HF_HUB_OFFLINE=1."""
     from huggingface_hub import constants, get_session
 
     answers: list[object] = []
@@ -82,11 +85,12 @@ def is_reachable() -> bool:
     def ask() -> None:
         try:
             answers.append(get_session().head(constants.ENDPOINT, timeout=SECONDS))
-        except Exception:  # of whichever HTTP library huggingface_hub is built on
+        except Exception:  # the types depend on the HTTP library of huggingface_hub
             return
 
     if not constants.HF_HUB_OFFLINE:
-        asking = Thread(target=ask, daemon=True)  # no time-out of a request holds for the look-up of its address
+        # The request runs in a thread, because its timeout does not cover the DNS lookup.
+        asking = Thread(target=ask, daemon=True)
         asking.start()
         asking.join(SECONDS)
     return bool(answers)
@@ -94,7 +98,7 @@ def is_reachable() -> bool:
 
 @contextmanager
 def nothing_fetched() -> Iterator[None]:
-    """Let `hub_file` find what is in the cache, and nothing else."""
+    """Restrict `hub_file` to cached files."""
     from huggingface_hub import constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True

@@ -1,6 +1,6 @@
-"""The way into the program for whatever somebody else wrote: any failure on reading becomes one error with a name.
+"""Conversion of low-level errors: failures to read files, full or read-only disks, and too little memory.
 
-So does what a disk refuses, wherever it is met.
+Any failure of a library to read an untrusted file becomes one `MateError` that names the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), FULL),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), CLOSED),
 }
-"""Why a disk refuses to be written or read, and what to do."""
+"""Error numbers of full or inaccessible disks, and the hint for each."""
 
 
 LOWER = "Lower hardware.micro_batch or encoding.max_tokens"
@@ -30,10 +30,10 @@ _NO_MEMORY = re.compile(
 
 @contextmanager
 def wrap_machine_errors() -> Iterator[None]:
-    """Do something; where a disk refuses it, or memory is too small for it, that is an error of ours.
+    """Convert errors about full or inaccessible disks and too little memory to `MateError`.
 
     Raises:
-        MateError: the disk is full, or not ours to write, or there is too little memory.
+        MateError: the disk is full, permissions are missing, or there is too little memory.
     """
     try:
         yield
@@ -44,7 +44,7 @@ def wrap_machine_errors() -> Iterator[None]:
 
 
 def find_machine_error(error: BaseException) -> MateError | None:
-    """Name the resource that the machine lacks, where an error of any library comes of that."""
+    """Return the `MateError` for an error caused by the disk or by too little memory; None for any other error."""
     if isinstance(error, MateError):
         return None
     if isinstance(error, OSError) and error.errno in REFUSALS:
@@ -62,14 +62,21 @@ def find_machine_error(error: BaseException) -> MateError | None:
 
 @contextmanager
 def wrap_read_errors(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
-    """Read a file; what goes wrong, in whichever library, is an error of ours that names the file.
+    """Convert errors of any library that reads a file to one `MateError` that names the file.
+
+    Args:
+        path: file to read.
+        kind: class of the raised error.
+        problem: fault in the error message, before the reason.
+        remedy: hint in the error message.
 
     Raises:
-        MateError: of that kind, or as it is where it is one of ours already.
+        MateError: an error of class `kind`. A `MateError`, raised or as the cause, is raised unchanged.
     """
     try:
         yield
-    except BaseException as error:  # a damaged file can make any library fail in any way, those in Rust by a panic
+    # A damaged file can cause any exception. A panic in a Rust library is a `BaseException`.
+    except BaseException as error:
         is_panic = type(error).__name__ == "PanicException"
         if isinstance(error, MateError) or not (isinstance(error, Exception) or is_panic):
             raise
@@ -79,7 +86,7 @@ def wrap_read_errors(path: Path | str, kind: type[MateError], problem: str, reme
 
 
 def shorten_reason(error: BaseException) -> str:
-    """Say why something failed, in one short line."""
+    """Return the reason of an error as one line of at most 200 characters."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     if isinstance(error, MemoryError):
@@ -90,6 +97,7 @@ def shorten_reason(error: BaseException) -> str:
         return f"it has no {error.args[0]!r}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    told = str(getattr(error, "problem", None) or error)  # errors of YAML have theirs apart
+    # Errors of PyYAML have the reason in `problem`.
+    told = str(getattr(error, "problem", None) or error)
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     return shorten(" ".join(lines[:2]) or type(error).__name__, 200, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""The rooms of papers, found by their folders: the core imports none of them."""
+"""Subpackages of papers, found by their folders, because the core must not import them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ FOLDER = Path(__file__).parents[1] / "papers"
 
 
 def find_packages(name: str) -> dict[str, Path]:
-    """Find the packages of this name in all rooms: their folders by their dotted names; nothing is imported."""
+    """Find the packages with this name in all papers, without importing them: folders by dotted name."""
     return {f"{PAPERS}.{folder.parent.name}.{name}": folder for folder in sorted(FOLDER.glob(f"*/{name}"))}
 
 
 def find_room(module: str) -> Path | None:
-    """Find the folder of the paper that a module belongs to; None where it belongs to none."""
+    """Return the folder of the paper that contains a module; None if the module is not part of a paper."""
     return FOLDER / module.split(".")[2] if module.startswith(f"{PAPERS}.") else None

@@ -1,4 +1,4 @@
-"""Classes that have moved and options that are gone, as run folders and exports that were written before name them."""
+"""Moved classes and removed options, for run folders and exports written by earlier versions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FORMER_MODULES: Mapping[str, str] = {
     "transformer_xh.evidence_ranking": "transformer_xh.tasks",
     "transformer_xh.evidence_reading": "transformer_xh.tasks",
 }
-"""Modules of `mate_cli.papers` by their former names, and what they are called."""
+"""Current names of modules of `mate_cli.papers` by their former names."""
 PAPERS = "mate_cli.papers."
 WITHDRAWN: Mapping[str, object] = {"runnable": False, "more_training": [], "fold": None, "relation_bias": False}
-"""Options of papers' classes that are gone, by the values that runs have where they were not used."""
+"""Removed options of classes of papers, with the values that disabled them."""
 
 Value = TypeVar("Value")
 
 
 def rename_targets(value: Value) -> Value:
-    """Return a configuration whose `_target_`s, at any depth, have the names of today."""
+    """Return a configuration whose `_target_`s, at any depth, have their current names, without removed options."""
     return _renamed(value)  # type: ignore[return-value]
 
 

@@ -1,7 +1,7 @@
-"""YAML and JSON that may come from anyone, as plain values: nothing is resolved, expanded or built.
+"""Safe reading of untrusted YAML and JSON: nothing is interpolated, expanded or instantiated.
 
-Only files are read, no pipes and devices, and none that is larger than what it is for; a link is followed only where
-files are kept behind links, as in the cache of the Hugging Face hub.
+Only regular files below a size limit are read, no pipes or devices. Symbolic links are followed only on request, as for
+the cache of the Hugging Face Hub, which consists of links.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from mate_cli.errors import MateError
 from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
 
 MAX_SIZE, MAX_YAML = 1 << 26, 1 << 18
-"""Bytes of a file that is read whole, and of one of YAML, which takes a second for a million of them."""
+"""Maximum bytes of a file, and of a YAML file. Parsing YAML takes about a second per million bytes."""
 MAX_VALUES = 4_000_000
-"""Values in a file of JSON, which need more memory than their letters."""
+"""Maximum values of a JSON file. Parsed values need more memory than their text."""
 MAX_HEADER = 1 << 20
-"""Bytes of the list of tensors of a safetensors file, which has about 100 for each of them."""
+"""Maximum bytes of the header of a safetensors file, which has about 100 bytes per tensor."""
 MAX_DEPTH = 60
-"""Mappings and lists in one another."""
+"""Maximum nesting depth of mappings and lists."""
 MAX_DIGITS = 300
 PLAIN = (str, int, float, bool, type(None))
 
 
-_OmegaConfLoader: Any = get_yaml_loader()  # reads 1e-4 as a number, and no key twice
+# OmegaConf's loader reads 1e-4 as a number and rejects duplicate keys.
+_OmegaConfLoader: Any = get_yaml_loader()
 
 
 class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
-    """Read YAML as OmegaConf does, by the parser in C."""
+    """OmegaConf's YAML loader on the C parser."""
 
     def __init__(self, text: str) -> None:
         yaml.cyaml.CParser.__init__(self, text)
@@ -48,7 +49,7 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
 
 @contextmanager
 def _parsing() -> Iterator[None]:
-    """Raise `ValueError` for every error of a parser, so that no caller needs a list of their types."""
+    """Convert every error of a parser to `ValueError`, so that callers need no list of error types."""
     try:
         yield
     except Exception as error:
@@ -56,7 +57,7 @@ def _parsing() -> Iterator[None]:
 
 
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """Return an integer; of many digits, or in base 60, its value would take longer than its text."""
+    """Construct an integer, and reject long text: converting many digits, or base 60, is slow."""
     if len(node.value) > MAX_DIGITS:
         raise yaml.YAMLError(f"a number has more than {MAX_DIGITS} digits")
     return int(loader.construct_yaml_int(node))
@@ -70,13 +71,13 @@ def open_file(path: Path, *, largest: int | None = None, links: bool = False) ->
     """Open a file to read its bytes.
 
     Args:
-        path: its place.
-        largest: bytes that it may have.
-        links: follow a link.
+        path: path of the file.
+        largest: maximum size in bytes; None for no limit.
+        links: follow symbolic links.
 
     Raises:
-        OSError: it is missing, or is a link, pipe, device or folder.
-        ValueError: it is larger.
+        OSError: the file is missing, or is a symbolic link, pipe, device or folder.
+        ValueError: the file is larger than `largest`.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
@@ -95,28 +96,34 @@ def open_file(path: Path, *, largest: int | None = None, links: bool = False) ->
 
 
 def check_header(path: Path) -> None:
-    """Raise `ValueError` if a safetensors file lists more tensors than any network has."""
+    """Raise `ValueError` if the header of a safetensors file has more than `MAX_HEADER` bytes."""
     with open_file(path, links=True) as file:
         if int.from_bytes(file.read(8), "little") > MAX_HEADER:
             raise ValueError(f"its list of tensors has more than {MAX_HEADER >> 20} MB")
 
 
 def read_bytes(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> bytes:
-    """Read a whole file.
+    """Read all bytes of a file; see `open_file`.
 
     Raises:
         OSError: see `open_file`.
-        ValueError: it has more than `largest` bytes.
+        ValueError: the file has more than `largest` bytes.
     """
     with open_file(path, largest=largest, links=links) as file:
         return file.read(largest)
 
 
 def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = False) -> dict[str, Any]:
-    """Read a mapping from YAML; `${...}` stays the text that it is.
+    """Read a mapping from a YAML file. Interpolations `${...}` stay text.
+
+    Args:
+        path: path of the file.
+        kind: class of the raised error.
+        remedy: hint in the error message.
+        links: follow symbolic links.
 
     Raises:
-        MateError: of that kind; the file is missing, damaged, too large, or holds something else.
+        MateError: an error of class `kind`: the file is missing, damaged, too large, or not a mapping.
     """
     with wrap_read_errors(path, kind, "cannot be read", remedy):
         text = read_bytes(path, largest=MAX_YAML, links=links).decode("utf-8")
@@ -128,18 +135,23 @@ def parse_yaml(text: str) -> Any:  # noqa: ANN401 - any value
     """Return the values of a YAML text; see `read_yaml`.
 
     Raises:
-        ValueError: if it is damaged, has an alias or is nested too deep.
+        ValueError: the text is invalid, has an alias or is nested too deeply.
     """
     _check_events(text)
     return yaml.load(text, Loader=_Loader)
 
 
 def load_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> Any:  # noqa: ANN401 - whatever it holds
-    """Read JSON; NaN and infinities, which it has no word for, become None.
+    """Read a JSON file. NaN and infinities, which are not valid JSON, become None.
+
+    Args:
+        path: path of the file.
+        largest: maximum size in bytes.
+        links: follow symbolic links.
 
     Raises:
         OSError: see `open_file`.
-        ValueError: it is damaged, or too large.
+        ValueError: the file is damaged or too large.
     """
     content = read_bytes(path, largest=largest, links=links)
     _check_values(content)
@@ -161,17 +173,25 @@ def read_object(
     largest: int = MAX_SIZE,
     links: bool = False,
 ) -> dict[str, Any]:
-    """Read an object from JSON, see `load_json`.
+    """Read a JSON file that contains an object, see `load_json`.
+
+    Args:
+        path: path of the file.
+        kind: class of the raised error.
+        remedy: hint in the error message.
+        problem: fault in the error message.
+        largest: maximum size in bytes.
+        links: follow symbolic links.
 
     Raises:
-        MateError: of that kind; the file is missing, damaged, too large, or holds something else.
+        MateError: an error of class `kind`: the file is missing, damaged, too large, or not an object.
     """
     with wrap_read_errors(path, kind, problem, remedy):
         return _mapping(load_json(path, largest=largest, links=links), kind, path, remedy, problem)
 
 
 def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
-    """Read the objects of JSON lines; a line that is none, as the last one of a process that was killed, is left out.
+    """Yield the objects of a JSON Lines file. Invalid lines, such as a truncated last line, are skipped.
 
     Raises:
         OSError: see `open_file`.
@@ -191,7 +211,7 @@ def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Write plain values as YAML, which `read_yaml` turns into the same."""
+    """Serialize JSON-serializable values as YAML. `read_yaml` restores the same values."""
     return str(
         yaml.dump(
             dict(values), Dumper=get_omega_conf_dumper(), default_flow_style=False, allow_unicode=True, sort_keys=False
@@ -200,7 +220,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Write plain values as JSON; NaN and infinities, which it has no word for, become null."""
+    """Serialize values as JSON with a final newline. NaN and infinities become null."""
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -217,11 +237,11 @@ def _without_nan(value: object) -> object:
 
 
 def _check_events(text: str) -> None:
-    """Refuse aliases, of which ten lines can stand for more than any memory holds, and what is nested too deep.
+    """Reject YAML aliases and deep nesting. Ten lines of nested aliases can expand beyond any memory.
 
     Raises:
-        RecursionError: it is.
-        yaml.YAMLError: there is an alias.
+        RecursionError: the text is nested deeper than `MAX_DEPTH`.
+        yaml.YAMLError: the text has an alias.
     """
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
@@ -242,7 +262,7 @@ def _mapping(
 
 
 def _check(value: object, depth: int) -> None:
-    """Refuse what is nested too deep, and values that JSON has no word for, such as the dates and sets of YAML."""
+    """Reject deep nesting and values that JSON cannot represent, such as dates and sets of YAML."""
     if not depth:
         raise RecursionError
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Classes that a configuration that is read from a file may build: it may come from a stranger, so only known parts.
+"""Checks of the `_target_`s of untrusted configurations: only known or trusted classes may be instantiated.
 
-Every `_target_` is looked at, at any depth, before anything is built. What one types or composes from one's own `conf/`
-does not pass here.
+Every `_target_`, at any depth, is checked before instantiation. Configurations composed from the command line and the
+user's `conf/` are trusted and not checked.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from mate_cli.errors import TrustError
 from mate_cli.files.papers import PAPERS, find_packages
 
 UNIFIED = "lightning.pytorch."
-"""The same classes in the package that holds all of Lightning, which need not be installed."""
+"""Prefix of the classes of `pytorch_lightning` in the package `lightning`, which need not be installed."""
 
 
 def find_beside(names: Iterable[str], *folders: Path) -> None:
-    """Let modules be imported that lie in one of some folders, where no others of their names are installed.
+    """Make modules in some folders importable, unless a module of the same name is installed.
 
-    The working folder is looked into where none is named.
+    Args:
+        names: dotted names of the modules or their members.
+        *folders: folders to search; without any, the working directory.
     """
     for top in {name.partition(".")[0] for name in names}:
         if not top.isidentifier() or top in sys.modules or find_spec(top) is not None:
@@ -37,7 +39,7 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 
 
 def explain_missing(name: str) -> str:
-    """Say why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
+    """Return why a dotted name cannot be resolved, as text for an error: "there is no ..." and the reason if known."""
     module, _, attribute = name.rpartition(".")
     top = name.partition(".")[0]
     if not module:
@@ -69,23 +71,23 @@ PACKAGES = {
     "logger": ("mate_cli.runs.loggers.wandb_logger", "pytorch_lightning.loggers"),
     "trainer": ("pytorch_lightning.profilers", "pytorch_lightning.plugins"),
 }
-"""Whose classes each part of a configuration may name, or which function; other parts name none."""
+"""Packages or functions that the `_target_`s of each part of a configuration may name. No other part may have any."""
 ONLY_OURS = "By default only classes of mate_cli are loaded, as configurations may be unsafe"
 IF_TRUSTED = "If you trust its author, allow its module: trust=MODULE"
 
 
 def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | None = None) -> None:
-    """Refuse a configuration that names anything to build that is not of `PACKAGES`.
+    """Check that all targets of a configuration are in `PACKAGES` or trusted.
 
-    An interpolation could still become such a name when it is resolved, so there must be none.
+    Interpolations are rejected, because they could resolve to a target.
 
     Args:
-        config: plain values, part by part; those of stages under `stages`.
-        where: what it was read from, for the message.
-        trust: modules of the user's own that parts may come from, too; None where there can be none.
+        config: unresolved values by part, with stages under `stages`.
+        where: source of the configuration, for the error message.
+        trust: additional trusted modules; None if the user cannot specify any.
 
     Raises:
-        TrustError: naming the target or interpolation.
+        TrustError: a target is not trusted, or a value is an interpolation. The error names it.
     """
     find_beside(trust or ())
     for part, key, value in _refused_leaves(config, trust or ()):
@@ -99,12 +101,12 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
 
 
 def find_user_modules(config: Mapping[str, Any]) -> set[str]:
-    """Find the modules that `check_targets` wants to be trusted."""
+    """Return the modules of targets that `check_targets` accepts only if they are trusted."""
     return {str(value).rpartition(".")[0] for _, key, value in _refused_leaves(config, ()) if key == "_target_"}
 
 
 def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator[tuple[str, object, object]]:
-    """Yield targets that are neither of `PACKAGES` nor trusted, and interpolations: the part, the key and the value."""
+    """Yield (part, key, value) of each interpolation and of each target neither in `PACKAGES` nor trusted."""
     for part, values in config.items():
         if part == "stages" and isinstance(values, Mapping):
             for stage in values.values():
@@ -118,12 +120,12 @@ def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator
 
 
 def find_targets(value: object) -> Iterator[str]:
-    """Find the names of everything that a configuration builds, at any depth."""
+    """Yield the `_target_`s of a configuration, at any depth."""
     return (leaf for keys, leaf in find_leaves(value) if keys[-1:] == ("_target_",) and isinstance(leaf, str))
 
 
 def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
-    """Yield every target, whatever it is, and every value that is no collection, with the keys that lead to it."""
+    """Yield every target, of any type, and every value that is not a collection, with its path of keys."""
     if keys[-1:] == ("_target_",) or isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
         yield keys, value
     else:
@@ -132,7 +134,7 @@ def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tup
 
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
-    """Tell whether a package defines it, as a class, or a trusted module; imports of these do not count."""
+    """Return whether a package defines `target` as a class, or a trusted module as a callable. Imports do not count."""
     if target in packages:
         return True
     module, _, name = str(target).rpartition(".")
@@ -147,7 +149,7 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
 
 
 def _is_missing(target: str) -> bool:
-    """Tell whether a trusted module does not have what is to be built of it, or cannot be imported."""
+    """Return whether the module of a target cannot be imported or lacks the target."""
     module, _, name = target.rpartition(".")
     try:
         return not hasattr(importlib.import_module(module), name)
