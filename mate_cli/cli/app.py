@@ -1,4 +1,4 @@
-"""The `mate` command: find the sub-command, hand the rest to Hydra, print errors in one line."""
+"""Entry point of `mate`: runs the subcommand with Hydra and prints errors in one line."""
 
 from __future__ import annotations
 
@@ -46,21 +46,27 @@ COMMANDS = {
     "doctor": "Show hardware and software of this machine, and missing parts.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
-"""Name and description of each sub-command, a module of `commands` with the same name."""
+"""Description of each subcommand by name. Each is a module of `commands` with the same name, except `RUN_BY`."""
 RUN_BY = {"diff": ("compare", "run_diff")}
-"""Module and function of a command that shares the module of another one."""
+"""Module and function of each command that is implemented in the module of another command."""
 NEEDS_NO_WORDS = ("list", "doctor")
-"""Commands without a configuration that do something when nothing is typed behind them; others show their help."""
+"""Commands without a configuration that run without arguments. The other such commands print their help instead."""
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
-"""Words that start `mate` in another process, which takes no module from the folder in which it is started."""
+"""Command that starts `mate` in a subprocess, without importing modules from the subprocess's working directory."""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that interrupt `mate` as Ctrl-C (SIGINT) does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `mate` with the given arguments and return its exit code."""
+    """Run `mate` and return its exit code.
+
+    Args:
+        arguments: command-line arguments without the program name; None for those in `sys.argv`.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("MATE_CACHE", "MATE_DATA"):
-        if os.environ.get(name) == "":  # a folder of no name would be the one in which you stand
+        # An empty path would mean the working directory, so treat an empty variable as unset.
+        if os.environ.get(name) == "":
             del os.environ[name]
     try:
         with clean_streams(), plain_warnings(), handle_signals(ENDING, interrupt):
@@ -76,17 +82,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
-        # CPython ends with SIGINT if the exception has passed through code that an extension module ran. It forgets
-        # this when the next code is run.
+        # CPython exits by SIGINT if the exception passed through code that an extension module called. Running any
+        # other code clears this state, so that the exit code below is used.
         exec("")
         return 130
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse what is typed in another encoding than UTF-8, and to work in a folder that was deleted.
+    """Check that the arguments are UTF-8 and that the working directory exists.
 
     Raises:
-        ConfigError: naming it.
+        ConfigError: an argument is not UTF-8, or the working directory was deleted.
     """
     if not {*words} & {"--help", "-h", "--version", "completion"}:
         try:
@@ -101,7 +107,7 @@ def check_words(words: Sequence[str]) -> None:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print a warning in one line, without the place in the code."""
+    """Print warnings in one line, without file name and line number, inside the context."""
     usual = warnings.formatwarning
 
     def plain(
@@ -110,7 +116,8 @@ def plain_warnings() -> Iterator[None]:
         return f"warning: {' '.join(str(message).split())}\n"
 
     warnings.formatwarning = plain
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it speaks of its folders where nothing is drawn
+    # Matplotlib warns about its cache folders on import, even if no figure is drawn.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         yield
     finally:
@@ -118,7 +125,11 @@ def plain_warnings() -> Iterator[None]:
 
 
 def dispatch(words: list[str]) -> int:
-    """Run the sub-command named by the first word."""
+    """Run the subcommand named by the first argument and return its exit code.
+
+    Raises:
+        ConfigError: no subcommand has this name.
+    """
     from mate_cli.cli import help as texts
 
     if words[:1] == ["help"]:
@@ -144,7 +155,14 @@ def dispatch(words: list[str]) -> int:
 
 
 def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) -> int:
-    """Compose the command's configuration, check it and run the command, once or as a sweep."""
+    """Compose a command's configuration, run the command and return its exit code.
+
+    Args:
+        name: subcommand, which is also the name of its primary configuration in `conf/`.
+        module: module of the command. It may define `TEXTS`, `ACTIONS`, `takes_word`, `arguments` and `run_words`.
+        function: name of the function in `module` that is called with the validated configuration.
+        words: arguments after the subcommand.
+    """
     from mate_cli.cli.config.hydra_errors import open_hydra, wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
@@ -182,12 +200,14 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
         if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
             answer_by_hydra(name)
             return 0
-        from hydra import compose  # whose main function would compose it twice
+        # hydra.main would compose the configuration twice.
+        from hydra import compose
         from hydra.core.hydra_config import HydraConfig
 
         from mate_cli.cli.config.validate import validate
 
-        progress = Progress(f"mate {name}") if name != "benchmark" else nullcontext()  # which counts down by itself
+        # `mate benchmark` displays a separate countdown.
+        progress = Progress(f"mate {name}") if name != "benchmark" else nullcontext()
         with progress, open_hydra():
             config = compose(name, with_user_experiment(overrides, name), return_hydra_config=True)
             HydraConfig.instance().set_config(config)
@@ -196,7 +216,7 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
 
 def answer_by_hydra(config_name: str) -> None:
-    """Let Hydra's main function answer flags that only ask something, such as `--cfg` and `--info`."""
+    """Call `hydra.main` for flags that only print information, such as `--cfg` and `--info`."""
     import hydra
 
     from mate_cli.cli.config.user_config import with_user_experiment
@@ -208,7 +228,12 @@ def answer_by_hydra(config_name: str) -> None:
 
 @contextmanager
 def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
-    """Show Hydra its arguments without the sub-command, and let it raise errors, which it would print itself."""
+    """Set `sys.argv` for Hydra, and make Hydra raise errors instead of printing them.
+
+    Args:
+        name: subcommand, which becomes part of the program name.
+        words: arguments after the subcommand.
+    """
     saved_argv, saved_setting = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
     sys.argv = [f"mate {name}", *words]
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -223,7 +248,7 @@ def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
 
 
 def report(error: MateError) -> int:
-    """Print an error in one line on stderr, and return the exit code it asks for."""
+    """Print an error in one line on stderr and return its exit code."""
     from rich.text import Text
 
     from mate_cli.terminal.console import Console
@@ -234,7 +259,7 @@ def report(error: MateError) -> int:
 
 
 def interrupt() -> None:
-    """Do what Ctrl-C does.
+    """Raise the exception that Ctrl-C raises.
 
     Raises:
         KeyboardInterrupt: always.
@@ -244,9 +269,14 @@ def interrupt() -> None:
 
 @contextmanager
 def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on signals, in this process alone: those that it forks end as they would without.
+    """Call `stop` if this process receives one of the signals inside the context.
 
-    A hang-up that is ignored, as below nohup, stays so.
+    Forked subprocesses keep the default action of the signals. If SIGHUP is already ignored, as under nohup, it stays
+    ignored. Does nothing outside the main thread, where Python cannot set signal handlers.
+
+    Args:
+        numbers: signals to handle.
+        stop: function called without arguments.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""All that can be known of a run before a network is built, the cheapest first; nothing is written."""
+"""Checks of a run before its network is built, cheapest first. They write no files."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ if TYPE_CHECKING:
     from mate_cli.runs.configuration import Nodes, RunConfig
 
 ANSWER = 5.0
-"""Seconds in which the server of a logger has to answer."""
+"""Seconds to wait for the server of a logger to respond."""
 PUBLISHED = {
     "google/tapas-": ("tiny", "mini", "small", "medium", "base", "large"),
     "bert-": ("base", "large"),
     "FacebookAI/roberta-": ("base", "large"),
 }
-"""Sizes on the Hugging Face hub, by the names that stand before them.
+"""Published sizes on the Hugging Face Hub, by the prefix of the checkpoint name.
 
 Source: https://huggingface.co/google, google-bert and FacebookAI
 """
 FROM_STAGE = "stages."
+"""Prefix of a reference to the result of an earlier stage."""
 
 
 def check_parts(spec: RunSpec) -> None:
-    """Refuse parts that do not fit their classes or each other; loads torch, which takes seconds.
+    """Check that the parts of a run fit their classes and each other.
+
+    Imports torch, which takes seconds.
 
     Raises:
-        ConfigError: naming the key and the remedy.
+        ConfigError: a part does not fit. The error names the key and a hint.
     """
     from hydra.utils import instantiate
 
@@ -61,16 +64,17 @@ def check_parts(spec: RunSpec) -> None:
                     raise ConfigError("must be 0 or more", where=f"callbacks.{key}.patience")
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
-    for stage in spec.stages:  # last: whatever else is wrong is seen without them
+    # Check data sources last, so that missing sources do not hide other errors.
+    for stage in spec.stages:
         if not stage.run and hasattr(data := instantiate(stage.config.data), "check_sources"):
             data.check_sources()
 
 
 def check_quickly(spec: RunSpec, job: int = 0) -> None:
-    """Refuse wrong types, runs and folders that are not there, and loggers that cannot log: all without torch.
+    """Check types, referenced runs and folders, and loggers, without importing torch.
 
     Raises:
-        MateError: naming the key and the remedy.
+        MateError: a type is wrong, a run or folder is missing, or a logger cannot log. The error names the key.
     """
     from mate_cli.cli.config.validate import refuse, target_problems
 
@@ -101,10 +105,10 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
 
 
 def check_folder(spec: RunSpec, job: int) -> None:
-    """Refuse a run to continue that is not there or is another one, and a name that is taken.
+    """Check that the run to resume can be resumed, or that the name of a new run is free.
 
     Raises:
-        RunError: naming the folder.
+        RunError: the run to resume is missing or has another configuration, or the run name already exists.
     """
     from mate_cli.runs.folders import check_name, find_resumable
 
@@ -115,10 +119,12 @@ def check_folder(spec: RunSpec, job: int) -> None:
 
 
 def check_servers(loggers: Nodes) -> None:
-    """Refuse the address of a server that nobody answers at: a logger would find out after the data are prepared.
+    """Check that the servers of loggers respond.
+
+    The logger itself would fail only after data preparation.
 
     Raises:
-        ConfigError: naming it.
+        ConfigError: a server does not respond.
     """
     for key, node in loggers.items():
         for name, value in (node or {}).items():
@@ -130,7 +136,10 @@ def check_servers(loggers: Nodes) -> None:
 
 @cache
 def answers(address: str) -> bool:
-    """Ask a server for a sign of life, by the proxy that the environment names; whatever it answers is one."""
+    """Return whether a server responds, through the configured proxy.
+
+    Any HTTP response counts, as does a TLS error. The result is cached.
+    """
     from ssl import SSLError
     from urllib.error import HTTPError, URLError
     from urllib.request import urlopen
@@ -147,10 +156,10 @@ def answers(address: str) -> bool:
 
 
 def check_machine(spec: RunSpec) -> None:
-    """Refuse processes that nobody has started, and a device or precision that this machine, which trains, lacks.
+    """Check that all ranks were started, and that devices and precisions are available.
 
     Raises:
-        ConfigError: naming the key and the remedy.
+        ConfigError: ranks are missing, or the device or precision is not available. The error names the key.
     """
     from mate_cli.pipelines.machine import resolve_profile
     from mate_cli.runs.launch import check_processes
@@ -162,10 +171,12 @@ def check_machine(spec: RunSpec) -> None:
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:
-    """Refuse a folder of data that is typed and not there: nothing is downloaded into it.
+    """Check that `data.root` exists if an override sets it.
+
+    No data are downloaded into such a folder.
 
     Raises:
-        DataError: naming it.
+        DataError: the folder does not exist.
     """
     from mate_cli.cli.words import Override
 
@@ -177,10 +188,10 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
 
 
 def check_ranker(config: RunConfig) -> None:
-    """Refuse a run that is to rank rows and is not there.
+    """Check that the run in `encoding.ranked_by`, which ranks the rows, exists.
 
     Raises:
-        RunError: naming one that is.
+        RunError: the run is missing. The error suggests a run that exists.
     """
     from mate_cli.runs.folders import open_run
 
@@ -190,15 +201,15 @@ def check_ranker(config: RunConfig) -> None:
 
 
 def _prefix_stage(stage: Stage, where: str | None) -> str | None:
-    """Return a place in a stage's configuration as it is typed."""
+    """Return `where` with the prefix `stages.NAME.` if it is a key of a named stage."""
     return f"stages.{stage.name}.{where}" if stage.name and where and "/" not in where.partition("=")[0] else where
 
 
 def check_data(config: RunConfig) -> None:
-    """Refuse data that is neither there nor to be fetched, and files of further questions that are not there.
+    """Check that data exist if downloads are off, and that `data.extra_train` exists.
 
     Raises:
-        DataError: saying what is missing.
+        DataError: data are missing.
     """
     from hydra.utils import instantiate
 
@@ -211,17 +222,17 @@ def check_data(config: RunConfig) -> None:
 
 
 def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: str = "init") -> None:
-    """Refuse first weights of a size that nobody has published, and those of a file that is not there.
+    """Check that the initial weights exist: a published checkpoint of this size, or a file.
 
     Args:
-        init: the group's values.
-        size: of the network, which names of weights follow.
-        choice: of the group, to name it in errors.
-        key: where the values stand.
+        init: values of the config group `init`.
+        size: size of the network, which is part of the name of a published checkpoint.
+        choice: selected option of the config group, for error messages; None for the kind of weights.
+        key: configuration key of `init`, for error messages.
 
     Raises:
-        ConfigError: there are no such weights, or those that are named would not be read.
-        CheckpointError: there is no such file, or the folder has no weights.
+        ConfigError: no checkpoint of this size is published, or the named checkpoint would not be read.
+        CheckpointError: the file is missing, or the folder contains no weights.
     """
     kind, checkpoint = init.get("kind"), init.get("checkpoint")
     for name, inner in (init.get("inner") or {}).items():
@@ -239,10 +250,10 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
 
 
 def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
-    """Refuse a name that was made of a size which is not published.
+    """Check that a checkpoint name which contains the network size is of a published size.
 
     Raises:
-        ConfigError: with the sizes that are.
+        ConfigError: no checkpoint of this size is published. The error lists the published sizes.
     """
     for prefix, sizes in PUBLISHED.items():
         match = re.match(rf"{re.escape(prefix)}{re.escape(size)}(?=$|[-@])", checkpoint)
@@ -264,12 +275,13 @@ def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
 
 
 def _check_path(path: Path, key: str) -> None:
-    """Refuse a path with nothing at it, and a folder that has runs and no weights of its own.
+    """Check that a path is a file, a TensorFlow checkpoint or a folder with weights.
 
     Raises:
-        CheckpointError: naming weights of a run below it, where there are any.
+        CheckpointError: the path is missing or contains no weights. The error suggests weights of a run below it.
     """
-    if path.is_file() or any(path.parent.glob(f"{glob.escape(path.name)}.*")):  # the prefix of a TensorFlow checkpoint
+    # A TensorFlow checkpoint is named by the common prefix of its files.
+    if path.is_file() or any(path.parent.glob(f"{glob.escape(path.name)}.*")):
         return
     if not path.is_dir():
         raise CheckpointError("there is no such file or folder", where=f"{key}.checkpoint={path}")

@@ -1,4 +1,7 @@
-"""Folders of YAML files: in the wheel, beside a clone, and the user's `./conf`; their content, without Hydra."""
+"""Search path of configuration files, and reading them without Hydra.
+
+The search path is the user's folder, `./conf` or `--config-dir`, followed by mate's `conf/`.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,14 +13,14 @@ from mate_cli.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 _typed: list[Path] = []
-"""The folder of `--config-dir`, which takes the place of `./conf`."""
+"""Stack of the folders passed as `--config-dir`. The last one replaces `./conf`."""
 
 
 def config_dir() -> Path:
-    """Return the folder of our configuration: inside an installed package, beside it in a clone.
+    """Return mate's `conf/`, which is in an installed package and next to it in a clone.
 
     Raises:
-        FileNotFoundError: the installation holds no configuration.
+        FileNotFoundError: the installation contains no configuration.
     """
     for folder in (PACKAGE / "conf", PACKAGE.parent / "conf"):
         if (folder / "train.yaml").is_file():
@@ -27,10 +30,10 @@ def config_dir() -> Path:
 
 @contextmanager
 def typed_config_dir(folder: str | None) -> Iterator[None]:
-    """Let the folder of `--config-dir` take the place of `./conf`.
+    """Replace `./conf` by the folder of `--config-dir` inside the context, unless it is None.
 
     Raises:
-        ConfigError: there is no such folder.
+        ConfigError: the folder does not exist.
     """
     if folder is None:
         yield
@@ -45,50 +48,53 @@ def typed_config_dir(folder: str | None) -> Iterator[None]:
 
 
 def user_config_dir() -> Path | None:
-    """Return the user's own folder, `./conf` or that of `--config-dir`; its files win over shipped ones."""
+    """Return the user's configuration folder, or None if it does not exist.
+
+    It is the folder of `--config-dir`, by default `./conf`. Its files take precedence over mate's files.
+    """
     try:
         folder = _typed[-1] if _typed else Path.cwd() / "conf"
-    except FileNotFoundError:  # the working folder was deleted
+    except FileNotFoundError:  # The working directory was deleted.
         return None
     return folder if folder.is_dir() and folder.resolve() != config_dir().resolve() else None
 
 
 def config_folders() -> list[Path]:
-    """Return the folders in which a file is looked for: the user's, if there is one, and then ours."""
+    """Return the search path of configurations: the user's folder if it exists, then mate's."""
     return [folder for folder in (user_config_dir(), config_dir()) if folder]
 
 
 def find_config(name: str) -> Path | None:
-    """Find the file of a choice, such as `model/mate`; None where there is none."""
+    """Return the file of an option such as `model/mate`, or None if it does not exist."""
     places = (folder / f"{name}.yaml" for folder in config_folders())
     return next((place for place in places if place.is_file()), None)
 
 
 def choices(group: str) -> list[str]:
-    """Return the names that a group can be set to, of our files and the user's."""
+    """Return the sorted options of a config group, from mate's and the user's files."""
     return sorted({path.stem for folder in config_folders() for path in (folder / group).glob("*.yaml")})
 
 
 def read_config(path: Path | None) -> dict[str, Any]:
-    """Read a file by itself; nothing where it cannot be read."""
+    """Read a YAML file without its defaults list applied. Return {} if it cannot be read."""
     import yaml  # type: ignore[import-untyped]
 
     try:
         text = path.read_text(encoding="utf-8") if path else ""
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except Exception:  # Hydra names the error when it composes the file
+    except Exception:  # Hydra reports the error when it composes the file.
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def defaults_of(content: Mapping[str, Any]) -> list[Any]:
-    """Return the defaults of a file; none where they are no list, which Hydra refuses."""
+    """Return the defaults list of a file, or [] if `defaults` is no list (an error in Hydra)."""
     defaults = content.get("defaults")
     return defaults if isinstance(defaults, list) else []
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield the primary configuration of a command, after those that it extends."""
+    """Yield a command's primary configuration, after the configurations that it extends."""
     content = read_config(find_config(command))
     for entry in defaults_of(content):
         if isinstance(entry, str) and entry not in ("_self_", "program"):
@@ -97,20 +103,24 @@ def read_extended(command: str) -> Iterator[dict[str, Any]]:
 
 
 def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the groups in the defaults of a file, with its choices."""
+    """Yield (config group, selected option) for each group in a file's defaults list."""
     for entry in defaults_of(content):
         if isinstance(entry, dict):
             yield from ((str(name), value) for name, value in entry.items())
 
 
 def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
-    """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
+    """Return each config group of a command with its default option.
+
+    Configurations that the command extends are included. The default option is None if the group has none. Optional
+    groups are excluded.
+    """
     pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
     return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
-    """Return the groups that a file overrides, and those that it extends, with what they choose."""
+    """Return {config group: option} set in an option's file or in the files that it extends."""
     overrides: dict[str, Any] = {}
     for content in extended_choice(group, name):
         overrides |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
@@ -118,12 +128,15 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the content of a choice's file after those of its group that it extends."""
+    """Yield the content of an option's file, after the content of the files that it extends."""
     yield from map(read_config, extended_files(group, name))
 
 
 def read_choice(group: str, name: str) -> dict[str, Any]:
-    """Return the content of a choice's file over those of its group that it extends, without their defaults."""
+    """Return the content of an option's file merged over the files that it extends.
+
+    Keys are merged at the top level only. `defaults` is removed.
+    """
     content: dict[str, Any] = {}
     for part in extended_choice(group, name):
         content |= part
@@ -131,7 +144,7 @@ def read_choice(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:
-    """Yield a choice's file after those of its group that it extends."""
+    """Yield an option's file, after the files that it extends."""
     file = find_config(f"{group}/{name}")
     for entry in defaults_of(read_config(file)):
         if isinstance(entry, str) and entry != "_self_":
@@ -142,13 +155,19 @@ def extended_files(group: str, name: str) -> Iterator[Path]:
 
 
 def user_experiment_files(name: str) -> list[Path]:
-    """Return the files of the user's own that an experiment of theirs is made of; the last one is its own."""
+    """Return the user's files that make up a user-defined experiment, its own file last.
+
+    The list starts after the last extended file that is not in the user's folder.
+    """
     folder, files = user_config_dir(), [*extended_files("experiment", name)]
     return [*takewhile(lambda file: folder and file.is_relative_to(folder), reversed(files))][::-1]
 
 
 def top_keys(command: str) -> dict[str, Any]:
-    """Return the keys at the top of a command's configuration, and of those that it extends, that are no groups."""
+    """Return the top-level values of a command's configuration, without config groups.
+
+    Configurations that it extends are included.
+    """
     return {
         key: value
         for content in read_extended(command)

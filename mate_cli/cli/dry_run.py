@@ -1,4 +1,7 @@
-"""`mate train --dry`: what a run, or each job of a sweep, would train and cost; nothing is written."""
+"""`mate train --dry`: plan and cost of a run or of each job of a sweep.
+
+It writes no files.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +27,26 @@ if TYPE_CHECKING:
     from mate_cli.runs.configuration import RunConfig
 
 SECONDS = 10.0
-"""For measurements, of all stages together."""
+"""Time budget in seconds for the measurements of all stages together."""
 MIN_SECONDS = 1.0
-"""For those of one stage of many."""
+"""Minimum time budget in seconds for the measurements of one stage."""
 GIGABYTE = 10**9
 UNKNOWN = "time not known"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 VOCABULARIES = ("vocab.txt", "tokenizer.json", "vocab.json")
 FULL = 4
-"""Bytes of a weight."""
+"""Bytes per parameter (float32)."""
 ON_HUB = ("bert", "roberta", "tapas")
-"""Kinds of first weights that have names on the Hugging Face hub."""
+"""Values of `init.kind` whose checkpoint is a name on the Hugging Face Hub."""
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as a training does; return what is wrong with its data, which leaves the rest to count.
+    """Check a run as `mate train` does, except that a `DataError` is returned, not raised.
+
+    The caller can then print the costs before the error.
 
     Raises:
-        MateError: anything else is wrong.
+        MateError: a check fails for a reason other than the data.
     """
     missing = None
     for look in (partial(check_quickly, spec, job), partial(check_parts, spec)):
@@ -53,14 +58,14 @@ def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
 
 
 def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
-    """Print what each stage of a run costs.
+    """Print the cost of each stage of a run.
 
     Args:
-        spec: of the run.
-        left_out: stages that finished runs stand in for, which are not there yet.
+        spec: run to estimate.
+        left_out: names of stages to be replaced by finished runs that do not exist yet.
 
     Raises:
-        MateError: a stage would be refused.
+        MateError: a stage cannot be trained.
     """
     stages = stages_to_train(spec, left_out)
     costs = stage_costs(stages)
@@ -74,7 +79,7 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
 
 
 def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
-    """Return why the first stage that cannot be trained cannot; None where all can."""
+    """Return the error of the first stage that cannot be trained, or None if all stages can."""
     for stage in stages:
         if error := costs[_key(stage)].refused:
             where = ": ".join(filter(None, [f"stages.{stage.name}" if stage.name else "", error.where]))
@@ -83,13 +88,13 @@ def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateErro
 
 
 def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateError | None]:
-    """Print what each job of a sweep costs, and all of them one after the other.
+    """Print the cost of each job of a sweep, and the total cost of all jobs in sequence.
 
     Args:
-        jobs: what tells a job from the others, and the stages that it trains.
+        jobs: the overrides that distinguish a job and the stages that it trains, for each job.
 
     Returns:
-        Why each job cannot be trained; None where it can.
+        The error of each job that cannot be trained, None for the other jobs.
     """
     from rich.text import Text
 
@@ -119,12 +124,15 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
 
 
 def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage]:
-    """Return the stages that no finished run stands in for."""
+    """Return the stages to train.
+
+    Stages replaced by a finished run and stages in `left_out` are excluded.
+    """
     return [stage for stage in spec.stages if not stage.run and stage.name not in left_out]
 
 
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Return the cost of each stage, measured once for all that cost the same."""
+    """Return the cost by stage key (`_key`). Stages of equal cost are measured once."""
     from mate_cli.files.hub import nothing_fetched
     from mate_cli.pipelines.estimate import estimate, open_dataset
 
@@ -137,7 +145,10 @@ def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
 
 
 def _key(stage: Stage) -> str:
-    """Return a key that is equal for stages that cost the same: rates and shares of dropout take no time."""
+    """Return a key that is equal for stages of equal cost.
+
+    It ignores the size of floats such as learning rates and dropout probabilities, but not whether they are 0.
+    """
     values = stage.config.model_dump(exclude={"seed", "logger"})
     for part in ("model", "task", "optimizer", "scheduler"):
         values[part] = _without_sizes(values[part], part in ("optimizer", "scheduler", "task"))
@@ -145,14 +156,17 @@ def _key(stage: Stage) -> str:
 
 
 def _without_sizes(value: object, every: bool) -> object:
-    """Return values of which shares are only there or not: all of them, or those of dropout."""
+    """Replace floats by whether they are nonzero.
+
+    Without `every`, only floats below a key that contains "dropout" are replaced.
+    """
     if isinstance(value, dict):
         return {key: _without_sizes(part, every or "dropout" in str(key)) for key, part in value.items()}
     return bool(value) if every and isinstance(value, float) else value
 
 
 def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
-    """Yield the lines of a stage, each with its name."""
+    """Yield the printed lines of a stage's cost, each with a label."""
     if cost.examples:
         yield f"  examples    {', '.join(f'{count:,} {split}' for split, count in cost.examples.items())}"
     if cost.tokens:
@@ -175,7 +189,7 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
 
 
 def _time(costs: Sequence[Cost]) -> str:
-    """Return the time of runs one after the other, and how it was measured."""
+    """Format the total time of the costs, and the number of batches it was measured on."""
     duration, batches = _duration(costs), sum(cost.timed for cost in costs)
     if duration == UNKNOWN:
         return duration
@@ -185,7 +199,7 @@ def _time(costs: Sequence[Cost]) -> str:
 
 
 def _duration(costs: Sequence[Cost]) -> str:
-    """Return the time of runs one after the other, in words."""
+    """Format the total time of the costs, as "about", "at least" or unknown."""
     known = [cost.seconds for cost in costs if cost.seconds is not None]
     if not known:
         return UNKNOWN
@@ -194,11 +208,11 @@ def _duration(costs: Sequence[Cost]) -> str:
 
 
 def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
-    """Yield what a run would fetch, with its size where that is known.
+    """Yield a description of each download of a run, with its size if known.
 
     Args:
-        config: of the run.
-        parameters: of its network; None where they are not known.
+        config: configuration of the stage.
+        parameters: number of parameters of the network; None if unknown.
     """
     yield from _release(config)
     init = config.init
@@ -225,7 +239,7 @@ def _release(config: RunConfig) -> Iterator[str]:
 
 
 def _is_cached(name: str, files: tuple[str, ...]) -> bool:
-    """Tell whether the hub's cache has one of some files of a model."""
+    """Return whether the Hugging Face cache contains at least one of the files of a model."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -235,14 +249,15 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
             isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files
         )
     except HFValidationError:
-        return True  # no name of the hub
+        # The name is invalid on the Hub, so there is no download to report.
+        return True
 
 
 def resolve_planned(words: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
-    """Resolve a run; where the finished run of a stage is missing, as if the stage was trained.
+    """Resolve a run. A stage whose finished run is missing is resolved as a stage to train.
 
     Returns:
-        The run, and why the run of such a stage cannot be used, by stage.
+        The resolved run, and the error for each stage whose finished run is missing, by stage name.
 
     Raises:
         MateError: see `resolve`.
@@ -254,19 +269,20 @@ def resolve_planned(words: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRun
         except MissingRunError as error:
             typed = f"stages.{error.stage}.run="
             words = [word for word in words if not word.lstrip("+").startswith(typed)]
-            if error.stage in missing:  # its experiment says so, and not the words
+            # The experiment file names the missing run, so removing the override did not help.
+            if error.stage in missing:
                 raise
             missing[error.stage] = error
 
 
 def print_dry_sweep(words: Sequence[str]) -> int:
-    """Print the jobs of a sweep and what they cost.
+    """Print the jobs of a sweep and their costs.
 
     Returns:
-        0 when all jobs could be trained, else 2.
+        0 if all jobs can be trained, else 2.
 
     Raises:
-        MateError: there is no sweep, or a search, whose jobs follow from results.
+        MateError: the overrides define no sweep, or a search, whose jobs depend on the results of earlier jobs.
     """
     typed = [Override.parse(word) for word in words]
     planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
@@ -279,7 +295,8 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             remedy = "Leave out -m and sweep=NAME to see the cost of one job"
             raise ConfigError(problem, where="--dry", remedy=remedy)
         jobs = grid.jobs(texts(word for word in typed if not word.is_below("hydra", "sweep")))
-        print(plural(len(jobs), "job"), flush=True)  # to compose and to count them takes seconds
+        # Print now: composing and estimating the jobs takes seconds.
+        print(plural(len(jobs), "job"), flush=True)
         shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
         for number, job in enumerate(jobs):
             overrides = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]

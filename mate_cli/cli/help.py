@@ -1,7 +1,7 @@
-"""Texts of `mate --help` and `mate <command> --help`, the line that stands for a choice, and names near a mistyped one.
+"""Help texts, summaries of config group options, and suggestions for mistyped names.
 
-The line of a choice is the first sentence of the comment that its file begins with. A paper in brackets may stand
-before it: `# [MATE] TabFact: is a statement true of a table?`
+The summary of an option is the first sentence of the comment at the start of its file. The paper may precede it in
+brackets: `# [MATE] TabFact: is a statement true of a table?`
 """
 
 import difflib
@@ -22,14 +22,26 @@ from mate_cli.cli.config_dir import (
 )
 
 WIDTH = 80
+"""Columns of the help texts."""
 OF_TRAIN = {"-m key=1,2,3": "one run per value", "--dry": "check everything without training"}
+"""Flags that only `mate train` has, with descriptions."""
 SKIPPED = re.compile(r"@package|mate \w+ ")
-"""Comments before the first sentence: for Hydra, and the command that chooses the file."""
+"""Pattern of comments before the summary: Hydra's package directive, and the command that selects the file."""
 SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z])|$))")
+"""Pattern of a summary with an optional paper in brackets."""
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
-    """Return a question that offers the known name nearest to one that is mistyped or cut; None when none is near."""
+    """Return "Did you mean ...?" with the most similar name, or None if no name is similar.
+
+    An abbreviation is similar to the names that it begins.
+
+    Args:
+        name: name that was not found.
+        known: valid names.
+        prefix: text before the suggested name, such as "mate ".
+        cutoff: minimum similarity by `difflib`, from 0 to 1.
+    """
     names = list(known)
     longer = sorted((candidate for candidate in names if len(name) > 2 and candidate.startswith(name)), key=len)
     near = difflib.get_close_matches(name, names, n=1, cutoff=cutoff) or longer
@@ -70,9 +82,9 @@ def command_help(config_name: str) -> str:
 
 
 def nearest_choice(group: str, name: str) -> str | None:
-    """Return the choice of a group nearest to a name that is none.
+    """Return the option of a config group that is most similar to an unknown name, or None.
 
-    One that contains the name comes first, then one that is spelled alike.
+    Options that contain the name take precedence over options of similar spelling.
     """
     known = choices(group)
     holding = [choice for choice in known if len(name) > 2 and name in choice]
@@ -81,7 +93,7 @@ def nearest_choice(group: str, name: str) -> str | None:
 
 
 def groups_of(config_name: str) -> list[str]:
-    """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
+    """Return the config groups of a command, including the configurations that it extends."""
     return [group for group, _ in list_defaults(config_name)]
 
 
@@ -97,7 +109,7 @@ def _group(group: str, default: str | None) -> str:
 
 
 def _keys(source: Path) -> list[str]:
-    """Return the keys of a primary configuration as they stand in the file, with their comments."""
+    """Return one wrapped text per key of a primary configuration: its line with the comment."""
     lines = source.read_text(encoding="utf-8").splitlines()
     key_lines = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
     pairs = [line.partition("#")[::2] for line in key_lines]
@@ -122,12 +134,12 @@ def _closing(name: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """The line of a choice.
+    """Summary of a config group option.
 
     Args:
-        text: its first sentence; empty where nobody says.
-        paper: the paper that it is of, or what else it is grouped by; empty without.
-        is_users: the file is the user's.
+        text: first sentence of the comment in its file; empty without a comment.
+        paper: paper of the option, or another heading to group it by; empty without one.
+        is_users: whether the file is in the user's configuration folder.
     """
 
     text: str
@@ -136,7 +148,7 @@ class Summary:
 
 
 def read_summary(group: str, name: str) -> Summary:
-    """Read the line of a choice; one that cannot be read has none."""
+    """Read the summary of a config group option. Its text is empty if the file cannot be read."""
     file, folder = find_config(f"{group}/{name}"), user_config_dir()
     is_users = bool(file and folder and file.is_relative_to(folder))
     try:
@@ -144,12 +156,12 @@ def read_summary(group: str, name: str) -> Summary:
     except OSError:
         lines = []
     match = SENTENCE.match(" ".join(_comment(lines)))
-    assert match  # it matches anything
+    assert match  # The pattern matches any text.
     return Summary(match["text"].removesuffix("."), match["paper"] or "", is_users)
 
 
 def _comment(lines: list[str]) -> Iterator[str]:
-    """Yield the lines of the comment that a file begins with."""
+    """Yield the lines of the comment at the start of a file, except lines of `SKIPPED`."""
     for line in lines:
         if line.strip() and not line.startswith("#"):
             return
@@ -159,6 +171,6 @@ def _comment(lines: list[str]) -> Iterator[str]:
 
 
 def group_names() -> list[str]:
-    """Return the groups that have choices, of our files and the user's."""
+    """Return the sorted config groups that have options, from mate's and the user's files."""
     folders = {path.parent.name for folder in config_folders() for path in folder.glob("*/*.yaml")}
     return sorted(group for group in folders if choices(group))

@@ -1,4 +1,7 @@
-"""Words of a command line: flags, and overrides such as `key=value`, `+key=value`, `~key` and `group=choice`."""
+"""Command-line arguments: flags and overrides.
+
+Overrides have the form `key=value`, `+key=value`, `~key` or `group=option`.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +15,38 @@ SHORT = {
     **{"--help": "-h", "--cfg": "-c", "--package": "-p", "--run": "-r", "--multirun": "-m", "--info": "-i"},
     **{"--shell-completion": "-sc", "--config-path": "-cp", "--config-name": "-cn", "--config-dir": "-cd"},
 }
+"""Short form of each flag of Hydra that has one."""
 LONG = {short: long for long, short in SHORT.items()}
+"""Long form of each short flag."""
 DRY = "--dry"
-"""Resolve and check a run, and train nothing."""
+"""Flag that resolves and checks a run without training."""
 PRINT_SCRIPT = "--print-script"
-"""Print what would be submitted to Slurm."""
+"""Flag that prints the script that would be submitted to Slurm."""
 FLAGS = (*SHORT, *LONG, "--hydra-help", "--version", "--resolve", "--experimental-rerun", DRY, PRINT_SCRIPT)
-"""All that Hydra understands, and two that are answered before it."""
+"""Flags of Hydra, plus `DRY` and `PRINT_SCRIPT`, which mate handles before Hydra."""
 VALUED = (
     *("--cfg", "--info", "--package", "--config-path", "--config-name", "--config-dir"),
     "--experimental-rerun",
 )
-"""Flags whose value may be the word after them."""
+"""Flags that take a value, as `--flag=value` or `--flag value`."""
 NONE = "none"
-"""The choice of a group that a run may be without."""
+"""Option that disables a config group, in groups that have it."""
 NOTHING = ("", "null", "none", "false", "true", "~", "{}")
-"""What people write for no choice at all."""
+"""Values that users write to disable a config group or key."""
 
 
 def split_flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return flags by their long names, with their values, and the overrides."""
+    """Split command-line arguments into flags and overrides.
+
+    Returns:
+        Values of the flags by long name ("" without a value), and the overrides.
+    """
     pairs = list(_paired(words))
     return {flag: text for flag, text in pairs if flag}, [text for flag, text in pairs if not flag]
 
 
 def _paired(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each flag with its value, and each override with no flag."""
+    """Yield (long flag, value) for each flag and ("", override) for each override."""
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
@@ -51,25 +60,29 @@ def _paired(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def find_help_topic(words: Sequence[str]) -> str | None:
-    """Return the key that is asked about, as in `--help trainer`; None where no help is asked for, or for all."""
+    """Return the key that help is requested for, as in `--help trainer`.
+
+    Return None without a help flag, or if it has no key.
+    """
     for flag in words:
         if flag.startswith("--help="):
             return flag.partition("=")[2] or None
     place = next((place for place, word in enumerate(words) if word in ("--help", "-h")), None)
     if place is None:
         return None
-    asked = [*words[place:], *(word for word in words[:place] if not Path(word).is_dir())]  # folders are compared
+    # Folders before the flag are run folders, as in `mate compare FOLDER --help`.
+    asked = [*words[place:], *(word for word in words[:place] if not Path(word).is_dir())]
     return next((word for word in asked if "=" not in word and not word.startswith("-")), None)
 
 
 @dataclass(frozen=True)
 class Override:
-    """One override.
+    """A Hydra override.
 
     Args:
-        sign: `+`, `++` or `~` in front, or nothing.
-        key: the key that it sets, or the group whose file it chooses.
-        value: the text after the first `=`; None without one.
+        sign: prefix `+`, `++` or `~`; empty without a prefix.
+        key: configuration key to set, or config group to select an option of.
+        value: text after the first `=`; None without `=`.
     """
 
     sign: str
@@ -78,7 +91,10 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """Take an override apart; a group that is deleted, or an empty list, is its choice `none` where it has one."""
+        """Parse an override.
+
+        A deleted group or an empty list becomes the option `none` if the group has one.
+        """
         name, equals, value = text.partition("=")
         key = name.lstrip("+~")
         sign = name[: len(name) - len(key)]
@@ -91,34 +107,38 @@ class Override:
 
     @property
     def group(self) -> str:
-        """The group whose file it chooses; empty for an override that sets a value."""
+        """Config group that the override selects an option of; empty if it sets a value."""
         name = self.key.partition("@")[0]
-        if (self.value or "").startswith("{"):  # keys of a section, not the name of a file
+        # A mapping sets the keys of a section. It is not the name of an option.
+        if (self.value or "").startswith("{"):
             return ""
         return name if "/" in name or choices(name) else ""
 
     @property
     def stage(self) -> str:
-        """The stage that it is for alone, as `stages.NAME.key=value`; empty where it is for all."""
+        """Stage name in `stages.NAME.key=value`; empty if the override applies to all stages."""
         parts = self.key.split(".", 2)
         return parts[1] if parts[0] == "stages" and len(parts) == 3 else ""
 
     @property
     def inner(self) -> Override:
-        """The same as it is written within its stage."""
+        """The override without its prefix `stages.NAME.`."""
         return Override(self.sign, self.key.removeprefix(f"stages.{self.stage}."), self.value)
 
     def is_below(self, *parts: str) -> bool:
-        """Say whether it is of one of these parts of the configuration."""
+        """Return whether the first component of the key is one of `parts`."""
         return self.key.replace("/", ".").partition(".")[0] in parts
 
 
 def texts(overrides: Iterable[Override]) -> list[str]:
-    """Return overrides as they are typed."""
+    """Return overrides as command-line arguments."""
     return [str(override) for override in overrides]
 
 
 def last_value(overrides: Iterable[Override], key: str) -> str | None:
-    """Return the value that is typed last of a key; None where it is not typed, or null."""
+    """Return the value of the last override of `key`, or None.
+
+    The result is None if no override sets the key, or if the value is null or empty.
+    """
     values = [word.value for word in overrides if word.key == key]
     return values[-1] if values and values[-1] not in ("", "null") else None

@@ -1,4 +1,4 @@
-"""`mate inspect`: show how one example is read, tokenised, cut, pruned and attended to."""
+"""`mate inspect`: show how an example is tokenized, truncated, pruned and attended to."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ if TYPE_CHECKING:
 
 
 SHAPED = "was fixed in training"
+"""Problem of an override that a trained model cannot apply."""
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
-"""Keys that can be typed beside a run; beside a checkpoint also data."""
+"""Keys that can be set in addition to `run`. In addition to `checkpoint`, `data` can be set too."""
 
 
 class ExampleReader(NamedTuple):
-    """The encoder of the example, and its source.
+    """Serializer of the example, its configuration, and the examples to select from.
 
     Args:
-        task: with its weights; None where none are at hand.
+        config: configuration of the model.
+        serializer: serializer that encodes the example.
+        examples: examples of the split.
+        task: task with trained weights; None if only a configuration is given.
     """
 
     config: ModelConfig
@@ -46,16 +50,16 @@ class ExampleReader(NamedTuple):
 
 
 SOURCES = frozenset({"run", "checkpoint", "experiment", "data", "init", "scale", "sweep"})
-"""Keys that say whose example is shown."""
+"""Keys that select the model and data of the example."""
 DEFAULT = "experiment=quickstart_cells"
-"""What is shown where none of them is typed: it comes with the package, its vocabulary included."""
+"""Default override if no key of `SOURCES` is set. Its data and vocabulary are part of the package."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Refuse what a run or checkpoint would leave unheard, and add the default experiment where nothing is chosen.
+    """Check the overrides, and add `DEFAULT` if no key of `SOURCES` is set.
 
     Raises:
-        ConfigError: naming the key.
+        ConfigError: a run or checkpoint would ignore an override.
     """
     pairs = [word.partition("=") for word in words if not word.startswith("-")]
     typed = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
@@ -67,7 +71,13 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def run(cfg: Inspect) -> None:
-    """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
+    """Print an example and save a figure in outputs/inspect/.
+
+    The figure shows the attention masks, or the graph of the example if the serializer draws one.
+
+    Raises:
+        DataError: the example cannot be encoded.
+    """
     from mate_cli.runs.configuration import explain_places
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
@@ -92,7 +102,13 @@ def run(cfg: Inspect) -> None:
 
 
 def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
-    """Write a figure into outputs/inspect/, whatever is in its name."""
+    """Save a figure in the folder `inspect` and return its path.
+
+    Args:
+        figure: figure to save.
+        outputs: parent of the folder `inspect`.
+        name: file name without suffix. Unsafe characters are replaced by `_`.
+    """
     path = outputs.expanduser() / "inspect" / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', name)}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160, facecolor="white")
@@ -100,12 +116,12 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
-    """Find what reads the example: a run, a checkpoint, or the configuration, which has no weights.
+    """Open the run or checkpoint, or build the serializer of the configuration.
 
     Raises:
-        ConfigError: both are named, or there are several stages.
-        RunError: there is no such run.
-        CheckpointError: there is no such checkpoint.
+        ConfigError: a run and a checkpoint are set, the experiment has several stages, or the encoding has no tokens.
+        RunError: the run does not exist.
+        CheckpointError: the checkpoint does not exist.
     """
     from hydra.utils import instantiate
 
@@ -124,7 +140,8 @@ def open_reader(cfg: Inspect) -> ExampleReader:
                 remedy=f"Use {experiments}",
             )
         examples = instantiate(cfg.data).examples(cfg.split)
-        serializer: Any = build_serializer(cfg)  # of what kind it is, is asked below
+        # The type of the serializer is checked below.
+        serializer: Any = build_serializer(cfg)
         reader = ExampleReader(cfg, serializer, examples)
     if not (reader.serializer.view or isinstance(reader.serializer, (TextSerializer, MaskingSerializer))):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
@@ -132,7 +149,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
 
 
 def _of_weights(cfg: Inspect) -> ExampleReader:
-    """Open the run or the checkpoint that is named; the examples are those that its task predicts."""
+    """Open the configured run or checkpoint, with the examples that its task predicts."""
     from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import check_run_types
@@ -159,7 +176,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
 
 
 def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
-    """Find the tokens of an example that the network answers from; None where it reads all."""
+    """Return the tokens that remain after pruning, or None if the network does not prune."""
     import numpy as np
     import torch
 
@@ -184,10 +201,15 @@ def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptToke
 
 
 def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
-    """Find the example of this id, else the one at this place; the first one for None.
+    """Return the example with a given id or index.
+
+    Args:
+        examples: examples of the split.
+        wanted: example id or index from 0; an id takes precedence. None for the first example.
+        split: name of the split, for the error message.
 
     Raises:
-        DataError: there is none.
+        DataError: no example has this id or index.
     """
     by_id = {example.example_id: example for example in examples}
     if str(wanted) in by_id:
@@ -210,7 +232,15 @@ def show(
     tokens: int,
     kept_tokens: KeptTokens | None = None,
 ) -> None:
-    """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both."""
+    """Print an example with its table, linked texts and first tokens.
+
+    Args:
+        example: example to print.
+        encoding: its encoding. If tokens are masked for pre-training, their originals are printed too.
+        serializer: serializer that made the encoding.
+        tokens: number of tokens to print.
+        kept_tokens: tokens that remain after pruning; None without pruning.
+    """
     from mate_cli.reports.example import print_cut, print_example, print_kept, print_sentences, print_tokens
     from mate_cli.terminal.console import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
@@ -242,7 +272,7 @@ def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
 
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """Return the text that the serializer appends to a cell for each of its links."""
+    """Return the text that the serializer appends to cells, by link."""
     parts = serializer.find_additions(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
@@ -250,7 +280,17 @@ def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str,
 def cell_lengths(
     example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return (tokens kept, tokens before cutting) of each body cell."""
+    """Return the number of tokens of each body cell after and before truncation.
+
+    Args:
+        example: example with the table.
+        encoding: encoding of the example.
+        serializer: serializer that made the encoding.
+        additions: text appended to cells, by link.
+
+    Returns:
+        (tokens after truncation, tokens before truncation) by (row, column), both from 0.
+    """
     from collections import Counter
 
     counts = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
@@ -261,7 +301,13 @@ def cell_lengths(
 
 
 def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure | None:
-    """Draw what each group of heads of the configured model sees; None without attention."""
+    """Draw the mask of each group of attention heads, or return None without attention.
+
+    Args:
+        config: configuration of the model.
+        example: example, for the title.
+        encoding: encoding of the example.
+    """
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
     kinds, rows = encoding.kinds, encoding.row_ids.tolist()
@@ -271,14 +317,15 @@ def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncodi
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """Return the mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
+    """Return the mask of each group of attention heads, Bool [T, T] by name of the group."""
     import torch
     from hydra.utils import instantiate
 
     from mate_cli.data.loading.collate import collate
     from mate_cli.models.base.table_encoder import check_network
 
-    with torch.device("meta"):  # only the pattern is wanted, not the weights
+    # Only the attention patterns are needed, so allocate no weights.
+    with torch.device("meta"):
         model = instantiate(config.model, attention=instantiate(config.attention), vocab_size=1)
     check_network(model)
     batch = collate([encoding], reset_positions=False, max_positions=len(encoding))

@@ -1,4 +1,4 @@
-"""`mate train`: train one run, the stages of one, or a sweep."""
+"""`mate train`: train a run with one or several stages, or a sweep."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
     from mate_cli.runs.record import RunFolder
 
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
-"""Flags of which Hydra takes one."""
+"""Mutually exclusive flags of Hydra."""
 SWEEP = "sweep="
+"""Prefix of the override that selects a sweep file."""
 NO_RUN = {"--multirun", "--cfg", "--help", "--info", "--hydra-help", "--shell-completion"}
-"""Flags that say themselves what is done."""
+"""Flags with which `sweep=NAME` does not imply `-m`."""
 TEXTS = ("model.freeze", "model.lora.layers")
-"""Keys whose values are patterns of names."""
+"""Keys whose values are patterns of parameter or layer names."""
 FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
-"""Flags that are answered here; Hydra answers those that only ask something."""
+"""Flags that this module handles. Hydra handles the other flags, which only print information."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Add what `sweep=NAME` implies to words, and quotes around a pattern that Hydra would stumble over."""
+    """Add `-m` if `sweep=NAME` implies it, and quote patterns that Hydra cannot parse."""
     return expand([quote_pattern(word) for word in words])
 
 
 def expand(words: Sequence[str]) -> list[str]:
-    """Add -m to `sweep=NAME`, unless it is there or nothing is to be run.
+    """Add `-m` to `sweep=NAME`, unless a flag of `NO_RUN` is set.
 
-    A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and what varies, and under `rows` what
-    a grid cannot say: a list of mappings, one for each row. The jobs have these as overrides of their own, and know
-    nothing of the sweep.
+    A file of `conf/sweep/` sets fixed and varying overrides of the jobs under `hydra.sweeper.params`. Combinations
+    that are not a grid are listed under `rows`, one mapping per row. Each job receives its overrides without a
+    reference to the sweep.
 
     Raises:
-        ConfigError: there are several sweeps, or the file holds what the jobs would not get.
+        ConfigError: several sweeps are selected, or the sweep file sets keys that the jobs would not receive.
     """
     names = [word.removeprefix(SWEEP) for word in words if word.startswith(SWEEP)]
     if not names or names[-1] in ("", "null"):
@@ -57,14 +58,17 @@ def expand(words: Sequence[str]) -> list[str]:
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
-    """Find a key or group in a sweep's file that is not Hydra's."""
+    """Return a key or group of a sweep file that is neither Hydra's nor `rows`, or None."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     others = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*others, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
 
 
 def quote_pattern(word: str) -> str:
-    """Quote a pattern of names with brackets in it, which is neither a list nor several values of a sweep."""
+    """Quote a pattern with brackets that is neither a list nor several values of a sweep.
+
+    Only values of keys in `TEXTS` are patterns.
+    """
     from mate_cli.quoting import quote_text
 
     key, _, value = word.partition("=")
@@ -73,10 +77,13 @@ def quote_pattern(word: str) -> str:
 
 
 def run_words(words: Sequence[str]) -> int:
-    """Train what the words say, or show the configuration that would be used.
+    """Train a run or sweep, or print its configuration, plan or script.
+
+    Returns:
+        The exit code.
 
     Raises:
-        MateError: something the user can mend.
+        MateError: an error that the user can fix.
     """
     from mate_cli.cli.config.continued import expand_continued
 
@@ -117,7 +124,7 @@ def reject_sweep_options(overrides: Sequence[str]) -> None:
     """Check that no override selects a launcher or a sweeper for a single run.
 
     Raises:
-        ConfigError: one does.
+        ConfigError: an override selects a launcher or a sweeper.
     """
     if option := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
         raise ConfigError("applies to sweeps only", where=option, remedy="Add -m")
@@ -125,16 +132,16 @@ def reject_sweep_options(overrides: Sequence[str]) -> None:
 
 @check_arguments
 def train(words: Sequence[str]) -> TrainedRun:
-    """Train one run as `mate train` does; it is `mate_cli.train`.
+    """Train one run as `mate train` does. Public as `mate_cli.train`.
 
     Args:
-        words: what would be typed behind `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
+        words: overrides as after `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
 
     Returns:
-        The record of the run, and its folder.
+        The record of the run, with its folder.
 
     Raises:
-        MateError: something the user can mend.
+        MateError: an error that the user can fix.
     """
     from mate_cli.cli.app import hydra_arguments
     from mate_cli.cli.check import check_machine
@@ -159,13 +166,13 @@ def train(words: Sequence[str]) -> TrainedRun:
 
 
 def print_dry(overrides: Sequence[str]) -> int:
-    """Check a run and print what it would train and cost.
+    """Check a run and print its plan and cost.
 
     Returns:
-        0: it would be trained.
+        0 if the run can be trained.
 
     Raises:
-        MateError: it would be refused; where data or a finished run are missing, after the rest is printed.
+        MateError: the run cannot be trained. If only data or a finished run are missing, the plan is printed first.
     """
     from mate_cli.cli.check import check_machine
     from mate_cli.cli.dry_run import check_dry, print_costs, resolve_planned
@@ -173,7 +180,8 @@ def print_dry(overrides: Sequence[str]) -> int:
     spec, absent = resolve_planned(overrides)
     missing = check_dry(spec)
     check_machine(spec)
-    print(describe(spec, absent), flush=True)  # to count takes seconds
+    # Print now: estimating the cost takes seconds.
+    print(describe(spec, absent), flush=True)
     print_costs(spec, absent)
     for error in (*absent.values(), missing):
         if error:
@@ -182,13 +190,13 @@ def print_dry(overrides: Sequence[str]) -> int:
 
 
 def start(spec: RunSpec) -> int:
-    """Check a run, make its folder and train it.
+    """Check a run, create its folder and train it.
 
     Returns:
         The exit code.
 
     Raises:
-        MateError: something the user can mend.
+        MateError: an error that the user can fix.
     """
     with join_others(spec):
         announce(spec)
@@ -197,10 +205,12 @@ def start(spec: RunSpec) -> int:
 
 @contextmanager
 def join_others(spec: RunSpec) -> Iterator[None]:
-    """Meet the other processes of a run, where several were started, before its checks: all hear of what one refuses.
+    """Initialize the process group, so that a failed check on one rank stops all ranks.
+
+    Does nothing for a single process.
 
     Raises:
-        RunError: they do not come, or have another configuration or other code.
+        RunError: other ranks do not connect, or their configuration or code differs.
     """
     if not os.environ.keys() & {"RANK", "WORLD_SIZE"} and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
         yield
@@ -217,7 +227,7 @@ def join_others(spec: RunSpec) -> Iterator[None]:
 
 
 def code_facts(spec: RunSpec) -> dict[str, str]:
-    """Return what all processes of a run must have in common before they read data: settings, code and packages."""
+    """Return settings, code hashes and package versions that must agree on all ranks."""
     from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
     from mate_cli.runs.record import package_versions
 
@@ -227,19 +237,21 @@ def code_facts(spec: RunSpec) -> dict[str, str]:
 
 
 def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more: Sequence[str] = ()) -> int:
-    """Train a run here, or let processes of this machine do so, each of which is `mate run` of its folder.
+    """Train a run in this process, or in one `mate run` subprocess per device.
+
+    Subprocesses are used if several devices are configured, unless this process is one rank of a started group.
 
     Args:
-        spec: what is trained.
-        folder: of the run; None for one that is to be made.
-        trust: what its folder has to be told to trust.
-        more: further words for these processes.
+        spec: run to train.
+        folder: run folder; None to create one.
+        trust: values of `trust=` that the subprocesses need to read the run folder.
+        more: additional command-line arguments of the subprocesses.
 
     Returns:
         The exit code.
 
     Raises:
-        MateError: something the user can mend.
+        MateError: an error that the user can fix.
     """
     from mate_cli.cli.check import check_machine
     from mate_cli.pipelines.run_spec import prepare_run
@@ -262,10 +274,12 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
             return train_in_processes(folder, command, hardware)
         finally:
             release_lock(folder.path)
-    from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
+    # Import first: an interrupt during this slow import must not leave a run folder behind.
+    from mate_cli.pipelines.stages import train_spec
 
     with join_processes(hardware):
-        ranks.wait_for_all()  # whoever refuses what it was to check has ended
+        # Barrier: a rank whose checks failed has exited by now.
+        ranks.wait_for_all()
         folder = folder or ranks.broadcast_from_rank_zero(lambda: prepare_run(spec)[0])
         try:
             train_spec(spec, folder)
@@ -277,22 +291,28 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
 
 
 def announce(spec: RunSpec) -> None:
-    """Check a run, and print what it is called as soon as the quick checks have passed.
+    """Check a run, and print its name and stages as soon as the quick checks have passed.
 
     Raises:
-        MateError: something the user can mend.
+        MateError: an error that the user can fix.
     """
     from mate_cli.cli.check import check_parts, check_quickly
     from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
-    print(f"{configuration_name(spec.names.experiment, spec.told_by)}{stages}", flush=True)  # torch takes seconds
+    # Print now: the next checks import torch, which takes seconds.
+    print(f"{configuration_name(spec.names.experiment, spec.told_by)}{stages}", flush=True)
     check_parts(spec)
 
 
 def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
-    """Return what a run would train, a line for each of its parts; of some stages the finished run is missing."""
+    """Format the plan of a run, one line per stage and setting.
+
+    Args:
+        spec: run to describe.
+        missing: names of stages whose finished run does not exist yet.
+    """
     from pathlib import Path
 
     from mate_cli.reports.format import plural
@@ -317,10 +337,12 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
 
 
 def config_text(spec: RunSpec, package: str | None = None) -> str:
-    """Return the configuration of a run, or its part `package`, as YAML: the content of config.yaml of the run.
+    """Return the configuration of a run, or its section `package`, as YAML.
+
+    Without `package`, it is the content of config.yaml.
 
     Raises:
-        ConfigError: no such part of the configuration.
+        ConfigError: the configuration has no section `package`.
     """
     from omegaconf import MISSING, OmegaConf
 
