@@ -1,7 +1,7 @@
-"""`hydra/sweeper=optuna`: a search by Optuna that goes on where its store was left.
+"""Hydra sweeper `hydra/sweeper=optuna`: search by Optuna, resumable from its storage.
 
-Hydra takes plug-ins from the name space `hydra_plugins` alone, and imports each whenever it starts: Optuna is imported
-by a search only.
+Hydra discovers plugins only in the namespace `hydra_plugins`, and imports every plugin at startup. Optuna is therefore
+imported only when a search starts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 RESULTS = "optimization_results.yaml"
+"""File with the best values, in the folder of the sweep."""
 PROCESS, REPEATS = "process", "repeats"
-"""User attributes of a trial: machine and process of the search, and how often these values were repeated."""
+"""User attributes of a trial: host and process of the search, and number of earlier repeats of its values."""
 MAX_REPEATS = 2
+"""Maximum number of repeats of the values of a lost trial."""
 GROUP = "hydra/sweeper"
 SAMPLERS: dict[str, dict[str, Any]] = {
     "tpe": {"name": "TPESampler", "n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": False},
@@ -42,7 +44,7 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "qmc": {"name": "QMCSampler"},
     "grid": {"name": "BruteForceSampler"},
 }
-"""Samplers of Optuna by their choice, and the options that they are shown with; others are added with +."""
+"""Class and listed arguments of each Optuna sampler, by config group option. Other arguments are added with `+`."""
 
 OPTIONS = {
     "_target_": f"{__name__}.OptunaSweeper",
@@ -63,16 +65,16 @@ for _choice, _options in SAMPLERS.items():
 
 
 class OptunaSweeper(Sweeper):
-    """A search whose trials are the jobs of a sweep.
+    """Optuna search whose trials are the jobs of a sweep.
 
     Args:
-        sampler: builds the sampler of Optuna.
+        sampler: configuration of the Optuna sampler.
         direction: `minimize` or `maximize`.
-        storage: address of the database that keeps the study; None to keep it in memory.
-        study_name: of the study in its store.
-        n_trials: trials that this command adds.
-        n_jobs: trials between two decisions.
-        params: what is fixed and searched beside what is typed.
+        storage: URL of the database that stores the study; None to store it in memory.
+        study_name: name of the study in the storage.
+        n_trials: number of trials that this command adds.
+        n_jobs: number of trials launched together; the sampler sees their results afterwards.
+        params: fixed overrides and search spaces, in addition to the command line.
     """
 
     def __init__(
@@ -90,7 +92,13 @@ class OptunaSweeper(Sweeper):
         self.launcher: Launcher | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Let Hydra build the launcher."""
+        """Store Hydra's context and configuration, and instantiate the launcher.
+
+        Args:
+            hydra_context: context of Hydra, passed to the launcher.
+            task_function: function that runs a job, passed to the launcher.
+            config: composed configuration of the sweep.
+        """
         from hydra.core.plugins import Plugins
 
         self.hydra_context, self.config = hydra_context, config
@@ -99,10 +107,10 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        """Ask for trials, run each as a job and tell what came of it; leave the best values in a file.
+        """Run `n_trials` trials as jobs, store their results, and save the best values.
 
         Raises:
-            ConfigError: Optuna is not installed, or nothing can be searched so.
+            ConfigError: Optuna is not installed, or a setting of the search is invalid.
         """
         if find_spec("optuna") is None:
             remedy = "Install it: pip install optuna cmaes"
@@ -130,10 +138,10 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(f"is not a direction: {self.direction}", where="hydra.sweeper.direction", remedy=remedy)
 
     def _open_study(self) -> Study:
-        """Open the study, a new one or that of the store.
+        """Create the study, or load it from the storage if it exists.
 
         Raises:
-            ConfigError: the store cannot be opened, or its study looks the other way.
+            ConfigError: the storage cannot be opened, or its study has another direction.
         """
         import optuna
 
@@ -145,7 +153,7 @@ class OptunaSweeper(Sweeper):
                 direction="maximize" if self.direction == "maximize" else "minimize",
                 load_if_exists=True,
             )
-        except Exception as error:  # of SQLAlchemy, of a driver, or of Optuna
+        except Exception as error:  # SQLAlchemy, the database driver and Optuna raise different classes.
             problem = f"the store cannot be opened: {str(error).strip().splitlines()[0]}"
             raise ConfigError(problem, where=f"hydra.sweeper.storage={self.storage}") from error
         if study.direction.name.lower() != self.direction:
@@ -158,7 +166,10 @@ class OptunaSweeper(Sweeper):
         return study
 
     def _build_sampler(self, trials: int) -> Any:  # noqa: ANN401 - a sampler of Optuna
-        """Build the sampler; after some trials with another seed, or it would choose the same values again."""
+        """Build the sampler.
+
+        The number of earlier trials is added to its seed, so that the sampler does not repeat its values.
+        """
         from hydra.utils import instantiate
         from optuna.exceptions import ExperimentalWarning
 
@@ -174,13 +185,18 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(problem, where="hydra.sweeper.sampler") from error
 
     def _run_trials(self, study: Study, space: SearchSpace, count: int) -> tuple[int, bool]:
-        """Run trials in parallel.
+        """Launch trials together and report their results to the study.
+
+        Args:
+            study: study that proposes the values.
+            space: search space.
+            count: number of trials.
 
         Returns:
-            The number of trials to repeat, and whether there is anything left to try.
+            The number of queued repeats, and whether the study has more values to try.
 
         Raises:
-            ConfigError: the study was begun with other values.
+            ConfigError: the study was created with another search space.
         """
         from optuna.trial import TrialState
 
@@ -203,7 +219,8 @@ class OptunaSweeper(Sweeper):
                     repeated += repeat_trial(study, trial.number)
                 else:
                     study.tell(trial, value, state=TrialState.FAIL if value is None else None)
-            except RuntimeError:  # a grid stops the study with its last values, which are told before
+            # A grid sampler stops the study after its last values. Their result is stored before the error is raised.
+            except RuntimeError:
                 has_more = False
         return repeated, has_more
 
@@ -218,7 +235,7 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(f"the study was begun with other values: {error}", where=where, remedy=remedy) from error
 
     def _save_best(self, study: Study) -> None:
-        """Write the values of the best trial, where one has a result."""
+        """Save the values of the best trial, if any trial has a result."""
         from optuna.trial import TrialState
 
         assert self.config is not None
@@ -230,7 +247,7 @@ class OptunaSweeper(Sweeper):
 
 
 def find_lost_trials(study: Study) -> list[FrozenTrial]:
-    """Return running trials whose process on this machine was killed."""
+    """Return the running trials whose process on this host no longer exists."""
     from optuna.trial import TrialState
 
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
@@ -239,7 +256,11 @@ def find_lost_trials(study: Study) -> list[FrozenTrial]:
 
 
 def repeat_trial(study: Study, number: int) -> bool:
-    """Mark a trial as failed and queue its values again. Return False after `MAX_REPEATS`."""
+    """Mark a trial as failed and queue its values again, at most `MAX_REPEATS` times.
+
+    Returns:
+        Whether the values were queued.
+    """
     from optuna.trial import TrialState
 
     failed = study.tell(number, state=TrialState.FAIL)
@@ -251,9 +272,9 @@ def repeat_trial(study: Study, number: int) -> bool:
 
 
 def value_of(returned: Any) -> Any:  # noqa: ANN401 - Hydra's own
-    """Return the result of a job: a finite number, `KILLED`, or None for a job that has failed."""
+    """Return the result of a job: a finite number, `KILLED`, or None if the job failed."""
     try:
         value = returned.return_value
         return value if value == KILLED or math.isfinite(value) else None
-    except Exception:  # whatever the job has raised
+    except Exception:  # The job may have raised any error.
         return None

@@ -1,4 +1,4 @@
-"""Hydra's and OmegaConf's errors in one line: the key, what is wrong, the nearest right name."""
+"""Conversion of errors of Hydra and OmegaConf to `ConfigError`s with key and hint."""
 
 import re
 import traceback
@@ -33,9 +33,11 @@ from mate_cli.quoting import quote_for_shell, write_value
 from mate_cli.runs.identity import flat_keys
 
 FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), interval(1,5), sort(...), shuffle(...)"
+"""Hint for a value that looks like an unknown sweep function."""
 LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
+"""Hint for an interpolation that cannot be resolved."""
 MAX_LIST = 130
-"""Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
+"""Maximum characters of a list of options in an error message. For longer lists the message names `mate list`."""
 PLUGIN_PACKAGES = {
     "hydra/launcher": {
         **{"basic": "", "joblib": "hydra-joblib-launcher", "ray": "hydra-ray-launcher"},
@@ -43,7 +45,7 @@ PLUGIN_PACKAGES = {
     },
     "hydra/sweeper": {"basic": "", "optuna": "optuna"},
 }
-"""Packages of launchers and sweepers, empty for those of Hydra."""
+"""PyPI package of each launcher and sweeper; empty if it is part of Hydra."""
 FORM = "a key is names with dots between them, and one = behind it"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
@@ -55,9 +57,10 @@ SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"(?<==),+|,[, ]*(?=,|$)", "", "has a comma too many"),
     (r"=\{([^:{}]*)\}$", r"=\1", "needs no braces"),
 )
-"""What people write that the grammar does not read, what it is replaced by, and what is wrong."""
+"""Common syntax errors in overrides: pattern, replacement that Hydra can parse, and problem."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
 NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
+"""Hint for a `_target_` that does not exist."""
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
 SENTENCES = (
     (r"Error locating target '([^']+)'", "{}", "no such class here", NOT_HERE),
@@ -69,17 +72,22 @@ SENTENCES = (
     (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),
     (r"Could not delete (?:from config\. )?'([^']+)'", "~{}", "no such key to delete", None),
 )
-"""What Hydra says in words, having no class of exceptions for it: where, what and the remedy in ours."""
+"""Errors that Hydra identifies by message only: message pattern, then location, problem and hint of `ConfigError`."""
 UNKNOWN = re.compile(r"(?:Could not override|config group) '([^']+)'")
 SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'")
 
 
 @contextmanager
 def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
-    """Turn errors that a configuration can cause into `ConfigError`; those of the module at `file` stay what they are.
+    """Convert errors that a configuration can cause to `ConfigError`.
+
+    Args:
+        config_name: command, which is also the name of its primary configuration.
+        words: command-line arguments of the command.
+        file: path of the command's module. Errors raised while it runs are not converted, except composition errors.
 
     Raises:
-        ConfigError: naming the key and the nearest right name.
+        ConfigError: the configuration or an override is invalid. The error names the key and a similar valid name.
     """
     try:
         yield
@@ -92,9 +100,9 @@ def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None =
 
 
 def _is_a_bug(error: Exception, file: str | None) -> bool:
-    """Say whether the program is to blame: it read a key that is not there, or called a class wrongly.
+    """Return whether the error is a bug, such as reading a missing key in the code.
 
-    Hydra and OmegaConf raise plain `ValueError` where flags exclude each other, or a list and a name stand in for one.
+    Hydra and OmegaConf raise a plain `ValueError` if flags exclude each other, or if a list and a name are confused.
     """
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     if type(error) is ValueError:
@@ -105,7 +113,13 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
 
 
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
-    """Return an error of Hydra, OmegaConf or YAML as one that names the key and the remedy."""
+    """Convert an error of Hydra, OmegaConf or YAML to a `ConfigError` with key and hint.
+
+    Args:
+        error: error to convert.
+        config_name: command, which is also the name of its primary configuration.
+        words: command-line arguments of the command.
+    """
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, MissingConfigException):
@@ -114,7 +128,8 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
         mark = getattr(error, "problem_mark", None)
         problem = _first_line(str(getattr(error, "problem", None) or error))
         return ConfigError(f"not valid YAML: {problem}", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
-    if isinstance(error, UnicodeDecodeError):  # which does not name the file
+    # `UnicodeDecodeError` does not name the file, so search for it.
+    if isinstance(error, UnicodeDecodeError):
         files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
         file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
         return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
@@ -132,7 +147,7 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
 
 
 def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
-    """Return an error of a value: an interpolation that leads nowhere, a value of the wrong kind."""
+    """Convert an error of a value, such as an unresolved interpolation or a wrong type."""
     problem = _first_line(str(error.msg or error))
     problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
     if problem == "HydraConfig was not set":
@@ -143,7 +158,10 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
 
 
 def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
-    """Return a command's configuration as the words' choices make it; as it is where they cannot be composed."""
+    """Compose a command's configuration with the config group options of the overrides.
+
+    If these cannot be composed, the default configuration of the command is returned.
+    """
     typed = map(Override.parse, words)
     chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
     with open_hydra():
@@ -153,18 +171,22 @@ def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
 
 
 def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
-    """Parse overrides as those of a sweep; patterns of files are looked for where Hydra composes."""
+    """Parse overrides of a sweep.
+
+    `glob` values match config files only if Hydra is initialized.
+    """
     loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
     return OverridesParser.create(loader).parse_overrides(list(words))
 
 
 @contextmanager
 def open_hydra() -> Iterator[None]:
-    """Let Hydra compose outside its own main function, also within it."""
+    """Initialize Hydra's compose API inside the context, also inside `hydra.main`."""
     use_user_config()
     outer, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
     GlobalHydra.instance().clear()
-    HydraConfig.instance().cfg = None  # those of a command before it in this process
+    # Clear the settings of an earlier command in this process.
+    HydraConfig.instance().cfg = None
     try:
         with initialize_config_dir(str(config_dir()), version_base="1.3"):
             yield
@@ -173,14 +195,21 @@ def open_hydra() -> Iterator[None]:
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
-    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere."""
+    """Return the known key most similar to a mistyped key, preferring the same section.
+
+    Args:
+        key: mistyped key.
+        config: configuration with the known keys.
+        groups: config groups, which are valid at the top level too.
+    """
     if (ours := translate_key(key)) and re.split(r"[.= ]", ours.lstrip("+"))[0] in (*config, *groups, "mate"):
         return ours
     section, _, name = key.rpartition(".")
     node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
     if not isinstance(node, DictConfig):
         fixed = nearest_key(section, config, groups)
-        if fixed in (None, section):  # the section may exist, and be empty here
+        # The section may exist but be empty in this configuration.
+        if fixed in (None, section):
             return None
         return nearest_key(f"{fixed}.{name}", config, groups) or fixed
     homes = [] if section else [str(group) for group, part in config.items_ex(resolve=False) if has_key(part, name)]
@@ -192,7 +221,7 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 
 def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
-    """Say whether a configuration has such a key or section, set or not."""
+    """Return whether a configuration contains a key or section, with or without a value."""
     for part in key.split(".") if key else ():
         if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
             return False
@@ -201,7 +230,7 @@ def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or 
 
 
 def _unreadable(override: str) -> ConfigError:
-    """Return the error of an override that Hydra's grammar does not read, with the nearest that it does."""
+    """Return the error of an override that Hydra cannot parse, with a corrected override."""
     key, equals, value = override.partition("=")
     if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
@@ -219,7 +248,10 @@ def _unreadable(override: str) -> ConfigError:
 
 
 def escape_key(text: str) -> str:
-    """Return a text as a key of a mapping, which the grammar has without quotes; no dot stands between its words."""
+    """Escape a text for use as a mapping key, which Hydra's grammar does not quote.
+
+    The separator " ·" is removed.
+    """
     return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
 
 
@@ -269,7 +301,7 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
 
 
 def several_values(override: str, command: str = "train") -> ConfigError:
-    """Return the error of an override with several values outside a sweep."""
+    """Return the error of an override that has several values outside a sweep."""
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
     remedy = f"Add -m to run each{a_list}" if command == "train" else "Name one"

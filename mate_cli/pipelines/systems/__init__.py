@@ -1,1 +1,1 @@
-"""Systems: what makes answers of several stages. One file each, chosen by `_target_`."""
+"""Systems, which combine the predictions of several stages into answers."""

@@ -1,4 +1,4 @@
-"""The base of all systems, which answer questions with the predictions of finished stages."""
+"""Base class of systems, which answer questions from the predictions of trained stages."""
 
 from __future__ import annotations
 
@@ -21,29 +21,35 @@ from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
 
 PARAMETERS = "system.json"
-"""File with the numbers that a system has learnt from the development split."""
+"""File with the parameters that a system fitted on the dev split."""
 Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 
 @dataclass(frozen=True)
 class TrainedStage:
-    """A finished stage with its best weights."""
+    """A trained stage with its best checkpoint.
+
+    Args:
+        name: name of the stage.
+        parts: task, data and serializer of the stage.
+        config: configuration of the stage.
+    """
 
     name: str
     parts: Parts
     config: RunConfig
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
-        """Predict any examples; `name` is what the progress bar calls them."""
+        """Predict examples. `name` is their label in the progress bar."""
         loader = self.parts.data.loader_of(examples, name)
         ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
         return predict(self.parts.task, loader, self.config)
 
     def task_of(self, kind: type[Task]) -> Task:
-        """Return its task, as one of this class.
+        """Return the task of the stage as an instance of `kind`.
 
         Raises:
-            ConfigError: it is of another.
+            ConfigError: the task has another class.
         """
         if not isinstance(self.parts.task, kind):
             raise ConfigError(
@@ -59,9 +65,9 @@ class SystemAnswers:
     """Answers of a system to questions.
 
     Args:
-        texts: answer by question; one without an answer is missing.
-        metrics: what else is known of the questions whose answers are known, such as hits@1; fractions by name.
-        cells: the cells that were read, by question, the one that the answer is from first.
+        texts: answer by example id. Unanswered questions are missing.
+        metrics: additional metrics of questions with gold answers, such as hits@1; fractions by name.
+        cells: cells that were read, by example id; the cell with the answer first.
     """
 
     texts: Mapping[str, str]
@@ -70,14 +76,14 @@ class SystemAnswers:
 
 
 class System(ABC):
-    """Joins the predictions of stages that were trained apart.
+    """Combines the predictions of separately trained stages into answers.
 
     Args:
-        compared_by: the stage whose network tells runs of this system apart; None where the system itself does.
+        compared_by: stage whose network identifies runs of this system in comparisons; None for the system itself.
 
     Attributes:
-        stages: the names of the stages that it asks for.
-        monitor: the metric that counts for the whole, in searches and summaries.
+        stages: names of the required stages.
+        monitor: main metric of the system, in sweeps and summaries.
     """
 
     stages: ClassVar[tuple[str, ...]]
@@ -87,10 +93,10 @@ class System(ABC):
         self.compared_by = compared_by
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse stages among which one that is named is missing.
+        """Check that the required stages and the stage `compared_by` exist.
 
         Raises:
-            ConfigError: naming it.
+            ConfigError: a stage is missing.
         """
         if missing := [name for name in self.stages if name not in names]:
             raise ConfigError(
@@ -107,38 +113,56 @@ class System(ABC):
 
     @abstractmethod
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Answer questions."""
+        """Answer questions.
+
+        Args:
+            stages: trained stages by name.
+            examples: examples with the questions.
+            name: label of the examples in the progress bar.
+        """
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Numbers that it has learnt from a development split, as a run keeps them; may be none."""
+        """Parameters fitted on the dev split, as stored in the run folder; possibly empty."""
         return {}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> System:
-        """Return the same system with the numbers that one like it has learnt."""
+        """Return a copy with parameters that a system of this class fitted."""
         return self
 
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Learn of the development split what there is to learn, and answer it; the arguments are those of `answer`."""
+        """Fit the parameters on the dev split and answer its questions.
+
+        Args:
+            stages: trained stages by name.
+            examples: examples of the dev split.
+            name: label of the examples in the progress bar.
+
+        Returns:
+            The system with the fitted parameters, and its answers.
+        """
         return self, self.answer(stages, examples, name)
 
     def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
-        """Return all metrics, with exact match and F1 of the answers; none where no answer is known."""
+        """Return all metrics, including exact match and F1; {} if no example has a gold answer."""
         if not any(example.answer for example in examples):
             return {}
         return {**answered.metrics, **score_answers(answered.texts, {e.example_id: e for e in examples})}
 
 
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Return Hits@1 of the first cell that was found for each question; nothing where no answer is known."""
+    """Return Hits@1 of the first cell of each question; {} if no example has a gold answer."""
     known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
     return hits_at_k(cells, known, group_by_source(examples), ks=(1,)) if known else {}
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Add up the cost of an example that passes through all stages: seconds and operations, where all have them."""
+    """Return the throughput and FLOPs of an example that passes through all stages.
+
+    A value is included only if every stage has it.
+    """
     joint: dict[str, float] = {}
     if all(stage.get("examples_per_second") for stage in stages):
         joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)
@@ -150,7 +174,17 @@ def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def answer_split(
     system: System, stages: Mapping[str, TrainedStage], split: str, to: RunFolder
 ) -> tuple[dict[str, float], Sequence[TableExample]]:
-    """Let a system answer a split and score it; its predictions go into a folder."""
+    """Answer and score a split with a system, and save its predictions.
+
+    Args:
+        system: system that answers.
+        stages: trained stages by name.
+        split: name of the split.
+        to: run folder for the predictions.
+
+    Returns:
+        Metrics by name, and the examples of the split.
+    """
     examples = stages[system.stages[0]].parts.data.questions(split)
     answered = system.answer(stages, examples, split)
     save_answers(to, split, system, examples, answered)
@@ -160,7 +194,15 @@ def answer_split(
 def save_answers(
     folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
 ) -> None:
-    """Write predictions/<split>.json."""
+    """Write predictions/<split>.json.
+
+    Args:
+        folder: run folder.
+        split: name of the split.
+        system: system that scores each answer.
+        examples: examples of the split.
+        answered: answers of the system.
+    """
 
     def score(example: TableExample) -> dict[str, float]:
         return system.score(replace(answered, metrics={}), [example])

@@ -1,4 +1,4 @@
-"""PointR: select a cell, then read the answer in it and its passages.
+"""PointR: select a cell, then read the answer in the cell and its linked passages.
 
 Source: MATE paper, section 4.
 """
@@ -21,9 +21,9 @@ from mate_cli.tables.example import TableExample
 
 SELECT, READ = "cell_selection", "span_reading"
 WEIGHTS = tuple(step / 20 for step in range(21))
-"""Among which the weight of the reader is chosen."""
+"""Candidate weights of the reader."""
 MIN_PROBABILITY = 1e-30
-"""Lower bound of a probability, before its logarithm is taken."""
+"""Lower bound of probabilities, so that their logarithm is finite."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,9 @@ class ReadCell:
 
     Args:
         cell: (row, column), both from 0.
-        selected: its log probability among the cells of the table.
-        read: the log probability of the best span among those of the cell, with no answer where the reader may say so.
+        selected: log probability of the cell among the cells of the table.
+        read: log probability of the best span among the spans of the cell, and "no answer" if the reader predicts it.
+        text: answer read from the cell.
     """
 
     cell: tuple[int, int]
@@ -42,20 +43,20 @@ class ReadCell:
     text: str
 
     def score(self, weight: float) -> float:
-        """Return both log probabilities mixed."""
+        """Return the average of both log probabilities, with `weight` (0 to 1) for the reader."""
         return (1 - weight) * self.selected + weight * self.read
 
 
 class PointR(System):
-    """A selector of cells and a reader.
+    """PointR: a cell selector followed by a span reader (MATE paper, section 4).
 
     Args:
         compared_by: see `System`.
-        cells: how many of the best cells are read; the paper reads one. Of more, the answer is from the cell with the
-            best mixture of the logarithms of two probabilities, its own and that of its best span.
-        weight: of the reader in that mixture, 0 to 1; None for the one with the best F1 on the development split, or 0
-            where none was learnt.
-        whole_cells: answer with all of a cell's own text where the span's words stand in it.
+        cells: number of top-ranked cells to read; the paper reads one. With several cells, the answer is taken from
+            the cell with the highest weighted average of the log probabilities of the cell and of its best span.
+        weight: weight of the reader in this average, 0 to 1; None for the weight with the best F1 on the dev split,
+            or 0 if no weight was fitted.
+        whole_cells: replace the span by the full text of the cell if the cell text contains the span.
     """
 
     stages = (SELECT, READ)
@@ -72,17 +73,28 @@ class PointR(System):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The weight of the reader, where several cells are read."""
+        """The weight of the reader; empty if a single cell is read or no weight is set."""
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
-        """Return the same with the weight that was learnt."""
+        """Return a copy with the fitted weight."""
         return PointR(self.compared_by, self.cells, parameters.get("weight", self.weight), self.whole_cells)
 
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Choose the weight with the best F1 on these questions; of equal ones the least, which trusts the selector."""
+        """Fit the weight of the reader, unless it is set or a single cell is read, and answer.
+
+        Of the weights with the best F1 the smallest is used, which relies most on the selector.
+
+        Args:
+            stages: trained stages by name.
+            examples: examples of the dev split.
+            name: label of the examples in the progress bar.
+
+        Returns:
+            The system with the fitted weight, and its answers.
+        """
         if self.cells == 1 or self.weight is not None:
             return self, self.answer(stages, examples, name)
         read, hits = self._read(stages, examples, name)
@@ -90,7 +102,13 @@ class PointR(System):
         return system, system._choose_answers(read, hits)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Select cells of each question and read them; Hits@k are those of the selection."""
+        """Select the cells of each question and read them. Hits@k are metrics of the selector.
+
+        Args:
+            stages: trained stages by name.
+            examples: examples with the questions.
+            name: label of the examples in the progress bar.
+        """
         return self._choose_answers(*self._read(stages, examples, name))
 
     def _choose_answers(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
@@ -103,7 +121,7 @@ class PointR(System):
     def _read(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[dict[str, list[ReadCell]], Mapping[str, float]]:
-        """Read cells for each question, the best first; return them and the hits of the selection."""
+        """Return the cells read by example id, best cell first, and Hits@k of the selector."""
         by_name = {example.example_id: example for example in examples}
         rankings = stages[SELECT].predict(examples, name)
         known = {key: example for key, example in by_name.items() if example.answer}
@@ -117,10 +135,16 @@ class PointR(System):
 def read_cells(
     reader: TrainedStage, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
 ) -> dict[str, list[ReadCell]]:
-    """Read the best cells of each ranking.
+    """Read the top-ranked cells of each question.
+
+    Args:
+        reader: trained reader.
+        rankings: ranked cells of each question.
+        examples: examples by id.
+        count: maximum number of cells to read per question.
 
     Returns:
-        What was read, by question, in the order of the ranking; cells that cannot be encoded are left out.
+        The cells read, by example id, in the order of the ranking. Cells that cannot be encoded are omitted.
     """
     chosen = {
         f"{ranking.example_id}#{place}": (ranking, place)
@@ -131,7 +155,8 @@ def read_cells(
     predictions: dict[str, SpanPrediction] = {
         prediction.example_id: prediction for prediction in reader.predict(list(asked.values()), "cells")
     }
-    spans = [replace(prediction, no_answer=0.0) for prediction in predictions.values()]  # some cell has the answer
+    # Assume that some cell contains the answer, so never predict "no answer".
+    spans = [replace(prediction, no_answer=0.0) for prediction in predictions.values()]
     texts = reader.task_of(SpanReading).answers(spans, asked)
     read: dict[str, list[ReadCell]] = {}
     for key, (ranking, place) in chosen.items():
@@ -154,7 +179,7 @@ def _log(probability: float) -> float:
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:
-    """Return the weight of `WEIGHTS` with which the answers have the best F1; the least of equal ones."""
+    """Return the smallest weight of `WEIGHTS` with the best F1 of the answers."""
     known = [example for example in examples if example.answer and read.get(example.example_id)]
     overlaps = {
         (example.example_id, cell): f1(cell.text, " ".join(example.answer.texts))
