@@ -148,6 +148,7 @@ def test_a_sheet_that_says_what_its_cells_show():
         (0.3, "General%", "30%"),
         (12.5, ".00", "12.50"),
         (1234567890123456, '0" km"', "1234567890123450 km"),
+        (44197, 'ggge"年"m"月"d"日"', "2021-01-01"),  # of a Japanese era
     ],
 )
 def test_formats_that_are_rare(tmp_path, value, code, shown):
