@@ -1,7 +1,7 @@
-"""A run in progress: its folder, its record and where its numbers go, kept true however the work ends; and its words.
+"""State of a run in progress, whose record is correct however the run ends.
 
-Its words about itself are tables that it prints, and facts for its record: which examples are learnt from, whole or
-cut, and what was not learnt.
+The module also prints the tables of a run, and adds facts to its record: which examples are trained on, how many are
+truncated, and what the network did not learn.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe
 
 @dataclass
 class Run:
-    """A run in progress, or a finished one.
+    """A run in progress, or a finished run.
 
     Args:
-        record: its summary, written at every change of status.
-        clock: seconds of wall time, earlier parts included.
-        transcript: what the user has seen.
-        loggers: of Lightning, where its numbers go; opened once there are some, in the first process.
-        close_loggers: ends them with the summary, the steps and an exit code.
+        folder: run folder.
+        record: summary of the run, written at every change of status.
+        clock: wall time in seconds, including the time before the run was resumed.
+        console: console that prints to the terminal and to `transcript`.
+        transcript: copy of the terminal output.
+        loggers: Lightning loggers on rank 0, opened with the first metrics.
+        close_loggers: function that closes the loggers with the summary, the number of steps and an exit code.
     """
 
     folder: RunFolder
@@ -62,17 +64,17 @@ class Run:
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
-        """Open the run in a folder, with the time that it has taken so far."""
+        """Open the run in a folder. Its clock starts at the time of the run so far."""
         clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
 
 def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
-    """Make or open a folder in the first process; the others have it to read.
+    """Create or open a run folder on rank 0. Other ranks get it read-only.
 
     Raises:
-        RunError: one of them does not see it.
+        RunError: a rank cannot access the folder.
     """
     folder = ranks.broadcast_from_rank_zero(make)
     return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path)
@@ -80,7 +82,10 @@ def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, close loggers, free the run; a refusal undoes what was written."""
+    """Record the outcome of the context, close the loggers and release the lock of the run.
+
+    If the context raises `MateError` before metrics are written, the writes to the run folder are reverted.
+    """
     record, refused, before = run.record, False, run.folder.metrics_sizes()
 
     try:
@@ -91,9 +96,8 @@ def record_outcome(run: Run) -> Iterator[None]:
         record.status, record.reason = "interrupted", STOPPED
         raise KeyboardInterrupt from error
     except BaseException as error:
-        told = (
-            known_cause(error) or find_machine_error(error) or error
-        )  # Hydra wraps what a class refuses that it builds
+        # Hydra wraps errors raised by the constructors it calls.
+        told = known_cause(error) or find_machine_error(error) or error
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
         refused = isinstance(told, MateError) and run.folder.metrics_sizes() == before
         raise
@@ -114,7 +118,7 @@ def record_outcome(run: Run) -> Iterator[None]:
 
 
 def peak_memory_mb() -> float:
-    """Return the most memory that this process has held: of the GPU where it has used one, else its own."""
+    """Return the peak memory of this process in MiB: on the GPU if it used one, else in RAM."""
     if on_gpu := torch.cuda.max_memory_allocated():
         return round(on_gpu / 2**20, 1)
     unit = 2**20 if sys.platform == "darwin" else 2**10
@@ -122,7 +126,7 @@ def peak_memory_mb() -> float:
 
 
 def reused_runs_table(spec: RunSpec) -> Table:
-    """Build a table of overrides and the stages that they hold for."""
+    """Build a table of overrides and the stages that use them."""
     table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
@@ -133,7 +137,15 @@ def reused_runs_table(spec: RunSpec) -> Table:
 
 
 def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:
-    """Print the parameter table, where the weights come from, the schedule, what was cut and the run's folder."""
+    """Print parameter counts, source of the weights, schedule, truncation and run folder.
+
+    Args:
+        run: run to train.
+        parts: parts of the run.
+        schedule: training schedule.
+        training: encoded training split.
+        done: number of optimizer steps done before; 0 for a new run.
+    """
     console = run.console
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (("module", "left"), ("parameters", "right"), ("trainable", "right")):
@@ -166,7 +178,14 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
 
 
 def print_results(console: Console, folder: RunFolder, record: RunRecord, title: str = "") -> None:
-    """Print the metrics by split, with the baselines below, what must be known of them, and where everything lies."""
+    """Print the metrics by split, the baselines, the facts and the run folder.
+
+    Args:
+        console: console to print to.
+        folder: run folder.
+        record: record with metrics and facts.
+        title: title of the table; empty for experiment, model and seed.
+    """
     title = title or f"{record.experiment}: {record.model}, seed {record.seed}"
     console.print(results_table(record.metrics, title, record.counts))
     for name, fact in record.facts.items():
@@ -175,12 +194,14 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord, title:
 
 
 def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str, int] | None = None) -> Table:
-    """Build a table like the MATE paper's: a row per split and subset of the questions, a column per metric.
+    """Build a table of metrics with a row per split and subset, and a column per metric.
+
+    The layout follows the tables of the MATE paper.
 
     Args:
         metrics: fractions by name.
-        title: above the table.
-        counts: the number of questions behind each metric that is known, shown next to the subset.
+        title: title of the table.
+        counts: number of questions of each metric, shown next to the subset if known.
     """
     counts = counts or {}
     known = [name for name in map(MetricName.parse, metrics) if not (name.baseline and name.part)]
@@ -206,17 +227,17 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
 
 
 def _owner(name: MetricName) -> str:
-    """Return the split, and the baseline before it: `dev` or `tfidf/dev`."""
+    """Return the split with the baseline, if any, as prefix: `dev` or `tfidf/dev`."""
     return "/".join(filter(None, [name.baseline, name.split]))
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
-    """Return the sort key: baselines below, splits in order, all questions before their subsets."""
+    """Return the sort key: baselines last, then by split, all questions before subsets."""
     return bool(name.baseline), _owner(name), bool(name.part), subset_rank(name.part), name.part
 
 
 def count_parameters(module: nn.Module) -> tuple[int, int]:
-    """Count all parameters of a module, and those that are trained."""
+    """Return the numbers of all and of trainable parameters of a module."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)
 
@@ -229,14 +250,20 @@ IN_WORDS = {
     "in several cells": "whose answer is in several cells (ambiguous)",
     "ambiguous": "with two answers in the same cell",
 }
-"""Reasons of datasets why a question teaches nothing, in words for people."""
+"""User-facing text of each reason of a dataset for which a question has no usable label."""
 
 
 def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, unit: str = "tables") -> None:
-    """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
+    """Add to a record how many examples of a split were not encoded or were truncated.
 
-    Its `data` gets `<split>/not_encoded`, and of the tables that were counted, for each of `TRUNCATION_COUNTS`, the
-    number of examples from which something is missing. Its `facts` get a sentence where something is.
+    `record.data` gets `<split>/not_encoded`. If truncation was counted, it also gets the number of truncated examples
+    for each of `TRUNCATION_COUNTS`. `record.facts` gets a sentence for each nonzero count.
+
+    Args:
+        record: record to change.
+        split: name of the split.
+        encodings: encoded split.
+        unit: name of the encoded units in the sentence.
     """
     reasons = Counter(map(plain_reason, encodings.failures.values()))
     record.data[f"{split}/not_encoded"] = reasons.total()
@@ -250,7 +277,10 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, uni
 
 
 def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[str, str]:
-    """Return facts for a record: how many questions of a split are not scored, and how many are unanswerable."""
+    """Return facts with the numbers of unscored and of unanswerable questions of a split.
+
+    Unscored questions have no gold answer. Zero counts are omitted.
+    """
     scored = [example.answer for example in examples if example.answer is not None]
     unknown, null = len(examples) - len(scored), sum(answer.is_null for answer in scored)
     facts = {
@@ -261,14 +291,26 @@ def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[st
 
 
 def record_digest(record: RunRecord, split: str, encodings: object) -> None:
-    """Add to a record what the examples of a split are; warn where they are not those that it began with."""
+    """Add the digest of a split to a record, or warn if it differs from the recorded digest.
+
+    Args:
+        record: record to change.
+        split: name of the split.
+        encodings: encoded split. Nothing is recorded if it has no `digest`.
+    """
     digest = getattr(encodings, "digest", "")
     if digest and record.digests.setdefault(split, digest) != digest:
         warnings.warn(f"the questions or tables of {split} are not those that this run began with", stacklevel=2)
 
 
 def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:
-    """Add to a record how many training questions teach nothing, and why: what the task lacks of each."""
+    """Add to a record how many training questions have no usable label, by reason.
+
+    Args:
+        record: record to change.
+        examples: training examples.
+        skip_reason: function that returns why the task cannot train on an example, or "" if it can.
+    """
     reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(skip_reason, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
@@ -276,21 +318,21 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
 
 
 def plain_reason(reason: str) -> str:
-    """Return a reason without its figures, so that equal ones are counted together."""
+    """Return a failure reason without numbers and details, for counting equal reasons."""
     return re.sub(r"^\d+ ", "", reason.partition(":")[0])
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Return counts in words, the largest first."""
+    """Format counts as text, largest count first."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> None:
-    """Add to a record its best validation, and to its facts what was not learnt, where there is something.
+    """Add the best validation and signs that the network did not learn to a record.
 
     Args:
-        record: of a run whose training has ended.
-        rows: of its metrics.jsonl.
+        record: record of a run whose training has ended.
+        rows: rows of its metrics.jsonl.
         loss_counts: see `TableTask`.
     """
     spec, best = MetricName.parse(record.monitor).spec, None
@@ -314,6 +356,7 @@ def _faults(monitor: str, rows: Sequence[Row], loss_counts: Mapping[str, Sequenc
 
 
 TRAINED = "training examples of this kind"
+"""Label of the counts in facts of `record_never_selected`."""
 
 
 def record_never_selected(
@@ -323,14 +366,14 @@ def record_never_selected(
     predictions: Sequence[Any],
     examples: Mapping[str, TableExample],
 ) -> None:
-    """Add to the facts of a record the aggregations that were trained on but never selected, or never right, on dev.
+    """Add a fact for each trained aggregation that was never selected or never correct on dev.
 
     Args:
-        record: of the run.
-        task: with the best weights.
-        training: the examples of the training split.
-        predictions: for the dev split.
-        examples: of the dev split, by id.
+        record: record to change.
+        task: task with the best checkpoint.
+        training: examples of the training split.
+        predictions: predictions for the dev split.
+        examples: examples of the dev split, by id.
     """
     selections = [task.selection(prediction) for prediction in predictions]
     selected = {selection.aggregation for selection in selections if selection is not None}

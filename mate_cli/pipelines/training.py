@@ -1,4 +1,4 @@
-"""One training run: fit, choose the best weights and score them."""
+"""Training of one stage: fit, load the best checkpoint and compute its metrics."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,11 +56,16 @@ from mate_cli.terminal.progress import track
 
 
 def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
-    """Fit, or continue to fit, and score the best weights on the development and test splits.
+    """Train or resume a run, and score its best checkpoint on the dev and test splits.
+
+    Args:
+        run: run to train.
+        cfg: configuration of the run.
+        config: the same configuration as a mapping, for the loggers.
 
     Raises:
-        MateError: something the user can mend.
-        Interrupted: the user asked to stop; the state is saved.
+        MateError: an error that the user can fix.
+        Interrupted: the user interrupted the run. Its checkpoint is saved.
     """
     last = run.folder.checkpoints / "last.ckpt"
     checkpoint = last if last.exists() else None
@@ -78,7 +83,7 @@ def _assemble(run: Run, cfg: RunConfig) -> Parts:
     """Build the parts of a run.
 
     Raises:
-        RunError: a class fails with its settings, as with those that somebody has changed in config.yaml.
+        RunError: the constructor of a part fails, for example because config.yaml was edited.
     """
     try:
         return assemble(cfg, instantiate(cfg.data))
@@ -90,7 +95,7 @@ def _assemble(run: Run, cfg: RunConfig) -> Parts:
 
 
 def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, development: EncodedSplit) -> None:
-    """Write down how large network and data are, and what was left out of either."""
+    """Record the sizes of network and data, excluded examples and initialization notes."""
     data, task = parts.data, parts.task
     record.parameters, record.trainable_parameters = count_parameters(task)
     failures = len(training.failures) + len(development.failures)
@@ -128,7 +133,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     check_scores(cfg, task, module.development)
     run.record.total_steps = schedule.total_steps
     _record_parts(run.record, parts, training, development)
-    open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # what can be refused has been
+    open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # All checks have passed.
     run.record.facts |= (prepared := {} if checkpoint else _prepare(parts, cfg.hardware))
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
@@ -167,9 +172,12 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
 
 
 def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
-    """Change new weights by what the training split is like, on the device that will train; say what was done.
+    """Run the data-dependent initialization of new weights on the training device.
 
-    The first process measures, and the others take its numbers.
+    Rank 0 measures the training split and broadcasts the results to the other ranks.
+
+    Returns:
+        Descriptions of the changes to the weights, by name.
     """
     encoder, cpu = parts.task.encoder, torch.device("cpu")
     device = cpu if encoder.extra is None else device_of(hardware)
@@ -182,23 +190,29 @@ def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
 
 
 def compile_layers(network: TableEncoder) -> None:
-    """Compile the layers of a network, for inputs of any length, once they are first used.
+    """Compile the layers of a network for dynamic input lengths.
+
+    Compilation happens on first use.
 
     Raises:
-        ConfigError: they are of kinds whose work depends on the data.
+        ConfigError: the computation of a layer depends on the data, so that it cannot be compiled.
     """
     layers = [layer for encoder in network.encoders.values() for layer in encoder.layers]
     if others := {type(layer).__name__ for layer in layers if type(layer) is not EncoderLayer}:
         problem = f"{', '.join(sorted(others))} cannot be compiled: its computation depends on the data"
         raise ConfigError(problem, where=COMPILE, remedy="Leave it out")
-    apart = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]  # its computation depends on the data
+    # The computation of attention depends on the data, so exclude it from compilation.
+    apart = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]
     for layer in layers:
         layer.attention["self"].attend = apart
         layer.compile(dynamic=True)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
-    """Count floating-point operations of a forward and a backward pass, per example, on some of the training split."""
+    """Return the training FLOPs per example, averaged over sampled batches.
+
+    FLOPs of the forward and of the backward pass are included.
+    """
     total = examples = 0.0
     for batch in track(data.sample_batches(), "planning attention and counting operations", "batches"):
         total += encoder_flops(encoder, batch, backward=True)
@@ -219,7 +233,8 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         if result.metrics:
             run.record.facts |= describe_unscored(split, result.examples.values())
         record_truncation(run.record, split, parts.data.encodings(split), getattr(parts.data.dataset, "unit", "tables"))
-        if split == "test":  # that of dev is compared before the training
+        # The digest of dev is compared before training.
+        if split == "test":
             record_digest(run.record, split, parts.data.encodings(split))
         run.record.add_scores(f"{split}/", result.metrics)
         if split == "dev":
@@ -239,7 +254,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
 
 
 def device_name(trainer: pl.Trainer) -> str:
-    """Return the GPU's name, or the number of CPU threads."""
+    """Return the name of the training device, with the number of ranks or CPU threads."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     if ranks.world_size() > 1:
