@@ -1,4 +1,4 @@
-"""From a configuration to the parts of a run."""
+"""Assembly of the network, task and data loaders of a run from its configuration."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -45,10 +45,15 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """Parts of a run.
+    """The assembled parts of a run.
 
     Args:
-        replaced: what this machine lacks of what the run was trained with, and what stands in.
+        task: Lightning task with the network.
+        data: data module.
+        serializer: serializer of tables.
+        initializer: initializer of the weights.
+        report: report about the loaded weights.
+        replaced: replacements of parts that this machine does not support, by description.
     """
 
     task: TableTask[Any, Any]
@@ -60,22 +65,23 @@ class Parts:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Facts about the machine for a record: what was replaced, of a run that ranks rows, too."""
+        """Facts about the machine for a record: replacements in this run and in the run that ranks its rows."""
         ranker = getattr(self.serializer, "ranker", None)
         return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
 
 def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, moved: bool = False) -> Parts:
-    """Build network, task and loaders.
+    """Build the network, task and data loaders.
 
     Args:
-        cfg: what they are made of.
-        dataset: what is loaded.
-        load: give the network its first weights; False where others will take their place at once.
-        moved: it was trained before, perhaps on another machine: what this one lacks is replaced.
+        cfg: configuration of the parts.
+        dataset: dataset of the loaders.
+        load: load the initial weights. False if the caller loads other weights afterwards.
+        moved: the run was trained before, perhaps on another machine. Parts that this machine does not support are
+            replaced.
 
     Raises:
-        ConfigError: the parts do not fit together, or the machine lacks what they need.
+        ConfigError: the parts do not fit together, or the machine does not support a part.
         CheckpointError: the initial weights do not fit the network.
     """
     hardware, device = resolve_profile(cfg.hardware, moved=moved), device_of(cfg.hardware)
@@ -93,13 +99,16 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     check_network(encoder)
     _check_attention(encoder, backend)
     task: TableTask[Any, Any] = build_task(TaskContext(encoder, cast(SpanSerializer, serializer), cache))
-    initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
+    # Convert all containers, so that options of the initializer are no OmegaConf containers.
+    initializer: Initializer = instantiate(cfg.init, _convert_="all")
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     report = compare_settings(report, serializer, task, cfg.task)
-    if load:  # weights that are loaded later have adapters in them
+    # Weights that the caller loads later contain the merged adapters.
+    if load:
         add_adapters(encoder, encoder.lora, report.loaded)
     freeze(encoder, encoder.freeze)
-    encoder.train()  # what is frozen as a whole may have no dropout, and Lightning leaves modes as they are
+    # Modules that are frozen completely override `train` to disable dropout, and Lightning does not change modes.
+    encoder.train()
     encoder.use_cache(cache)
     _check_length(serializer, encoder)
     loading = LoaderOptions(
@@ -124,7 +133,13 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
 
 
 def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
-    """Plan the steps of a run on so many training examples; see `plan_schedule`."""
+    """Plan the steps of a run; see `plan_schedule`.
+
+    Args:
+        cfg: configuration of the run.
+        examples: number of training examples.
+        processes: world size.
+    """
     return plan_schedule(
         examples,
         batch_size=cfg.trainer.batch_size,
@@ -136,22 +151,28 @@ def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
 
 
 def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int) -> int:
-    """Return after how many optimizer steps on so many training examples a run validates."""
+    """Return the number of optimizer steps between two validations.
+
+    Args:
+        cfg: configuration of the run.
+        schedule: planned steps.
+        examples: number of training examples.
+    """
     return min(max(1, round(cfg.trainer.val_every * (examples // schedule.batch_size))), schedule.total_steps)
 
 
 def use_machine(hardware: Hardware) -> None:
-    """Set what belongs to the process: threads, and how a GPU multiplies 32 bits."""
+    """Configure the process: number of threads, and TF32 in matrix products on GPUs."""
     if hardware.threads:
         torch.set_num_threads(hardware.threads)
     torch.backends.cuda.matmul.allow_tf32 = hardware.tf32 and hardware.accelerator == "gpu"
 
 
 def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
-    """Build the backend; say where `Auto` has to stand in for one that this machine lacks.
+    """Build the attention backend. For a moved run, replace an unsupported backend by `Auto` and print a message.
 
     Raises:
-        ConfigError: the machine lacks it, and the run was not trained before.
+        ConfigError: the machine does not support the backend, and `moved` is false.
     """
     backend: AttentionBackend = instantiate(chosen)
     if not moved:
@@ -165,10 +186,10 @@ def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBack
 
 
 def build_serializer(cfg: ModelConfig) -> Serializer:
-    """Build the serializer, and for tables that are cut to their best rows the ranker of these.
+    """Build the serializer and, if `encoding.ranked_by` is set, the ranker of its rows.
 
     Raises:
-        RunError: the run that is to rank rows is not there, or ranks no cells.
+        RunError: the ranking run is missing, or ranks no cells.
     """
     ranked_by = cfg.encoding.get("ranked_by")
     loaded = {"ranker": CellRanker(str(ranked_by), cfg)} if ranked_by else {}
@@ -177,14 +198,14 @@ def build_serializer(cfg: ModelConfig) -> Serializer:
 
 
 class CellRanker:
-    """Ranks the rows of tables by the cells that a finished run finds best; its network is loaded when first asked.
+    """Ranker of table rows by the cell scores of a finished run. Its network is loaded on the first call.
 
     Args:
-        run: its folder.
-        here: the machine and the folders of now.
+        run: run folder of the ranker.
+        here: configuration with the current machine and folders.
 
     Raises:
-        RunError: there is no such run, it ranks no cells, or it left no weights.
+        RunError: the run is missing, ranks no cells, or has no weights.
     """
 
     def __init__(self, run: str, here: ModelConfig) -> None:
@@ -202,14 +223,14 @@ class CellRanker:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for equal networks with equal weights that read alike, wherever their folders are."""
+        """Digest of network, weights and encoding, independent of the run folder."""
         made_of = (sha256(self.weights), str(self.config.model), build_serializer(self.config).fingerprint)
         return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """Return the rows of each question's table, from 0, that of the best cell first, by `example_id`.
+        """Return the row indices (from 0) of each table by `example_id`, the row of the best cell first.
 
-        The network is on the device of the run for so long, which then has its memory back.
+        The network is moved to the device of the run for the call, and to the CPU afterwards to free the memory.
         """
         task, loading, rows = self._parts.task, self._parts.data.loading, {}
         encodings = [
@@ -228,7 +249,7 @@ class CellRanker:
 
     @property
     def replaced(self) -> Mapping[str, str]:
-        """Parts that the machine lacks of what its network was trained with, as far as it was asked."""
+        """Replacements of unsupported parts of the ranker; empty before its first call."""
         loaded: Parts | None = vars(self).get("_parts")
         return {f"ranker, {name}": fact for name, fact in loaded.replaced.items()} if loaded else {}
 
@@ -241,10 +262,10 @@ class CellRanker:
 
 
 def check_label(cfg: ModelConfig) -> None:
-    """Refuse an encoding whose labels mean something else to the task: it would learn that, and nothing would fail.
+    """Check that the labels of the encoding are those of the task. A wrong label kind causes no error in training.
 
     Raises:
-        ConfigError: naming an encoding that fits.
+        ConfigError: the encoding annotates another label kind. The error names a suitable encoding.
     """
     task: type[TableTask[Any, Any]] = get_class(cfg.task["_target_"])
     serializer: type[Serializer] = get_class(cfg.encoding["_target_"])
@@ -259,7 +280,7 @@ def check_label(cfg: ModelConfig) -> None:
 
 
 def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
-    """Refuse a backend that is asked for and would never be."""
+    """Raise `ConfigError` if the network never uses the configured attention backend."""
     if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
         raise ConfigError(
             f"{type(encoder).__name__} computes attention itself and cannot use {type(backend).__name__}",
@@ -271,16 +292,26 @@ def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
 def compare_settings(
     report: LoadReport, serializer: Serializer, task: TableTask[Any, Any], options: Mapping[str, Any]
 ) -> LoadReport:
-    """Compare what checkpoints say of themselves with the parts that took their weights, and note what differs.
+    """Compare the settings in checkpoints with the parts that use their weights.
+
+    Args:
+        report: report about the loaded weights.
+        serializer: serializer of the run.
+        task: task of the run.
+        options: configuration of the task.
+
+    Returns:
+        The report, with a note for each checkpoint whose settings differ.
 
     Raises:
-        CheckpointError: positions or aggregations mean something else there.
+        CheckpointError: the positions or aggregations of a checkpoint have another meaning than in the network.
     """
     notes: list[str] = []
     encoder = task.encoder
     for origin in report.origins:
         heads = head_names(task).keys() & set(report.loaded)
-        chosen = not type(serializer).reset_positions  # else each of its inputs begins anew, whatever the network
+        # Serializers that always reset positions do so for any network, so there is nothing to compare.
+        chosen = not type(serializer).reset_positions
         differences = different_positions(origin, serializer.reset_positions) if chosen else []
         names = aggregation_names(origin.config, AGGREGATIONS)
         if any("aggregation" in name for name in heads) and names != list(AGGREGATIONS):
@@ -309,10 +340,15 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
 
 
 def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
-    """Assemble a run's parts and give them the best weights of its folder.
+    """Assemble the parts of a run with the weights of its best checkpoint.
+
+    Args:
+        cfg: configuration of the run.
+        folder: run folder.
+        dataset: dataset of the loaders; None for the configured dataset.
 
     Raises:
-        RunError: the run left no weights.
+        RunError: the run has no weights, or its configuration does not fit this version of mate.
     """
     weights = best_weights(folder)
     with wrap_read_errors(
@@ -324,10 +360,10 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
 
 
 def best_weights(folder: RunFolder) -> Path:
-    """Return the file of a run's best weights.
+    """Return the path of the best checkpoint of a run.
 
     Raises:
-        RunError: there is none.
+        RunError: the run has no weights.
     """
     weights = folder.checkpoints / "best.safetensors"
     if not weights.is_file():

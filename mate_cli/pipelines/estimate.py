@@ -1,4 +1,7 @@
-"""The cost of a training run: counts, and a few steps on real examples, timed; nothing is written or downloaded."""
+"""Cost estimate of a training run: example counts, memory, and the time of a few steps on real examples.
+
+Nothing is written or downloaded.
+"""
 
 from __future__ import annotations
 
@@ -37,29 +40,29 @@ from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.layout import TableEncoding
 
 SAMPLED = 48
-"""Examples that are encoded and timed."""
+"""Number of examples that are encoded and timed."""
 SPLITS = ("train", "dev", "test")
 TOKENIZER = "init.tokenizer"
-"""A key whose value may be fetched by the run itself."""
+"""Configuration key of the tokenizer, which the run may download."""
 FORWARD = 1 / 3
-"""The share of a step that is its forward pass: a backward pass has twice the products of matrices."""
+"""Cost of a forward pass relative to a forward and backward pass, which has three times the matrix products."""
 
 
 @dataclass
 class Cost:
-    """Cost of one run, as far as it is known.
+    """Estimated cost of one run.
 
     Args:
-        examples: that are learnt from or predicted, by split.
-        tokens: of the examples that were sampled.
-        schedule: steps and micro-batches; None where nobody knows.
-        parameters: that are trained or kept as they are.
-        memory: bytes of a step, counted.
-        seconds: of training and validations on this machine; None where nothing was timed.
-        at_least: no step was done in the time there was.
-        timed: batches that were.
-        unknown: what cannot be counted, and why.
-        refused: why it could not be trained; None where it could.
+        examples: number of training examples or of predicted examples, by split.
+        tokens: number of tokens of each sampled example.
+        schedule: steps and micro-batches; None if unknown.
+        parameters: number of parameters, trained and frozen; None if unknown.
+        memory: computed memory of a step in bytes; None if unknown.
+        seconds: time of training and validations on this machine in seconds; None if nothing was timed.
+        at_least: `seconds` is a lower bound, because no step finished in the available time.
+        timed: number of timed batches.
+        unknown: quantities that cannot be determined, with the reasons.
+        refused: error that prevents training; None if the run could be trained.
     """
 
     examples: dict[str, int] = field(default_factory=dict)
@@ -75,7 +78,13 @@ class Cost:
 
 
 def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], TableDataset]) -> Cost:
-    """Count what a run has, and time a few of its steps for at most so many seconds; see `open_dataset`."""
+    """Estimate the cost of a run.
+
+    Args:
+        config: configuration of the run.
+        seconds: maximum time in seconds for timing steps.
+        open_data: returns a dataset for settings in JSON, such as `open_dataset`.
+    """
     cost = Cost(schedule=_planned_steps(config))
     config = _without_other_runs(config, cost)
     with (
@@ -98,10 +107,10 @@ def _estimate(
     progress: Progress,
     open_data: Callable[[str], TableDataset],
 ) -> None:
-    """Fill in a cost.
+    """Fill in `cost`.
 
     Raises:
-        MateError: the run would be refused.
+        MateError: the run would fail with this error before training.
     """
     settings = {**config.data, "download": False} if "download" in config.data else config.data
     dataset: Any = open_data(json.dumps(settings, default=str))
@@ -130,12 +139,12 @@ def _estimate(
 
 
 def open_dataset(settings: str) -> TableDataset:
-    """Build a dataset of settings in JSON; it keeps what it has read."""
+    """Create a dataset from settings in JSON. The dataset caches the files it has read."""
     return cast(TableDataset, instantiate(json.loads(settings)))
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:
-    """Return the steps that stand in the configuration; None where they follow from the number of examples."""
+    """Return the steps specified by `trainer.max_steps`; None if they depend on the number of examples."""
     if config.trainer.max_epochs or not config.trainer.max_steps:
         return None
     processes = config.hardware.devices * config.hardware.nodes
@@ -144,7 +153,7 @@ def _planned_steps(config: RunConfig) -> Schedule | None:
 
 @contextmanager
 def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
-    """Let compiled kernels go to a temporary folder where there is no cache yet."""
+    """Compile kernels into a temporary folder if the cache folder does not exist."""
     if Path(cache).expanduser().is_dir():
         yield
         return
@@ -153,7 +162,7 @@ def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
 
 
 def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return the configuration without an order of rows, which a run before it makes."""
+    """Return a copy without row ranking, which needs an earlier run."""
     if not config.encoding.get("ranked_by"):
         return config
     cost.unknown.append("tokens after rows are ranked: those of whole tables are counted")
@@ -161,10 +170,10 @@ def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> Parts | None:
-    """Return network, task and loaders; None where the word pieces are not here yet.
+    """Return the network, task and loaders; None if the vocabulary is not downloaded yet.
 
-    First weights are read where they are here: what they do not fit is refused. Others are not drawn as those of a
-    training, which takes seconds for a large network: time and memory do not depend on them.
+    Available initial weights are loaded, so that mismatches are found. Random weights are replaced by a constant,
+    because sampling takes seconds for a large network, and time and memory do not depend on the values.
 
     Raises:
         MateError: the parts do not fit together.
@@ -182,7 +191,7 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
 
 
 def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return the configuration on the processor, where this machine lacks the devices that it names."""
+    """Return the configuration, on the CPU if this machine does not have the configured devices."""
     try:
         resolve_profile(config.hardware)
         return config
@@ -193,7 +202,7 @@ def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _has_weights(init: Node) -> bool:
-    """Say whether all first weights are here: none of another stage, and none that are fetched."""
+    """Return whether all initial weights are available: not of another stage, and no download needed."""
     names = [str(node.get("checkpoint")) for node in (init, *(init.get("inner") or {}).values()) if node]
     fetched = init.get("kind") in ("bert", "roberta", "tapas")
     if any(name.startswith(FROM_STAGE) for name in names):
@@ -202,10 +211,10 @@ def _has_weights(init: Node) -> bool:
 
 
 def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> None:
-    """Count the examples of each split, where they can be read.
+    """Count the examples of each split, unless the run will download them.
 
     Raises:
-        MateError: they are neither here nor to be fetched.
+        MateError: the data are missing and cannot be downloaded.
     """
     try:
         cost.examples |= {split: len(list(dataset.examples(split))) for split in dataset.splits if split in SPLITS}
@@ -216,27 +225,27 @@ def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> Non
 
 
 def _is_fetched(config: RunConfig, dataset: TableDataset) -> bool:
-    """Say whether the run itself fetches what is missing of its data."""
+    """Return whether the run downloads missing data."""
     return config.data.get("download") == "auto" and bool(getattr(dataset, "remote_files", ()))
 
 
 def _describe_missing_data(error: MateError) -> str:
-    """Say what is wrong with data, without all the places where they were looked for."""
+    """Return the problem of missing data, without the list of searched folders."""
     problem = error.problem.partition(";")[0]
     return f"{error.where}: {problem}" if error.where else problem
 
 
 def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> list[TableEncoding]:
-    """Count examples and steps; return the encodings of some that are learnt from.
+    """Count examples and steps, and return the encodings of a sample of training examples.
 
     Args:
-        config: of the run.
-        parts: its parts.
-        cost: what is known so far.
-        is_known: the data are those of the run, and not others that stand in for them.
+        config: configuration of the run.
+        parts: parts of the run.
+        cost: cost to fill in.
+        is_known: the data are those of the run, not sample tables that replace them.
 
     Raises:
-        MateError: the data are not there, or fewer examples than a step has.
+        MateError: the data are missing, or there are fewer examples than one step needs.
     """
     data = parts.data
     if isinstance(data, StreamDataModule):
@@ -256,7 +265,8 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
         encodings = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
         sample = [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
         if not sample:
-            data.training()  # which refuses where it is so of all
+            # Raises an error if no training example can be encoded.
+            data.training()
     cost.schedule = plan_steps(config, cost.examples["train"], config.hardware.devices * config.hardware.nodes)
     for split in SPLITS[1:]:
         if data.has_examples(split):
@@ -265,14 +275,15 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
 
 
 def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], seconds: float, cost: Cost) -> None:
-    """Time some steps, and add what the run, its validations and its last scores take."""
+    """Time some steps, and extrapolate the time of training, validations and final evaluation."""
     schedule = cast(Schedule, cost.schedule)
     if any(reason.startswith("time:") for reason in cost.unknown):
         return
     timing = time_steps(config, parts, sample, schedule.micro_batch, seconds)
     tokens = sum(cost.tokens) / len(cost.tokens)
     trained = schedule.total_steps * schedule.batch_size / schedule.ranks
-    examples = cost.examples.get("train", 0)  # of data that others stand in for nobody knows how often they are scored
+    # The number of validations is unknown if the training split was not counted.
+    examples = cost.examples.get("train", 0)
     validations = -(-schedule.total_steps // steps_between_validations(config, schedule, examples)) if examples else 0
     predicted = cost.examples.get("dev", 0) * (validations + 1) + cost.examples.get("test", 0)
     passes = trained + FORWARD * predicted / schedule.ranks
@@ -281,20 +292,20 @@ def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], 
 
 
 MAX_BATCHES = 12
-"""Batches that are timed where there is time."""
+"""Maximum number of timed batches."""
 HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 MAX_TIMED = 32
-"""Examples of a batch that is timed; a larger micro-batch takes as long per token."""
+"""Maximum number of examples in a timed batch. Larger micro-batches take the same time per token."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Duration of steps.
+    """Measured duration of steps.
 
     Args:
-        per_token: seconds of a forward and a backward pass, for each token.
+        per_token: seconds of a forward and backward pass per token.
         update: seconds of an optimizer step.
-        batches: that were timed; 0 where not even one was done, and `per_token` is what it took at least.
+        batches: number of timed batches; 0 if none finished, so that `per_token` is a lower bound.
     """
 
     per_token: float
@@ -303,22 +314,23 @@ class Timing:
 
 
 class _TimeIsUpError(Exception):
-    """The time for a measurement has passed."""
+    """Exception for the end of the time of a measurement."""
 
 
 def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], size: int, seconds: float) -> Timing:
     """Time forward and backward passes on batches of similar length, and an update after each.
 
     Args:
-        config: of the run.
-        parts: its network, task and loaders; the weights are changed.
-        sample: what batches are made of.
-        size: examples of a micro-batch.
-        seconds: after which it ends.
+        config: configuration of the run.
+        parts: network, task and loaders. The weights are changed.
+        sample: encodings from which batches are formed.
+        size: number of examples of a micro-batch.
+        seconds: maximum time in seconds.
     """
     hardware, device, task = resolve_profile(config.hardware), device_of(config.hardware), parts.task
     if device.type == "cpu":
-        native_kernels()  # compiled before the first batch is timed
+        # Compile the kernels before the first batch is timed.
+        native_kernels()
     task.to(device).train()
     optimizer = build_optimizer(read_recipe(config.optimizer), task, fused=hardware.precision != "16-mixed")
     batches = _spread(sorted(sample, key=len), min(size, MAX_TIMED))
@@ -343,13 +355,14 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
     except _TimeIsUpError:
         if not took:
             return Timing((time.perf_counter() - began) / sum(map(len, batches[0])), 0.0, 0)
-    took = took[1:] or took  # the first one also makes room
+    # The first batch also allocates memory, so it is excluded if there are more.
+    took = took[1:] or took
     tokens, passes, updates = (sum(values) for values in zip(*took, strict=True))
     return Timing(passes / tokens, updates / len(took), len(took))
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Return batches of neighbours, those of middle length first; the last ones fill up a batch that is not full."""
+    """Return batches of consecutive encodings, medium lengths first. An incomplete last batch overlaps the previous."""
     starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
     starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))
     return [list(encodings[start : start + size]) for start in starts]
@@ -357,7 +370,7 @@ def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEnc
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Raise `_TimeIsUpError` after so many seconds; only the main thread can."""
+    """Raise `_TimeIsUpError` after `seconds` by SIGALRM, which works only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

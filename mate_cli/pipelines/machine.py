@@ -1,4 +1,4 @@
-"""The machine: a profile of hardware, its device and compiler, too little memory on it, and runs moved to it."""
+"""The machine: resolution of hardware settings, compiler checks, GPU memory, and runs moved from another machine."""
 
 import os
 import platform
@@ -27,18 +27,20 @@ from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import RunFolder
 
 GPU_WORKERS = 2
-"""Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
+"""Number of data loader workers on a GPU if `hardware.workers` is null: one fills the queue while another works."""
 
 
 @cache
 def open_cache(folder: str) -> Path:
-    """Return the folder of encodings; a temporary one if it cannot be written."""
+    """Return the cache folder, or a temporary folder if it cannot be written."""
     try:
         path = Path(folder).expanduser()
         with TemporaryFile(dir=next(place for place in (path, *path.absolute().parents) if place.exists())):
-            return path  # made once something is kept in it
-    except (OSError, RuntimeError) as error:  # the latter where nobody knows the home of the user
-        from mate_cli.data.loading.cache import open_temporary_cache  # loads Arrow
+            return path  # the folder is created on the first write
+    # RuntimeError: the home directory is unknown.
+    except (OSError, RuntimeError) as error:
+        # Imported here, because the module imports Arrow.
+        from mate_cli.data.loading.cache import open_temporary_cache
 
         return open_temporary_cache(Path(folder), error)
 
@@ -47,14 +49,14 @@ COMPILE = "trainer.compile"
 
 
 def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
-    """Return the profile with a device, a precision and workers in place of `auto` and null.
+    """Replace `auto` and null in hardware settings by a device, a precision and a number of workers.
 
     Args:
-        hardware: the profile.
-        moved: of a finished run, perhaps trained elsewhere: a precision that this machine lacks is replaced.
+        hardware: hardware settings.
+        moved: the settings belong to a finished run, perhaps of another machine. An unsupported precision is replaced.
 
     Raises:
-        ConfigError: the machine has no such device, or it cannot compute in this precision.
+        ConfigError: the machine does not have the device, or does not support the precision.
     """
     limit = PER_CORE * (os.cpu_count() or 1)
     for key in ("workers", "prepare_workers", "threads"):
@@ -75,16 +77,16 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
 
 
 def resolve_hardware(config: RunConfig) -> RunConfig:
-    """Return a configuration with the hardware that it trains on, so that it computes in this precision elsewhere too.
+    """Return a copy with resolved hardware, so that later uses on other machines have the same precision.
 
     Raises:
-        ConfigError: as `resolve_profile`.
+        ConfigError: see `resolve_profile`.
     """
     return config.model_copy(update={"hardware": resolve_profile(config.hardware)})
 
 
 def device_of(hardware: Hardware) -> torch.device:
-    """Return the device that this process computes on."""
+    """Return the torch device of this process."""
     accelerator = resolve_profile(hardware, moved=True).accelerator
     if accelerator == "gpu":
         return torch.device("cuda", ranks.local_rank())
@@ -92,7 +94,7 @@ def device_of(hardware: Hardware) -> torch.device:
 
 
 def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
-    """Return the precision that is asked for, or the best that the device has where it may be chosen."""
+    """Return the requested precision. For `auto`, or an unsupported precision of a moved run, choose the best."""
     asked = hardware.precision
     if accelerator != "gpu":
         lacks = accelerator == "cpu" and asked == "bf16-mixed" and not has_bfloat16()
@@ -118,18 +120,18 @@ def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
 
 
 def has_bfloat16() -> bool:
-    """Tell whether the processor multiplies in bfloat16: by AVX-512, AMX, or on Arm."""
+    """Return whether the CPU has native bfloat16 products: AVX-512 BF16, AMX, or Arm BF16."""
     if platform.machine().lower() in ("arm64", "aarch64"):
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    cpu: Any = torch.cpu  # elsewhere torch emulates it
+    cpu: Any = torch.cpu
     return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())
 
 
 def check_compiler(hardware: Hardware) -> None:
-    """Refuse a machine on which torch cannot compile.
+    """Check that `torch.compile` works on this machine.
 
     Raises:
-        ConfigError: it lacks what compiles for its device.
+        ConfigError: the compiler for the device is missing, or the device is not supported.
     """
     accelerator = resolve_profile(hardware).accelerator
     if accelerator == "gpu" and find_spec("triton") is None:
@@ -149,12 +151,14 @@ def check_compiler(hardware: Hardware) -> None:
 
 @dataclass(frozen=True)
 class RuntimeOverrides:
-    """The machine, folders and data on which a finished run is used now.
+    """Current machine, folders and data settings for the use of a finished run.
 
     Args:
-        data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
-        whole: also what `trainer.limit_dev` left out.
-        trust: modules of the user's own that the run's parts may come from.
+        hardware: current hardware.
+        paths: current folders.
+        data: changed settings of the data, such as `root`; None keeps the value of the run.
+        whole: ignore `trainer.limit_dev` and `trainer.limit_test`.
+        trust: user-defined modules that may contain parts of the run.
     """
 
     hardware: Hardware
@@ -165,12 +169,12 @@ class RuntimeOverrides:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Changes since training that change which questions are scored; empty where there are none."""
+        """Changed settings that may affect which questions are scored; empty if nothing changed."""
         changed = {key: value for key, value in self.data.items() if value is not None}
         return changed | ({"whole": True} if self.whole else {})
 
     def config(self, folder: RunFolder) -> RunConfig:
-        """Return the configuration of a run on the hardware and paths of now."""
+        """Return the configuration of a run with the current hardware, paths and data settings."""
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
         if folder.has_record() and (code := folder.read_record().code):
             warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)
@@ -183,7 +187,8 @@ class RuntimeOverrides:
         if changed:
             config = config.model_copy(update={"data": {**config.data, **changed}})
         ranked_by = config.encoding.get("ranked_by")
-        if ranked_by and not Path(ranked_by).exists():  # a stage beside this one, when both were moved
+        # If the run was moved with its stages, the ranking stage is a sibling folder.
+        if ranked_by and not Path(ranked_by).exists():
             encoding = {**config.encoding, "ranked_by": str(folder.path.parent / Path(ranked_by).name)}
             config = config.model_copy(update={"encoding": encoding})
         if self.whole:
@@ -198,13 +203,13 @@ CHECKPOINTING = "model.gradient_checkpointing=true"
 
 
 def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: Hardware) -> TrainingMemory:
-    """Return the memory of a run's steps; `total(hardware.micro_batch)` is what they need.
+    """Estimate the memory of a training step; `total(hardware.micro_batch)` of the result is the sum in bytes.
 
     Args:
-        task: all that is trained.
-        encoder: the network in it.
-        tokens: of the longest training example.
-        hardware: the machine.
+        task: module with all trained parameters.
+        encoder: network of the task.
+        tokens: number of tokens of the longest training example.
+        hardware: hardware settings.
     """
     parameters = sum(parameter.numel() for parameter in task.parameters())
     half = resolve_profile(hardware, moved=True).precision != "32-true"
@@ -212,17 +217,17 @@ def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: H
 
 
 def device_memory() -> float:
-    """Return the bytes of this process's GPU."""
+    """Return the total memory in bytes of the GPU of this process."""
     return float(torch.cuda.mem_get_info()[1])
 
 
 def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
-    """Advise on memory: what a step needs, what the device has, and what to type so that it fits.
+    """Return an error with the memory of a step, the memory of the device, and settings that reduce the former.
 
     Args:
-        memory: of the steps.
-        micro_batch: examples in each.
-        available: bytes of the device.
+        memory: memory of a step.
+        micro_batch: number of examples in a micro-batch.
+        available: memory of the device in bytes.
     """
     needed, has = (f"{size / GIGABYTE:.1f} GB" for size in (memory.total(micro_batch), available))
     problem = f"micro-batches of {micro_batch} x {memory.tokens:,} tokens need about {needed}, this device has {has}"
@@ -231,7 +236,7 @@ def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> 
 
 
 def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
-    """Find less than was tried: smaller micro-batches, layers computed again, both, or fewer tokens."""
+    """Suggest smaller micro-batches, gradient checkpointing, both, or fewer tokens."""
     again = memory.with_checkpointing()
     fits, fits_again = (_at_most(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, again))
     choices = [f"hardware.micro_batch={fits}"] if fits else []
@@ -246,14 +251,14 @@ def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
 
 
 def _at_most(examples: int, most: int) -> int:
-    """Return the largest power of two that is no more than either."""
+    """Return the largest power of two that exceeds neither number; 0 if there is no such power."""
     bound = min(examples, most)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
 
 
 @contextmanager
 def keep_random_states() -> Iterator[None]:
-    """Restore the random states of Python, NumPy and torch afterwards, so that reading a model changes no result."""
+    """Restore the random states of Python, NumPy and torch on exit, so that loading a model does not affect results."""
     python, numpy = random.getstate(), np.random.get_state()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices):
@@ -265,7 +270,7 @@ def keep_random_states() -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether a GPU had too little memory, as PyTorch or a library of NVIDIA's says it."""
+    """Return whether an error of PyTorch or an NVIDIA library means that a GPU is out of memory."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     text = str(error)
@@ -274,10 +279,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
-    """Turn a GPU's error of too little memory into one line.
+    """Convert out-of-memory errors of a GPU.
+
+    Args:
+        describe: returns the error to raise instead.
 
     Raises:
-        MateError: what `describe` makes of it.
+        MateError: the result of `describe`.
     """
     try:
         yield
@@ -288,7 +296,7 @@ def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
 
 
 def prediction_advice(micro_batch: int) -> MateError:
-    """Advise on what to type where predictions need more memory than there is; batches are twice the micro-batch."""
+    """Return the error for predictions that are out of memory. Batches have twice the size of the micro-batch."""
     problem = f"predictions for batches of {2 * micro_batch} examples need more memory than this device has"
     smaller = _at_most(micro_batch - 1, micro_batch // 2)
     remedy = f"Set hardware.micro_batch={smaller}" if smaller else "Use a device with more memory, or hardware=cpu"

@@ -1,6 +1,6 @@
-"""The specification of a run, resolved and checked: a list of stages, of which a plain run has one.
+"""The resolved and checked specification of a run: a list of stages. A plain run has one stage.
 
-A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from there.
+The specification is stored as `config.yaml` in the run folder, from which `mate run FOLDER` trains it.
 """
 
 import platform
@@ -24,16 +24,16 @@ from mate_cli.runs.lock import acquire_lock, process_id
 from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
-"""Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
-rows for the stages whose `encoding.ranked_by` names it."""
+"""Output of a stage: weights that initialize the next stage, predictions that a system combines, or an order of rows
+for the stages whose `encoding.ranked_by` names the stage."""
 SHAPE = ("size", "activation", "pruner", "select")
-"""Keys of a network that its weights decide, as far as it has them."""
+"""Keys of `model` that are determined by its weights. A network may lack some of them."""
 MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
-"""Parts that a system has of its own, whatever runs stand in for its stages."""
+"""Parts of the configuration of a system itself, independent of reused runs."""
 PATIENCE_SECONDS = 60.0
-"""Seconds that `resume=missing` waits while another process looks for a run of the same experiment."""
+"""Seconds that `resume=missing` waits for another process that searches runs of the same experiment."""
 FROM_STAGE = "stages."
-"""Before the name of the stage that a configuration begins with or ranks rows by, in place of a file or folder."""
+"""Prefix of stage names in `init.checkpoint` and `encoding.ranked_by`, instead of a file or folder."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,15 @@ class Stage:
     """One training run of a specification.
 
     Args:
-        names: the choices it was composed from.
-        overrides: what it was composed of, for its record.
-        run: the folder of a finished run to take instead of training, or None.
-        after: what it hands on.
-        shared: it has a folder beside those of whole runs, and is trained once for all that have such a stage.
-        trust: what is typed of `trust=`, for the finished run.
-        conf: the hash of each of the user's files of configuration that it was composed from.
+        name: name of the stage.
+        config: resolved configuration.
+        names: config group options from which the stage was composed.
+        overrides: overrides from which the stage was composed, for its record.
+        run: folder of a finished run to reuse instead of training; None to train the stage.
+        after: output for later stages or the system.
+        shared: the stage has a folder next to complete runs, and is trained once for all runs with the same stage.
+        trust: trusted modules, for the reused run.
+        conf: hash of each user-defined configuration file from which the stage was composed.
     """
 
     name: str
@@ -62,15 +64,15 @@ class Stage:
 
     @property
     def code(self) -> dict[str, str]:
-        """The hash of each of the user's own files that it is made of, as they are now."""
+        """Current hash of each user-defined file of the stage; empty for a reused run."""
         return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
-        """Return the values that it runs with; of a finished run, its folder."""
+        """Return the resolved values of the stage, or the folder of the reused run."""
         return {"after": self.after} | ({"run": self.run} if self.run else self.config.model_dump())
 
     def document(self) -> dict[str, Any]:
-        """Return its part of config.yaml: its values and where they come from."""
+        """Return the part of config.yaml for this stage: its values and their origin."""
         origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared}
         origin |= {"conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
@@ -78,18 +80,20 @@ class Stage:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All that one command trains, checked and complete.
+    """The checked and complete specification of everything that one command trains.
 
-    Without a system the last stage is the run itself, and those before it hand on their weights.
+    Without a system the last stage is the run itself, and each earlier stage passes its weights to the next stage.
 
     Args:
-        overrides: what was typed.
-        system: what makes answers of the stages.
-        resume: null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder.
-        taken: what was typed, and the stages that it holds for.
-        name: of the run's folder; None for the time of its start.
-        settings: what sets the run apart from others of its experiment, by values.
-        conf: the hash of each of the user's files of configuration that the whole was composed from.
+        stages: stages in training order.
+        names: config group options from which the run was composed.
+        overrides: command-line overrides.
+        system: configuration of the system that combines predictions of the stages; None for a chain of stages.
+        resume: null, `last`, `missing` (the same run if it exists, else a new run), or the path of a run folder.
+        taken: names of the stages that use each override.
+        name: name of the run folder; None for the start time.
+        settings: settings that distinguish the run within its experiment.
+        conf: hash of each user-defined configuration file from which the run was composed.
     """
 
     stages: tuple[Stage, ...]
@@ -104,18 +108,18 @@ class RunSpec:
 
     @property
     def code(self) -> dict[str, str]:
-        """The hash of each of the user's own files that it is made of, as they are now."""
+        """Current hash of each user-defined file of the run and its stages."""
         code = {**self.conf, **hash_modules(find_targets(self.system))}
         return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
 
     @property
     def told_by(self) -> list[str]:
-        """Settings, and the user's own code, that set the run apart from others of its experiment."""
+        """Settings and the hash of user-defined code that distinguish the run within its experiment."""
         return [*self.settings, *code_setting(self.code)]
 
     @property
     def last(self) -> Stage:
-        """The stage that ends it."""
+        """The last stage."""
         return self.stages[-1]
 
     @property
@@ -125,30 +129,31 @@ class RunSpec:
 
     @property
     def below(self) -> str:
-        """The place of the runs of its experiment below that folder."""
+        """Path of the experiment folder, relative to `outputs`."""
         return f"train/{self.names.experiment}"
 
     @property
     def parent(self) -> Path:
-        """The folder of the runs of its experiment."""
+        """The experiment folder, which contains its runs."""
         return self.outputs / self.below
 
     @property
     def before(self) -> tuple[Stage, ...]:
-        """The stages that have folders of their own."""
+        """Stages with separate folders: all stages of a system, else all except the last."""
         return self.stages if self.system else self.stages[:-1]
 
     def values(self) -> dict[str, Any]:
-        """Return the values that the run and its stages run with, and nothing else."""
+        """Return the resolved values of the run and its stages, without their origin."""
         values = self.last.config.model_dump(include=set(MACHINE) if self.system else None)
         values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
     def document(self, folder: Path) -> dict[str, Any]:
-        """Return what config.yaml of a folder holds: the values, and where they come from."""
+        """Return the content of config.yaml for a run folder: the values and their origin."""
         origin = {
             **asdict(self.names),
-            **{key: [*getattr(self, key)] for key in ("overrides", "settings")},  # YAML would write one list once
+            # Copies, because YAML would write a list that occurs twice as an alias.
+            **{key: [*getattr(self, key)] for key in ("overrides", "settings")},
             **{key: getattr(self, key) for key in ("resume", "name")},
             "stage": "" if self.system else self.last.name,
             "taken": {word: [*names] for word, names in self.taken.items()},
@@ -159,7 +164,7 @@ class RunSpec:
         return {**self.values(), **stages, ORIGIN: origin}
 
     def with_root(self, root: str) -> "RunSpec":
-        """Return the same with the folder of data elsewhere, in all stages that have one."""
+        """Return a copy with `data.root` replaced in every trained stage that has this key."""
         stages = [
             replace(stage, config=stage.config.model_copy(update={"data": {**stage.config.data, "root": root}}))
             if "root" in stage.config.data and not stage.run
@@ -169,10 +174,10 @@ class RunSpec:
         return replace(self, stages=tuple(stages))
 
     def trusted(self, folder: Path | None = None) -> list[str]:
-        """Return the words of `trust=` that `mate run` of its folder needs: modules, and "paths" if it has own paths.
+        """Return the `trust=` values that `mate run` needs: user modules, and `paths` for paths outside the run folder.
 
         Args:
-            folder: folder that the run has begun in. Its data have been downloaded. None for a new run.
+            folder: folder of a started run, whose data have been downloaded; None for a new run.
         """
         values = self.document(folder or Path())
         finished = [find_user_modules(stage.config.model_dump()) for stage in self.stages if stage.run]
@@ -181,15 +186,16 @@ class RunSpec:
 
 
 def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
-    """Read a specification from config.yaml of a run folder, which may come from anyone.
+    """Read a specification from config.yaml of a run folder, which is untrusted.
 
     Args:
-        file: that of a run, or one like it.
-        trust: what is typed of `trust=`.
+        file: config.yaml of a run, or a file in the same format.
+        trust: values of `trust=`: modules, and `paths` to keep paths that lead outside the run folder. Without
+            `paths` they are replaced by defaults.
 
     Raises:
         RunError: the file is missing, damaged, or of another version.
-        TrustError: it names something to build that is neither ours nor trusted.
+        TrustError: the file has a target that is neither mate's nor trusted, or positional arguments for data.
     """
     values = rename_targets(read_yaml(file, RunError, "Give a folder below outputs/"))
     modules = [word for word in trust if word != PATHS]
@@ -217,7 +223,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
 
 
 def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequence[str]) -> Stage:
-    """Read a stage; a finished run that stands in for it has its configuration in its own folder."""
+    """Read a stage. The configuration of a reused run is read from the folder of that run."""
     origin = node[ORIGIN]
     if run := node.get("run") and str(base.place(node["run"])):
         config = load_config(Path(run), trust)
@@ -229,7 +235,13 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
 
 
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """Return a configuration whose network starts from the weights of a stage, and has its shape and word pieces."""
+    """Return a configuration initialized from the weights of a stage, with its network shape and tokenizer.
+
+    Args:
+        config: configuration to copy.
+        before: configuration of the stage.
+        stage: name of the stage.
+    """
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
         init["kind"] = "path"
@@ -240,18 +252,21 @@ def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConf
 def resolve_finished_run(
     run: str, stage: str, task: str, outputs: Path, train_command: Callable[[str], str] = lambda _: ""
 ) -> tuple[RunFolder, RunRecord]:
-    """Find the folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
+    """Find the finished run that is reused for a stage.
 
     Args:
-        run: its folder, or the experiment.
-        stage: the name of the stage.
-        task: of the stage.
-        outputs: the folder of all runs.
-        train_command: returns the command that trains an experiment; empty for another name.
+        run: run folder, or name of an experiment, whose newest finished run is used.
+        stage: name of the stage.
+        task: task of the stage.
+        outputs: folder of all runs.
+        train_command: returns the command that trains an experiment; empty if the name is not an experiment.
+
+    Returns:
+        The folder and the record of the run.
 
     Raises:
-        MissingRunError: there is none.
-        RunError: it is not there, not finished, or of another task.
+        MissingRunError: there is no such run.
+        RunError: the run is not finished, or has another task.
     """
     try:
         folder = finished_run(run, outputs, f"stages.{stage}.run", stage)
@@ -272,7 +287,14 @@ def resolve_finished_run(
 
 
 def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
-    """Choose or make the folder of a run, lock it, and leave its configuration and record in it.
+    """Choose or create the folder of a run, lock it, and write config.yaml and record.json.
+
+    Args:
+        spec: specification of the run.
+        job: number of the job in a sweep.
+
+    Returns:
+        The folder and the record of the run.
 
     Raises:
         RunError: the run cannot be resumed, or another process trains it.
@@ -297,7 +319,7 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
 
 @contextmanager
 def _lock_experiment(parent: Path) -> Iterator[None]:
-    """Let one process at a time look for a run of an experiment and begin it if it is missing.
+    """Lock an experiment, so that one process at a time searches for a run and creates it if it is missing.
 
     Raises:
         RunError: the folder cannot be locked.
@@ -311,10 +333,10 @@ def _lock_experiment(parent: Path) -> Iterator[None]:
 
 
 def choose_folder(spec: RunSpec, job: int) -> RunFolder:
-    """Return the folder of a new run, or of the one that `resume` names.
+    """Return the folder of a new run, or of the run to resume.
 
     Raises:
-        RunError: there is none to resume, it was started with another configuration, or it is still running.
+        RunError: the run to resume is missing, was started with another configuration, or is still running.
     """
     if spec.resume == "missing" and (same := find_same(spec.parent, spec.values(), spec.code)):
         if is_running(same):
@@ -326,10 +348,10 @@ def choose_folder(spec: RunSpec, job: int) -> RunFolder:
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
-    """Lock the folder of a run and open its record: one that is continued, or a new one.
+    """Lock the folder of a run and return its record: the existing record, or a new record for a new run.
 
     Raises:
-        RunError: another process trains it.
+        RunError: another process is training the run.
     """
     if is_finished(folder.path):
         return folder.read_record()
@@ -352,5 +374,5 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
 
 
 def is_finished(folder: Path) -> bool:
-    """Say whether a folder has a run that is done."""
+    """Return whether a folder contains a finished run."""
     return (folder / "config.yaml").exists() and RunFolder(folder).read_record().status == "finished"

@@ -1,7 +1,7 @@
-"""A run is a list of stages; a plain run has one.
+"""Training of all stages of a run. A plain run has one stage.
 
-Each stage is a training run of its own. What it hands on is the weights that the next one begins with, or predictions
-that a system joins with those of the others.
+Each stage is a separate training run. Its output are weights that initialize the next stage, an order of rows, or
+predictions that a system combines with the predictions of the other stages.
 """
 
 import time
@@ -36,25 +36,25 @@ from mate_cli.runs.wandb_runs import hide_agent
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
-"""File of the weights that a stage hands on."""
+"""File of the weights that initialize the next stage."""
 POLL = 1.0
-"""Seconds between two looks at a stage that another process trains."""
+"""Seconds between two checks of a stage that another process is training."""
 
 
 def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> Run:
-    """Train all stages, skip those that are finished, and leave a record of each and of the whole.
+    """Train all stages that are not finished, and write a record of each stage and of the run.
 
     Args:
-        spec: what is trained.
-        folder: of the run.
-        is_stage: it is a stage of another run, and goes on with that.
+        spec: specification of the run.
+        folder: run folder.
+        is_stage: the run is a stage of another run, so no command to continue it is printed after an interrupt.
 
     Returns:
         The finished run.
 
     Raises:
-        MateError: something the user can mend; the records say so too.
-        KeyboardInterrupt: the user asked to stop; the state is saved.
+        MateError: an error that the user can fix. The records contain it too.
+        KeyboardInterrupt: the user interrupted the run. A checkpoint is saved.
     """
     system: System | None = instantiate(spec.system) if spec.system else None
     spec = replace(spec, stages=tuple(replace(stage, config=resolve_hardware(stage.config)) for stage in spec.stages))
@@ -76,7 +76,8 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
             print(f"interrupted; to continue, type {format_command('mate', 'run', str(run.folder.path), *trust)}")
         raise
     finally:
-        if run.folder.has_record() and not (run.folder.path / "config.yaml").exists():  # somebody removed it
+        # Restore config.yaml if it was deleted during training.
+        if run.folder.has_record() and not (run.folder.path / "config.yaml").exists():
             run.folder.write_text("config.yaml", to_yaml(spec.document(run.folder.path)))
         release_lock(run.folder.path)
 
@@ -103,12 +104,16 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
 
 
 def look_ahead(spec: RunSpec, folder: Path) -> None:
-    """Look for what later stages need, before the first that is not done trains; fetch what is not there.
+    """Check later stages before the first unfinished stage trains, and download missing files.
 
-    That is their data, word pieces, first weights and parts that fit.
+    Checks the data, tokenizer, initial weights and parts of each later stage.
+
+    Args:
+        spec: specification of the run.
+        folder: run folder.
 
     Raises:
-        MateError: something is neither there nor to be fetched, or does not fit.
+        MateError: something is missing and cannot be downloaded, or the parts of a stage do not fit together.
     """
     waiting = [stage for stage in spec.stages if not stage.run and not is_finished(folder / stage.name)]
     for stage in waiting[1:]:
@@ -117,7 +122,8 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
             check_shares(stage.config.trainer.batch_size, ranks.world_size())
             assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init.get("checkpoint")))
         except Exception as error:
-            known = known_cause(error)  # Hydra wraps what a class refuses that it builds
+            # Hydra wraps errors raised by the constructors it calls.
+            known = known_cause(error)
             if known is None:
                 raise
             where = ": ".join(filter(None, [f"stages.{stage.name}", known.where]))
@@ -125,7 +131,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
 
 
 def without_stages(config: RunConfig) -> RunConfig:
-    """Return a configuration that reads all rows where a stage is to rank them."""
+    """Return a copy without row ranking if the ranker is a stage, which may not be trained yet."""
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
@@ -133,7 +139,7 @@ def without_stages(config: RunConfig) -> RunConfig:
 
 
 def names_stage(value: object) -> bool:
-    """Say whether a value of a configuration is the name of a stage, whose file or folder it will be."""
+    """Return whether a configuration value refers to a stage, by the prefix `stages.`."""
     return str(value).startswith(FROM_STAGE)
 
 
@@ -142,7 +148,15 @@ def _heading(stage: str) -> Text:
 
 
 def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, RunConfig]]:
-    """Train the stages that have folders of their own, one after the other; return runs and configurations by name."""
+    """Train or reuse the stages with separate folders in order.
+
+    Args:
+        spec: specification of the run.
+        whole: complete run.
+
+    Returns:
+        The run and the configuration of each stage, by stage name.
+    """
     done: dict[str, Run] = {}
     configs: dict[str, RunConfig] = {}
     for stage in spec.before:
@@ -157,7 +171,13 @@ def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, Run
 
 
 def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
-    """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
+    """Train a stage in a subfolder of the run, or in its shared folder.
+
+    Args:
+        stage: stage to train.
+        done: finished stages by name.
+        whole: complete run.
+    """
     stage = replace(stage, config=with_folders(stage.config, done))
     spec = RunSpec((stage,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
     folder = shared_folder(stage, whole.console) if stage.shared else whole.folder.below(stage.name)
@@ -166,7 +186,7 @@ def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
 
 
 def load_stage(stage: Stage, console: Console) -> Run:
-    """Open the finished run that stands in for a stage."""
+    """Open the finished run that is reused for a stage."""
     outputs = Path(stage.config.paths.outputs)
     run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
     console.print(f"using the finished run {run.folder.path}", soft_wrap=True)
@@ -174,7 +194,12 @@ def load_stage(stage: Stage, console: Console) -> Run:
 
 
 def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
-    """Return a configuration with files and folders where it names stages: of first weights, and of what ranks rows."""
+    """Replace references to stages in `init.checkpoint` and `encoding.ranked_by` by files and folders.
+
+    Args:
+        config: configuration of a stage.
+        done: finished stages by name.
+    """
     init, encoding = dict(config.init), dict(config.encoding)
     if run := _find_stage(init.get("checkpoint"), done):
         init["checkpoint"] = str((run.folder.path / WEIGHTS).absolute())
@@ -184,12 +209,18 @@ def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
 
 
 def _find_stage(value: object, done: Mapping[str, Run]) -> Run | None:
-    """Return the finished stage that a value names."""
+    """Return the finished stage to which a configuration value refers, or None."""
     return done.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
-    """Add up what the stages of a system have, and what an example costs that passes through those that answer."""
+    """Add the data sizes of all stages of a system, and the costs of the stages needed to answer, to its record.
+
+    Args:
+        record: record of the system, changed in place.
+        runs: run of each stage by name.
+        answering: names of the stages that process an example.
+    """
     for name, run in runs.items():
         record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
         record.device = run.record.device
@@ -199,7 +230,14 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
 
 
 def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
-    """Let a system answer the questions of the development and test splits."""
+    """Answer and score the questions of the dev and test splits with a system.
+
+    Args:
+        run: run of the system.
+        system: system that combines the stages. Its parameters are fitted on the dev split.
+        done: finished stages by name.
+        configs: configuration of each stage by name.
+    """
     stages = {
         name: TrainedStage(name, load_best(configs[name], done[name].folder), configs[name]) for name in system.stages
     }
@@ -220,13 +258,13 @@ def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mappi
 
 
 def shared_folder(stage: Stage, console: Console) -> RunFolder:
-    """Find the folder of a shared stage, finished or locked by this process; wait while another one trains it.
+    """Return the folder of a shared stage, finished or locked by this process. Wait while another process trains it.
 
-    It is that of a run of the stage's experiment with the same values, whoever has begun it, else one that is named
-    after them.
+    The folder is that of an existing run of the experiment with the same identity, else a new folder named by the
+    digest of the identity.
 
     Raises:
-        RunError: it cannot be locked, or a run of the experiment is damaged.
+        RunError: the folder cannot be locked, or a run of the experiment is damaged.
     """
     parent, values = Path(stage.config.paths.outputs) / "train" / stage.names.experiment, stage.config.model_dump()
     place = parent / digest_run(values, stage.code)
@@ -241,7 +279,7 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 
 def _is_free(folder: Path) -> bool:
-    """Say whether a run is finished, or locked by this process from now on."""
+    """Try to lock a run. Return whether it is finished or now locked by this process."""
     if is_finished(folder):
         return True
     try:

@@ -1,19 +1,19 @@
-"""The Lightning trainer of a run: what the groups `trainer`, `callbacks` and `logger` choose, and what no one can.
+"""The Lightning trainer of a run: the config groups `trainer`, `callbacks` and `logger`, and the fixed options.
 
-Lightning runs the loop, devices, precision, callbacks and loggers. Four promises need parts of the run's own:
+Lightning runs the loop, devices, precision, callbacks and loggers. Four guarantees need additional components:
 
-- A run can be continued in the middle of an epoch, with the weights that it would have had. Lightning sees the whole
-  run as one epoch of a planned number of micro-batches, the generators are seeded before each (`Reproducible`), and
-  `Checkpoints` saves after whole optimizer steps. Lightning's `ModelCheckpoint` may save more, but nothing goes on
-  from it.
-- The same examples make a step for any micro-batch and number of processes, in the order of `LengthGroupedBatches`, so
-  Lightning's sampler and accumulation are not chosen apart from it.
-- The best weights are those of the best validation, as safetensors, averaged where a callback averages.
-- metrics.jsonl and record.json tell the same whatever loggers there are. Rows have the epoch of the data, which
-  Lightning's one epoch is not, and are written by `FollowTraining`.
+- A run can be resumed in the middle of an epoch with the same final weights. For Lightning the complete run is one
+  epoch with a planned number of micro-batches. Generators are seeded before each micro-batch (`Reproducible`), and
+  `Checkpoints` saves after complete optimizer steps. Lightning's `ModelCheckpoint` may save additional checkpoints, but
+  runs are never resumed from them.
+- A step has the same examples for any micro-batch size and world size, in the order of `LengthGroupedBatches`.
+  Therefore Lightning's sampler and accumulation cannot be configured separately.
+- The best weights are those of the best validation, stored as safetensors, and averaged if a callback averages weights.
+- metrics.jsonl and record.json do not depend on the configured loggers. `FollowTraining` writes the rows, with the
+  epoch of the data instead of Lightning's single epoch.
 
-Gradients are clipped by their norm in the task (`configure_gradient_clipping`), as Lightning refuses to clip for a
-fused optimizer under bf16-mixed.
+The task clips gradients by norm (`configure_gradient_clipping`), because Lightning does not clip for a fused optimizer
+under bf16-mixed.
 """
 
 import difflib
@@ -58,7 +58,7 @@ from mate_cli.tokenization.serializers.serializer import Serializer
 
 OPTIONS = "trainer.options"
 MAX_NAME = 200
-"""Bytes of the name of a file; Lightning writes a number and an ending behind it."""
+"""Maximum bytes of a file name, to which Lightning appends a number and an extension."""
 
 
 RESERVED = {
@@ -81,7 +81,7 @@ RESERVED = {
     "Use logger=[wandb,csv]": ("logger",),
     "Add a file to conf/callbacks": ("callbacks", "enable_progress_bar", "enable_model_summary"),
 }
-"""Keywords of `pl.Trainer` that a run sets itself, as the promises above need it, by what to use instead."""
+"""Arguments of `pl.Trainer` that mate sets for the guarantees above, by the hint to the replacement."""
 REFUSED = {
     CheckpointIO: "runs resume from Lightning's own checkpoints",
     ClusterEnvironment: "processes are started by the keys of hardware",
@@ -92,12 +92,12 @@ REFUSED = {
     lightning.BatchSizeFinder: "the batches are planned: see hardware.micro_batch",
     lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",
 }
-"""Plugins and callbacks that would break a promise, and how."""
+"""Plugins and callbacks that would break a guarantee, with the reasons."""
 KINDS: dict[str, type] = {
     **{"model": TableEncoder, "task": TableTask, "encoding": Serializer},
     **{"init": Initializer, "attention": AttentionBackend},
 }
-"""What the parts of a network are."""
+"""Base class of each part of a network, by config group."""
 PACKAGES = {
     "TensorBoardLogger": ("tensorboard", "tensorboard"),
     "MLFlowLogger": ("mlflow", "mlflow"),
@@ -106,7 +106,7 @@ PACKAGES = {
     "LitLogger": ("litlogger", "litlogger"),
     "DeviceStatsMonitor": ("psutil", "psutil"),
 }
-"""Modules that classes of Lightning need beside it, and what pip calls them."""
+"""Modules that classes of Lightning need in addition to Lightning, and their names for pip."""
 
 
 def build_trainer(
@@ -117,10 +117,18 @@ def build_trainer(
     follow: FollowTraining,
     task: Any,  # noqa: ANN401
 ) -> pl.Trainer:
-    """Build the trainer of a run, which sees it as one epoch and validates every `interval` micro-batches.
+    """Build the trainer of a run. For Lightning the run is a single epoch.
+
+    Args:
+        run: run with its folder, record and loggers.
+        cfg: configuration of the run.
+        schedule: planned steps.
+        interval: number of micro-batches between two validations.
+        follow: callback for progress and log rows.
+        task: Lightning task.
 
     Raises:
-        ConfigError: an option or a callback is refused, or refuses its settings.
+        ConfigError: an option or callback is not allowed, or cannot be instantiated.
     """
     callbacks = [Reproducible(cfg.seed), follow]
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
@@ -140,22 +148,24 @@ def build_trainer(
             "num_sanity_val_steps": 0,
             "deterministic": cfg.deterministic,
             "log_every_n_steps": cfg.trainer.log_every,
-            "logger": run.loggers or [DummyLogger()],  # further processes: some callbacks begin with none
+            # Ranks other than 0 have no loggers, but some callbacks need at least one.
+            "logger": run.loggers or [DummyLogger()],
             "default_root_dir": str(run.folder.path),
             "enable_checkpointing": True,
         },
     )
-    if not isinstance(profiler := trainer.profiler, PassThroughProfiler):  # without a file its report goes to a log
+    # Without a file name, profilers write their report to a log.
+    if not isinstance(profiler := trainer.profiler, PassThroughProfiler):
         profiler.dirpath = profiler.dirpath or run.folder.path
         profiler.filename = profiler.filename or "profile"
     return trainer
 
 
 def devices_of(hardware: Hardware) -> dict[str, Any]:
-    """Return the options of `pl.Trainer` that name the devices; several processes share their gradients.
+    """Return the arguments of `pl.Trainer` for devices and precision, with DDP if a process group exists.
 
     Raises:
-        ConfigError: the machine lacks what the hardware names.
+        ConfigError: the machine does not have the device, or does not support the precision.
     """
     hardware = resolve_profile(hardware)
     options: dict[str, Any] = {"accelerator": hardware.accelerator, "precision": hardware.precision, "devices": 1}
@@ -167,7 +177,7 @@ def devices_of(hardware: Hardware) -> dict[str, Any]:
 
 def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Trainer:
     shown = {
-        # Always named, so that Lightning does not go by what Slurm or LSF says of a job.
+        # Set explicitly, so that Lightning does not use the environment variables of Slurm or LSF.
         "plugins": [LightningEnvironment(), *options.get("plugins", ())],
         "enable_progress_bar": any(isinstance(callback, lightning.ProgressBar) for callback in callbacks),
         "enable_model_summary": any(isinstance(callback, lightning.ModelSummary) for callback in callbacks),
@@ -179,7 +189,14 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
 
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
-    """Open metrics.jsonl and the loggers of a run, in the first process; rows after `step` are dropped."""
+    """Open metrics.jsonl and the loggers of a run on rank 0.
+
+    Args:
+        run: run to which the loggers are added.
+        nodes: configured loggers by name.
+        config: resolved configuration for the loggers.
+        step: step from which the run is resumed, after which rows of metrics.jsonl are removed; None for a new run.
+    """
     if ranks.is_rank_zero():
         run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
         run.close_loggers = close_loggers
@@ -187,10 +204,10 @@ def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: in
 
 
 def check_trainer(cfg: RunConfig) -> None:
-    """Refuse loggers, callbacks and options of the trainer with which a run could not begin; nothing is written.
+    """Check loggers, callbacks and trainer options before a run starts. Nothing is written.
 
     Raises:
-        ConfigError: naming the first of them.
+        ConfigError: a part is invalid. The error names the first such part.
     """
     for name, kind in KINDS.items():
         check_kind(getattr(cfg, name), kind, name)
@@ -200,7 +217,8 @@ def check_trainer(cfg: RunConfig) -> None:
         check_compiler(cfg.hardware)
     task: Any = get_class(cfg.task["_target_"])
     built = build_callbacks(cfg, task.spec.monitor)
-    if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared
+    # Tasks of mate declare all their metrics.
+    if cfg.task["_target_"].startswith("mate_cli."):
         metrics: list[Any] = [get_class(node["_target_"]) for node in cfg.task.get("metrics") or ()]
         check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(metric.spec.name for metric in metrics)])
     check_file_names(built)
@@ -213,10 +231,10 @@ def check_trainer(cfg: RunConfig) -> None:
 
 
 def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
-    """Refuse names of files that no disk takes: they would end a run at its first checkpoint.
+    """Check the file names of callbacks. An invalid name would fail at the first checkpoint.
 
     Raises:
-        ConfigError: naming the key.
+        ConfigError: a file name is invalid. The error names its key.
     """
     for key, callback in callbacks.items():
         name = str(getattr(callback, "filename", None) or "")
@@ -226,13 +244,15 @@ def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
 
 
 def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) -> dict[str, pl.Callback]:
-    """Build what the `callbacks` group lists.
+    """Instantiate the callbacks of the `callbacks` config group.
 
-    What is left open of `monitor` and `mode` is that of the task, and a file that would lie in the working folder goes
-    to that of the run.
+    Args:
+        cfg: configuration of the run.
+        monitor: metric of the task. Default for `monitor` and, with its direction, for `mode` of callbacks.
+        folder: run folder, for files that callbacks write to the working directory by default; None for no folder.
 
     Raises:
-        ConfigError: one is refused, or refuses its settings.
+        ConfigError: a callback is not allowed, or cannot be instantiated.
     """
     defaults = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
     defaults |= {"exclude_batches_path": str(folder)} if folder else {}
@@ -246,15 +266,15 @@ def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) ->
 
 
 def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed: Callable[[], Iterable[str]]) -> None:
-    """Refuse callbacks that watch a figure which no validation has: Lightning would say so after the first of them.
+    """Check that validations compute the metrics that callbacks monitor. Lightning fails only after a validation.
 
     Args:
-        callbacks: by their names in the configuration.
-        monitor: of the task, which every validation has.
-        computed: names the scores of a validation; asked only where another one is watched.
+        callbacks: callbacks by their names in the configuration.
+        monitor: metric of the task, which every validation computes.
+        computed: returns the names of all computed metrics. Called only if a callback monitors another metric.
 
     Raises:
-        ConfigError: naming the nearest figure.
+        ConfigError: a monitored metric is not computed. The error suggests similar metrics.
     """
     watched = {key: getattr(built, "monitor", None) for key, built in callbacks.items()}
     for key, name in watched.items():
@@ -273,10 +293,15 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
 
 
 def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, TableExample]) -> None:
-    """Refuse callbacks that watch a figure which validations of this task on these examples do not have.
+    """Check that validations of a task on the dev examples compute the metrics that callbacks monitor.
+
+    Args:
+        cfg: configuration of the run.
+        task: task of the run.
+        development: dev examples by `example_id`.
 
     Raises:
-        ConfigError: naming the nearest figure.
+        ConfigError: a monitored metric is not computed. The error suggests similar metrics.
     """
 
     def scores() -> list[str]:
@@ -286,15 +311,20 @@ def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping
 
 
 def _parts_of(nodes: Nodes) -> dict[str, Node]:
-    """Return the parts that are not left out."""
+    """Return the parts that are not null."""
     return {key: node for key, node in nodes.items() if node is not None}
 
 
 def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
-    """Refuse what is of another kind, or needs a package that is not installed.
+    """Check the class of a node, and that the packages it needs are installed.
+
+    Args:
+        node: mapping with a `_target_`.
+        kind: required base class.
+        where: configuration key of the node, for the error message.
 
     Raises:
-        ConfigError: naming the kind, or what to type to install the package.
+        ConfigError: the `_target_` is missing or not a subclass of `kind`, or a package is not installed.
     """
     if "_target_" not in node:
         raise ConfigError("has no class", where=where, remedy=f"Add +{where}._target_=...")
@@ -302,7 +332,7 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
     module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
     try:
         import_module(module or __name__)
-    except Exception as error:  # it is missing, or broken
+    except Exception as error:  # the package is missing or broken
         problem = f"needs the package {package} ({shorten_reason(error)})"
         raise ConfigError(problem, where=where, remedy=f"Install it: pip install {package}") from error
     target = get_object(name)
@@ -313,10 +343,10 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Build further keywords of `pl.Trainer`.
+    """Instantiate the user-defined arguments of `pl.Trainer`.
 
     Raises:
-        ConfigError: one is unknown, or set by the run itself.
+        ConfigError: an argument is unknown, reserved for mate, or cannot be instantiated.
     """
     known = inspect.signature(pl.Trainer.__init__).parameters
     for name in options:
@@ -347,10 +377,10 @@ def _refuse(part: object, where: str) -> None:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's advice on loaders and devices, which is settled here.
+    """Hide Lightning's warnings about data loaders and devices, which mate configures.
 
     Raises:
-        KeyboardInterrupt: what Lightning makes an exit of.
+        KeyboardInterrupt: the user pressed Ctrl-C. Lightning converts it to `SystemExit`.
     """
     for name in ("pytorch_lightning", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.ERROR)
