@@ -1,1 +1,1 @@
-"""Benchmarks: commands that measure, one per file."""
+"""Benchmarks of attention backends and encoders, and their inputs, timing and records."""

@@ -1,4 +1,4 @@
-"""Attention alone: every way to compute it side by side, at any length."""
+"""Benchmark of attention without the rest of the network: all implementations in one process, at any length."""
 
 import statistics
 from collections.abc import Mapping
@@ -37,30 +37,30 @@ from mate_cli.tokenization.layout import TableBatch
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 PLAN_ROUNDS = 3
 SLICE = 256
-"""Queries that are compared with the definition at a time, so that memory stays bounded."""
+"""Number of queries per slice when outputs are compared with the definition, which bounds the memory."""
 REHEARSED = (64, 512)
-"""Tokens of the tables that everything is called on once."""
+"""Numbers of tokens of the tables for warm-up calls."""
 
 
 class PreparedVariant(NamedTuple):
-    """A variant that is prepared for the batch of a case."""
+    """An attention layer with the plan for the batch of a case."""
 
     attention: LayerSpec
     plan: AttentionPlan
 
     @property
     def parameters(self) -> list[Tensor]:
-        """Its weights, if it has any."""
+        """Parameters of the layer; empty unless it is Linformer."""
         mixer = getattr(self.attention.backend, "mixer", None)
         return list(mixer.parameters()) if mixer is not None else []
 
 
 @dataclass(kw_only=True)
 class AttentionBenchmark(BenchmarkOptions):
-    """Measures attention on drawn and real tables.
+    """Benchmark of attention on synthetic and real tables.
 
-    Beside the names in `conf/attention` there are `dense` (PyTorch's kernel, everything seen, as in TAPAS),
-    `dense_mask` (the same kernel with MATE's pattern as its mask) and `linformer`.
+    Variants are the names in `conf/attention`, `dense` (PyTorch's kernel with full attention, as in TAPAS),
+    `dense_mask` (the same kernel with MATE's pattern as mask) and `linformer`.
     """
 
     backends: list[str] | None
@@ -71,10 +71,10 @@ class AttentionBenchmark(BenchmarkOptions):
     checked: NonNegativeInt
 
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
-        """Return every variant for so many tokens, dense attention first.
+        """Return the selected variants for inputs of `tokens` tokens, dense attention first.
 
         Raises:
-            ConfigError: a name is unknown.
+            ConfigError: the name of a variant is unknown.
         """
         full, mate = Full(self.heads), RowColumnHeads(self.heads)
         mixer = Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
@@ -88,20 +88,20 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """The backends in `conf/attention`; sdpa already exists, as `dense_mask`."""
+        """The selected backends of `conf/attention`; by default all except sdpa, which is measured as `dense_mask`."""
         if self.backends is None:
             return find_backends([name for name in list_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> None:
-        """See `BenchmarkOptions`."""
+        """Call every variant on small synthetic tables."""
         for case in draw_cases(["square"], REHEARSED, [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
             for variant in ready.values():
                 warm_up(partial(attend_and_back, variant, qkv), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Return all figures of one case."""
+        """Return all measurements of one case: times, memory, operations and errors."""
         named, ready = self._prepared(case, pace.device)
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
@@ -121,7 +121,11 @@ class AttentionBenchmark(BenchmarkOptions):
         return named
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, PreparedVariant]]:
-        """Return the variants that can do a case, what their plans cost, and why others cannot."""
+        """Prepare the variants for a case.
+
+        Returns:
+            The time of each plan or the reason for each variant that cannot run, and the prepared variants.
+        """
         named: Figures = {}
         ready: dict[str, PreparedVariant] = {}
         outcome: tuple[PreparedVariant, float] | NotRun
@@ -150,19 +154,27 @@ class AttentionBenchmark(BenchmarkOptions):
 
 @torch.no_grad()
 def forward_pass(ready: PreparedVariant, qkv: Tensor) -> Tensor:
-    """Return the forward pass alone: [P, 3, N, H] to [P, N, H]."""
+    """Run the forward pass without gradients: [P, 3, N, H] to [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
 
 def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
-    """Return the forward and the backward pass; the output stands in for its own gradient."""
+    """Run forward and backward, with the output as its own gradient. Return the gradients."""
     inputs = qkv.detach().requires_grad_()
     output = ready.attention.backend.forward(inputs, ready.plan)
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[PreparedVariant, float]:
-    """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan.
+    """Prepare a variant for a batch.
+
+    Args:
+        attention: pattern and backend of the variant.
+        batch: batch on the CPU.
+        device: device of the measurement.
+
+    Returns:
+        The prepared variant, and the time of its plan in milliseconds.
 
     Raises:
         ConfigError: the backend does not support the pattern.
@@ -173,7 +185,7 @@ def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.devic
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """Return a batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
+    """Return a batch with its plan, and the median of three planning times on the CPU in milliseconds."""
     read, spent, planned = clock(torch.device("cpu")), [], batch
 
     def plan() -> None:
@@ -186,7 +198,7 @@ def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
 
 
 def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, float | NotRun]:
-    """Return the largest difference of any output from what the variant's pattern defines, or why it is not known."""
+    """Return the maximum absolute error of each variant against the definition of its pattern, or why it failed."""
     exact: dict[AttentionPattern, Tensor] = {}
 
     def largest(variant: PreparedVariant) -> float:
@@ -200,7 +212,7 @@ def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, f
 
 @torch.no_grad()
 def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
-    """Attend as it is defined, a slice of the queries at a time: [P, 3, N, H] to Float64 [P, N, H]."""
+    """Compute attention by its definition in slices of queries: [P, 3, N, H] to float64 [P, N, H]."""
     masks = plan.pattern.group_masks(plan.batch).unbind(1)
     heads = [split_heads(x, plan.pattern) for x in plan.heads(qkv.double())]
     outputs = []
@@ -211,6 +223,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Return some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
+    """Compute attention of a slice of queries [B, n, t, H] of one group of heads, with mask [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -1,4 +1,4 @@
-"""The attention backends and networks that a configuration can name, and encoders of the installed `transformers`."""
+"""Attention backends and networks of the configuration, and encoders of the installed `transformers`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,10 +21,10 @@ from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 
 def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
-    """Make the backends of `conf/attention` that have these names; Hydra must be at work.
+    """Instantiate backends of `conf/attention` by name. Hydra must be initialized.
 
     Raises:
-        ConfigError: there is none of a name.
+        ConfigError: a name is unknown.
     """
     known = list_backends()
     for name in names:
@@ -36,12 +36,12 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
 
 
 def list_backends() -> list[str]:
-    """Return the names in `conf/attention`, a folder of the user's own included."""
+    """Return the names in `conf/attention`, including user-defined files."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 
 def _composed(group: str, words: list[str]) -> DictConfig:
-    """Return a choice of a group; a module that it names may lie in the working folder."""
+    """Compose a config group option, and make its modules in the working directory importable."""
     node: DictConfig = compose("benchmark", words)[group]
     find_beside(find_targets(OmegaConf.to_container(node, resolve=True)))
     return node
@@ -50,17 +50,17 @@ def _composed(group: str, words: list[str]) -> DictConfig:
 def find_network(
     name: str, attention: AttentionBackend, length: int, settings: Mapping[str, object], **options: Any
 ) -> TableEncoder:
-    """Make the network of `conf/model` that has this name; Hydra must be at work.
+    """Instantiate a network of `conf/model`. Hydra must be initialized.
 
     Args:
-        name: one of `list_networks`.
-        attention: how it is computed.
-        length: tokens of its longest input.
-        settings: values of its file that are to be otherwise, by their keys in it.
-        **options: in place of what the file says.
+        name: name from `list_networks`.
+        attention: attention backend.
+        length: number of tokens of the longest input.
+        settings: changed values of the file in `conf/model`, by key.
+        **options: arguments of the network that replace values of the file.
 
     Raises:
-        ConfigError: its file has no such key.
+        ConfigError: the file does not have a key of `settings`, or the network has no encoder layers.
     """
     words = [f"+model={name}", f"+encoding.max_tokens={length}"]
     node = _composed("model", words)
@@ -78,12 +78,12 @@ def find_network(
 
 
 def list_networks() -> list[str]:
-    """Return the names in `conf/model`, a folder of the user's own included."""
+    """Return the names in `conf/model`, including user-defined files."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))
 
 
 class TransformersBert(nn.Module):
-    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
+    """`BertModel` with `attn_implementation="sdpa"`: dense attention by PyTorch's fused kernel."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import BertConfig, BertModel
@@ -99,7 +99,7 @@ class TransformersBert(nn.Module):
 
 
 class TransformersTapas(nn.Module):
-    """`TapasModel` with its default attention; row and column ids beyond its tables become the last ones."""
+    """`TapasModel` with its default attention. Row and column ids are clamped to the size of its embeddings."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import TapasConfig, TapasModel
@@ -118,4 +118,4 @@ PEERS: dict[str, Callable[[EncoderSize, int], nn.Module]] = {
     "transformers_tapas": TransformersTapas,
     "transformers_bert": TransformersBert,
 }
-"""Constructors by name."""
+"""Constructors of the encoders of `transformers`, by variant name."""

@@ -1,4 +1,4 @@
-"""Inputs of benchmarks: tables of known shapes at any length, and batches of real ones."""
+"""Inputs of benchmarks: synthetic tables of known shapes at any length, and batches of real tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 QUESTION = 24
-"""Tokens of the question, [CLS] and [SEP] in a drawn table; all of them are global."""
+"""Number of tokens of the question, [CLS] and [SEP] in a synthetic table. All of them are global."""
 MIXED = 4
-"""Examples in a batch of mixed lengths."""
+"""Number of examples in a batch of mixed lengths."""
 SAMPLE = "sample"
-"""The dataset that comes with the package."""
+"""Name of the dataset that is part of mate_cli."""
 MAX_TABLES = 16
-"""Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
+"""Number of largest tables of WikiTableQuestions to use. They are selected by text length, before encoding."""
 POSITIONS = 512
 VOCABULARY = 30522
 
@@ -33,12 +33,12 @@ Batches = Sequence[int | Literal["mixed"]]
 
 
 class Shape(NamedTuple):
-    """The shape of a drawn table: its rows by number of tokens, its columns, and the spread of cell lengths.
+    """The shape of a synthetic table.
 
     Args:
-        rows: body rows of a table of so many tokens.
-        columns: of every table.
-        sigma: cell lengths are log-normal with this deviation.
+        rows: returns the number of body rows for a number of tokens.
+        columns: number of columns.
+        sigma: standard deviation of the logarithm of the cell lengths, which are log-normal.
     """
 
     rows: Callable[[int], int]
@@ -51,7 +51,7 @@ SHAPES = {
     "tall": Shape(lambda tokens: max(2, tokens // 24), 6, 0.3),
     "hybridqa_like": Shape(lambda tokens: 15, 5, 0.8),
 }
-"""The tables that are drawn; `hybridqa_like` is HybridQA's median table with its heavy-tailed cells."""
+"""Shapes of synthetic tables. `hybridqa_like` is HybridQA's median table with heavy-tailed cell lengths."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class Case:
     """One batch to measure on.
 
     Args:
-        label: the number of examples, or "mixed" for different lengths.
+        shape: shape of the synthetic tables, or name of the dataset.
+        label: number of examples, or "mixed" for different lengths.
+        batch: collated examples.
     """
 
     shape: str
@@ -73,15 +75,21 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As in the names of figures: shape, tokens, batch."""
+        """Name in the keys of measurements: shape, tokens and batch."""
         return f"{self.shape}/{self.tokens}/{self.label}"
 
 
 def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
-    """Return batches of drawn tables, the shortest first; a mixed batch has lengths n, 3/4 n, n/2 and n/4.
+    """Yield batches of synthetic tables, sorted by length within each shape.
+
+    Args:
+        shapes: names in `SHAPES`.
+        lengths: numbers of tokens of the longest example.
+        batches: numbers of examples, or "mixed" for lengths n, 3/4 n, n/2 and n/4.
+        seed: seed of the first example of each batch.
 
     Raises:
-        ConfigError: there is no such shape, or no room for a question and a table.
+        ConfigError: a shape is unknown, or a length has no room for a question and a table.
     """
     for shape in shapes:
         for tokens in sorted(lengths):
@@ -91,17 +99,22 @@ def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, 
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """Return the lengths of the examples of a batch of which the longest has so many tokens."""
+    """Return the lengths of the examples of a batch whose longest example has `tokens` tokens."""
     if label == "mixed":
         return [tokens - tokens * i // MIXED for i in range(MIXED)]
     return [tokens] * int(label)
 
 
 def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
-    """Return one table without a header, of exactly so many tokens; cells may be empty.
+    """Sample one table without a header, of exactly `tokens` tokens. Cells may be empty.
+
+    Args:
+        shape: name in `SHAPES`.
+        tokens: number of tokens of question and table.
+        seed: seed of the generator.
 
     Raises:
-        ConfigError: there is no such shape, or no room for a question and a table.
+        ConfigError: the shape is unknown, or there is no room for a question and a table.
     """
     if shape not in SHAPES:
         raise ConfigError(
@@ -135,7 +148,13 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Pick batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
+    """Yield batches of real tables: the longest tables, or for "mixed" a sample of all lengths.
+
+    Args:
+        name: name of the dataset.
+        encodings: encoded tables.
+        batches: numbers of examples, or "mixed".
+    """
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
         if label == "mixed":
@@ -146,14 +165,14 @@ def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) 
 
 
 together = partial(collate, reset_positions=True, max_positions=POSITIONS)
-"""Pads encodings to a batch whose positions restart in every cell."""
+"""Function that pads encodings to a batch. Positions restart in every cell."""
 
 
 def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, Path]:
-    """Find the datasets to measure on in some folders, each in the folder of its name; say which are there.
+    """Find datasets in subfolders of their names, and print which datasets are available.
 
     Returns:
-        The folder of each; of those that are not there none, and of the sample alone where none is.
+        The folder of each available dataset, or of the sample dataset if none is available; empty without names.
     """
     places = {name: [Path(folder).expanduser() / name for folder in folders] for name in names or ()}
     roots = {name: root for name, paths in places.items() if (root := next(filter(Path.is_dir, paths), None))}
@@ -168,15 +187,20 @@ def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, 
 
 
 def real_lengths(batch: TableBatch) -> list[int]:
-    """Count the real tokens of every example."""
+    """Return the number of tokens of each example, padding excluded."""
     return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]
 
 
 def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
-    """Return the first development questions of a dataset, those of a table side by side, without their answers.
+    """Return the first dev questions of a dataset without answers, grouped by table.
+
+    Args:
+        name: name of the dataset.
+        root: folder of the dataset.
+        limit: maximum number of questions; None for all.
 
     Raises:
-        DataError: there is no such dataset, or its files are not there.
+        DataError: the dataset is unknown, or its files are missing.
     """
     examples = find_dataset(name).open(Path(root)).examples("dev")
     places = [place for group in group_by_table(examples) for place in group][:limit]
@@ -184,12 +208,18 @@ def real_questions(name: str, root: str | Path, limit: int | None = None) -> lis
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """Return the tables of a dataset to choose batches from: of WikiTableQuestions one question on each of the largest.
+    """Encode the dev questions of a dataset, including linked sentences if available.
 
-    Linked sentences are appended where there are any.
+    For WikiTableQuestions, encode one question for each of the `MAX_TABLES` largest tables.
+
+    Args:
+        name: name of the dataset.
+        root: folder of the dataset.
+        tokenizer: name of the tokenizer.
+        max_tokens: maximum number of tokens per example.
 
     Raises:
-        DataError: there is no such dataset, or its files are not there.
+        DataError: the dataset is unknown, or its files are missing.
     """
     examples = real_questions(name, root)
     if name == "wtq":

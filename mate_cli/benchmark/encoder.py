@@ -1,4 +1,4 @@
-"""Whole encoders side by side: ours with each backend, and those of `transformers`."""
+"""Benchmark of complete encoders: mate's networks with each backend, and encoders of `transformers`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -36,23 +36,27 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 CUT = "@"
-"""Between a variant and the number of tokens that it reads."""
+"""Separator between the name of a variant and the number of tokens it reads."""
 PADDED = "_padded"
 PADDING_SEGMENT = 64
-"""Tokens of a row or column of padding: fewer would make it dearer than a table's, more would make attention count."""
+"""Number of tokens in each row and column that replaces padding.
+
+Shorter segments would cost more than the rows and columns of a table. In longer segments attention would dominate.
+"""
 DENSE = "sdpa"
-"""The backend of a network that is named without one: PyTorch's own kernel, where it asks for any."""
+"""Backend of a network variant without a backend in its name: PyTorch's kernel, if the network uses the backend."""
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
 
 
 class EncoderJob(NamedTuple):
-    """A model, and the batch that it is given.
+    """A model and its input batch.
 
     Args:
-        batch: on the device, with the plan of our models prepared.
-        counted: the same on the CPU, to count from.
+        model: encoder to measure.
+        batch: batch on the device, with the attention plan for networks of mate.
+        counted: the same batch on the CPU, from which operations are counted.
     """
 
     model: nn.Module
@@ -62,13 +66,13 @@ class EncoderJob(NamedTuple):
 
 @dataclass(kw_only=True)
 class EncoderBenchmark(BenchmarkOptions):
-    """Measures encoders with random weights, without dropout.
+    """Benchmark of encoders with random weights and without dropout.
 
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
-    `transformers_tapas` and `transformers_bert`, or a name in `networks`. With `@256` after its name a variant reads
-    the first 256 tokens of every example only, as with `encoding.max_tokens=256`. Ours get their plan with the batch,
-    as in training; what it costs is a figure of its own. Those in `padded` are measured once more as `<name>_padded`,
-    with padding that goes through every layer as if it were real.
+    `transformers_tapas`, `transformers_bert`, and names in `networks`. A variant with the suffix `@256` reads only the
+    first 256 tokens of each example, as with `encoding.max_tokens=256`. For networks of mate the attention plan is part
+    of the batch, as in training, and its time is measured separately. Variants in `padded` are also measured as
+    `<name>_padded`, in which padding passes through every layer like other tokens.
     """
 
     variants: list[str]
@@ -85,7 +89,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @cached_property
     def _models(self) -> dict[str, nn.Module | NotRun]:
-        """Every variant in evaluation mode, or why it cannot be built here.
+        """Each variant in evaluation mode, or the reason why it cannot be built on this machine.
 
         Raises:
             ConfigError: a name or a key is unknown.
@@ -123,14 +127,14 @@ class EncoderBenchmark(BenchmarkOptions):
         return find_network(network, backend, longest, settings, **options)
 
     def rehearse(self, device: torch.device) -> None:
-        """See `BenchmarkOptions`."""
+        """Call every variant on small synthetic tables."""
         longest = max([*self.lengths, self.max_tokens])
         for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
             for job in self._jobs(case, device)[0].values():
                 warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Return all figures of one case."""
+        """Return all measurements of one case: times, memory, operations and throughput."""
         jobs, plans, refused = self._jobs(case, pace.device)
         named: Figures = {}
         for direction, backward in DIRECTIONS.items():
@@ -146,7 +150,11 @@ class EncoderBenchmark(BenchmarkOptions):
     def _jobs(
         self, case: Case, device: torch.device
     ) -> tuple[dict[str, EncoderJob], dict[str, float | None], dict[str, NotRun]]:
-        """Return the job of each variant, the ms of its plan (None if it has none), and why other variants fail."""
+        """Prepare the job of each variant.
+
+        Returns:
+            The jobs, the milliseconds of their plans (None without a plan), and the reasons of failed variants.
+        """
         jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float | None] = {}
         refused: dict[str, NotRun] = {}
@@ -175,7 +183,16 @@ class EncoderBenchmark(BenchmarkOptions):
 
 
 def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """Return a model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
+    """Plan a batch for a model and move it to the device.
+
+    Args:
+        model: encoder to measure.
+        batch: batch on the CPU.
+        device: device of the measurement.
+
+    Returns:
+        The job, and the time of its plan in milliseconds; None for models of transformers.
+    """
     if not isinstance(model, TableEncoder):
         return EncoderJob(model, batch.to(device), batch), None
     planned, ms = time_plan(model.planner.on(device.type), batch)
@@ -183,14 +200,14 @@ def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple
 
 
 def list_variants() -> dict[str, tuple[str, str]]:
-    """Return networks of ours, and their backends, by the names of variants."""
+    """Return the network and backend of each variant of mate, by variant name."""
     networks, backends = list_networks(), list_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
 
 
 def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
-    """Return what a variant reads of a batch: all, or the first tokens."""
+    """Return the part of a batch that a variant reads: all tokens, or the first `n` for the suffix `@n`."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
         return batch
@@ -199,7 +216,7 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
 
 
 def declare_padding_real(batch: TableBatch) -> TableBatch:
-    """Return the same batch without padding: where it was are rows and columns of their own."""
+    """Return a copy in which padding tokens become ordinary tokens in additional rows and columns."""
     padding = batch.attention_mask == 0
     segments = 10_000 + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
@@ -212,7 +229,13 @@ def declare_padding_real(batch: TableBatch) -> TableBatch:
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
-    """Return the operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
+    """Return the FLOPs of the dense layers and of attention, without embeddings, norms and activations.
+
+    Args:
+        job: model and batch.
+        size: size of the encoder.
+        backward: include the backward pass.
+    """
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
     work = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
@@ -221,19 +244,19 @@ def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
 
 
 def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
-    """Return the forward pass alone."""
+    """Run the forward pass without gradients."""
     with torch.no_grad(), autocast():
         return states_of(job)
 
 
 def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """Return the forward and the backward pass to all weights; the states stand in for their own gradient."""
+    """Run forward and backward, with the hidden states as their own gradient. Return the gradients of all weights."""
     with autocast():
         states = states_of(job)
     return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)
 
 
 def states_of(job: EncoderJob) -> Tensor:
-    """Return the hidden states [B, T, D] of a model of this package or of transformers."""
+    """Return the hidden states [B, T, D] of a model of mate or transformers."""
     output = job.model(job.batch)
     return output if isinstance(output, Tensor) else output.states

@@ -1,4 +1,4 @@
-"""Run one benchmark and keep its figures like those of a run."""
+"""Execution of a benchmark and the record of its measurements."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,11 @@ from mate_cli.terminal.progress import time_text
 
 
 class BenchmarkStopped(KeyboardInterrupt):
-    """A benchmark that somebody stopped, and the folder that keeps what it had measured."""
+    """Interrupt of a benchmark.
+
+    Args:
+        folder: folder with the measurements before the interrupt.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
@@ -31,14 +35,21 @@ class BenchmarkStopped(KeyboardInterrupt):
 
 
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
-    """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
+    """Run a benchmark, and write config.yaml and record.json to a new folder in outputs/benchmark/.
 
-    The `_target_` of `benchmark` is something to iterate over that yields figures by name, part by part; what was
-    measured is kept even if the rest fails. A figure that is a text (the machine's name, why something was not run)
-    goes to the record's `facts`.
+    The `_target_` of `benchmark` is an iterable that yields mappings of measurements by name. The record is written
+    after each mapping, so earlier measurements are stored even if a later one fails. Text values (the name of the
+    machine, the reason why something was not run) are stored in `facts` of the record.
+
+    Args:
+        name: name of the benchmark.
+        config: resolved configuration.
+        outputs: folder of all runs.
+        seed: seed for the record.
+        overrides: overrides for the record.
 
     Raises:
-        BenchmarkStopped: by Ctrl-C, or what the command takes for it; the folder keeps what was measured before.
+        BenchmarkStopped: the user or a signal interrupted the benchmark. The folder contains earlier measurements.
     """
     folder = new_folder(outputs, f"benchmark/{name}")
     folder.write_text("config.yaml", to_yaml(config))
@@ -74,7 +85,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
 
 
 def keep(record: RunRecord, figures: Figures) -> None:
-    """Add numbers to the record's metrics and texts to its facts."""
+    """Add numbers to the metrics of a record, and text to its facts."""
     record.facts |= {name: value for name, value in figures.items() if isinstance(value, str)}
     record.metrics |= {name: value for name, value in figures.items() if not isinstance(value, str)}
 
@@ -84,7 +95,7 @@ DIRECTIONS = {"forward": False, "forward_backward": True}
 
 @dataclass(kw_only=True)
 class BenchmarkOptions(ABC):
-    """Keys and course of a benchmark of several variants; what keys mean stands in `conf/benchmark`."""
+    """Base class of benchmarks of several variants. The keys are documented in `conf/benchmark`."""
 
     shapes: list[str]
     lengths: list[PositiveInt]
@@ -112,10 +123,10 @@ class BenchmarkOptions(ABC):
             yield from pick_cases(name, encodings, self.real_batches)
 
     def __iter__(self) -> Iterator[Figures]:
-        """Measure, and yield the figures of one case after another.
+        """Yield facts about the machine, then the measurements of each case.
 
         Raises:
-            ConfigError: a name is unknown, or the device is not there.
+            ConfigError: a name is unknown, or the device is missing.
         """
         with self.pace() as pace:
             self.rehearse(pace.device)
@@ -126,23 +137,23 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small tables, so that compiling and loading at first use are not timed."""
+        """Call every variant on small tables, so that compilation and loading on first use are not timed."""
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Return all figures of one case."""
+        """Return all measurements of one case."""
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """`dtype` as PyTorch's own."""
+        """`dtype` as `torch.dtype`."""
         return DTYPES[self.dtype]
 
     @contextmanager
     def pace(self) -> Iterator[Pace]:
-        """Measure the machine's peak, and keep the number of threads, while a benchmark runs.
+        """Set the number of threads during a benchmark, measure the peak speed, and yield the limits.
 
         Raises:
-            ConfigError: the device is not there.
+            ConfigError: the device is missing.
         """
         device = find_device(self.device)
         with threads(self.threads):
@@ -155,12 +166,12 @@ Part = TypeVar("Part")
 
 
 def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
-    """Yield the parts of a benchmark with their names, and say on the error stream how many there are.
+    """Yield the parts of a benchmark with their names, and print the progress.
 
     Args:
-        parts: by name, in their order.
-        seconds: that one of them takes at most, about.
-        console: to write on.
+        parts: parts by name, in order.
+        seconds: approximate maximum time of one part in seconds.
+        console: console for the progress; None for the error stream.
     """
     console = console or Console(stderr=True, highlight=False)
     total = len(parts) * seconds

@@ -1,4 +1,4 @@
-"""Timing of variants in turns in one process, as a slow machine slows all of them down; and facts of the machine."""
+"""Timing of variants in turns in one process, so that a slow machine affects all equally, and facts of the machine."""
 
 import ctypes
 import gc
@@ -18,9 +18,9 @@ import torch
 from mate_cli.errors import ConfigError, MateError
 
 NO_MEMORY, NO_GPU_MEMORY = "can't allocate memory", "CUDA error: out of memory"
-"""In PyTorch's errors where a CPU or a GPU has not enough."""
+"""Text in out-of-memory errors of PyTorch on a CPU and on a GPU."""
 MAX_REASON = 200
-"""Letters of an error of a library in a record."""
+"""Maximum characters of a library error in a record."""
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 FORGET_PEAK = "5"
@@ -29,17 +29,17 @@ Call = Callable[[], object]
 Result = TypeVar("Result")
 Clock = Callable[[], tuple[float, float]]
 Figures = dict[str, float | str]
-"""Numbers by name, as they stand in a record; a text says why there is none."""
+"""Measurements by name, as in a record. Text values are facts, such as the reason of a missing measurement."""
 
 
 class Timing(NamedTuple):
-    """Time and memory of one call, the median of all rounds.
+    """Time and memory of one call. Times are medians of all rounds.
 
     Args:
-        ms: wall time.
-        cpu_ms: time on CPU cores, of all threads together.
-        rounds: how often it was called, not counting the first call.
-        peak_mb: memory that the first call needed; None where it cannot be measured.
+        ms: wall time in milliseconds.
+        cpu_ms: CPU time in milliseconds, summed over threads.
+        rounds: number of timed calls, without the first call.
+        peak_mb: additional memory of the first call in MB (10**6 bytes); None if it cannot be measured.
     """
 
     ms: float
@@ -49,13 +49,13 @@ class Timing(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """The reason why a variant has no figures."""
+    """The reason why a variant has no measurements."""
 
     not_run: str
 
 
 def clock(device: torch.device) -> Clock:
-    """Return a clock of (wall, on-CPU) seconds, read when the device has done what it was given."""
+    """Return a clock of (wall, CPU) seconds that first synchronizes the device."""
 
     def read() -> tuple[float, float]:
         if device.type == "cuda":
@@ -73,17 +73,17 @@ def time_turns(
     device: torch.device,
     read: Clock | None = None,
 ) -> dict[str, Timing | NotRun]:
-    """Time variants: one call each to warm up, which also shows the memory they need, then round after round.
+    """Time variants in turns: one warm-up call each, in which memory is measured, then rounds of timed calls.
 
     Args:
-        calls: by name.
-        rounds: at most so many; fewer, but at least one, where all of them would take longer than `seconds`.
-        seconds: a variant whose first call takes longer is not called again.
-        device: where the calls work.
-        read: the clock, that of the device when left out.
+        calls: calls by name of the variant.
+        rounds: maximum number of rounds. Fewer, but at least one, if all rounds would take longer than `seconds`.
+        seconds: time limit. A variant whose first call takes longer is not called again.
+        device: device of the calls.
+        read: clock; None for the clock of the device.
 
     Returns:
-        The timing of every variant, or why there is none, in the order of `calls`.
+        The timing of each variant, or the reason why it has no timing, in the order of `calls`.
     """
     read = read or clock(device)
     first = {name: warm_up(call, read, device) for name, call in calls.items()}
@@ -111,7 +111,7 @@ def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timin
 
 
 def time_call(call: Call, read: Clock) -> tuple[float, float]:
-    """Return the wall and on-CPU seconds of one call."""
+    """Return the wall and CPU seconds of one call."""
     wall, on_cpu = read()
     call()
     wall_after, on_cpu_after = read()
@@ -119,19 +119,28 @@ def time_call(call: Call, read: Clock) -> tuple[float, float]:
 
 
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Return the wall seconds and MB of the first call, or why it failed."""
+    """Run the first call of a variant.
+
+    Args:
+        call: call to measure.
+        read: clock of the device.
+        device: device of the call.
+
+    Returns:
+        The wall time in seconds and the additional memory in MB (None if unknown), or the reason of a failure.
+    """
     spent: list[tuple[float, float]] = []
     memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
     return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
-    """Return the result of a call, or why it failed.
+    """Return the result of a call, or the reason of its failure.
 
-    A refusal, a compiler's error, too little memory, a fault of a kernel.
+    Failures are for example unsupported settings, compiler errors, too little memory and kernel errors.
 
     Raises:
-        ConfigError: a key of the benchmark itself is wrong.
+        ConfigError: a key of the benchmark itself is invalid.
     """
     try:
         return call()
@@ -142,7 +151,7 @@ def attempt(call: Callable[[], Result]) -> Result | NotRun:
 
 
 def failure_text(error: Exception) -> str:
-    """Write the reason of a failure in one line."""
+    """Return the reason of a failure as one line."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, MateError):
         return error.problem
@@ -155,10 +164,10 @@ def failure_text(error: Exception) -> str:
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
-    """Return what a call needs beyond what was there before it, in MB (10**6 bytes); None where it cannot be measured.
+    """Return the additional peak memory of a call in MB (10**6 bytes); None if it cannot be measured.
 
-    On CUDA this is what PyTorch allocated. On a CPU it is the peak of the whole process (VmHWM, set back before the
-    call) minus its size before; to the operating system a large block that was freed and taken again is new.
+    On CUDA this is the memory allocated by PyTorch. On a CPU it is the peak of the process (VmHWM, reset before the
+    call) minus its size before the call. A large block that is freed and allocated again counts as new memory.
     """
     gc.collect()
     if device.type == "cuda":
@@ -172,7 +181,8 @@ def peak_mb(call: Call, device: torch.device) -> float | None:
 
 
 def _process_peak(call: Call) -> float | None:
-    with suppress(OSError, AttributeError):  # another C library: memory that was freed may then be used unseen
+    # Other C libraries lack `malloc_trim`. Reused free memory is then not counted.
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     try:
         CLEAR.write_text(FORGET_PEAK)
@@ -189,7 +199,12 @@ def _status_mb(key: str) -> float:
 
 
 class Variant(NamedTuple):
-    """One way to do the work of a case in one direction; `gflop` are the operations it takes, counted, in 10**9."""
+    """One implementation of a case in one direction.
+
+    Args:
+        call: function to time.
+        gflop: computed number of operations, in 10**9.
+    """
 
     call: Call
     gflop: float
@@ -197,14 +212,14 @@ class Variant(NamedTuple):
 
 @dataclass
 class Pace:
-    """Limits of measurements, and the speeds known so far.
+    """Limits of measurements, and the speeds measured so far.
 
     Args:
-        rounds: at most so many.
-        seconds: about so long in all rounds of one case and direction; the most that a first call may take.
-        device: where variants work.
-        peak: GFLOP per second of matrix products.
-        speeds: the highest speed seen of each variant, in GFLOP per second.
+        rounds: maximum number of rounds.
+        seconds: approximate time of all rounds of one case and direction, and maximum time of a first call.
+        device: device of the variants.
+        peak: speed of matrix products in GFLOP per second.
+        speeds: highest measured speed of each variant in GFLOP per second.
     """
 
     rounds: int
@@ -215,9 +230,9 @@ class Pace:
 
 
 def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
-    """Time variants in turns, without those that are known to take too long.
+    """Time variants in turns, except variants that are expected to exceed the time limit.
 
-    A variant is expected to be as fast as it ever was in this run, or as the machine's peak at its first case.
+    The expected speed of a variant is its highest speed so far, or the peak of the machine for its first case.
     """
     expected = {name: variant.gflop / pace.speeds.get(name, pace.peak) for name, variant in variants.items()}
     slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
@@ -234,7 +249,13 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
 def name_figures(
     timings: Mapping[str, Timing | NotRun], variants: Mapping[str, Variant], prefix: Callable[[str], str]
 ) -> Figures:
-    """Name what was measured in one case and direction, by what the names of a variant's figures begin with."""
+    """Return the measurements of one case and direction by their names in a record.
+
+    Args:
+        timings: timing of each variant, or the reason why it has no timing.
+        variants: variants by name.
+        prefix: returns the first part of the names for a variant.
+    """
     named: Figures = {}
     for name, timing in timings.items():
         values = timing._asdict() if isinstance(timing, NotRun) else timing._asdict() | {"gflop": variants[name].gflop}
@@ -242,15 +263,16 @@ def name_figures(
     return named
 
 
-SIDE, GPU_SIDE = 2048, 8192  # a smaller product on a GPU is over before the next one is asked for
+# On a GPU a smaller product would finish before the next one is launched.
+SIDE, GPU_SIDE = 2048, 8192
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of this name.
+    """Return the device with this name.
 
     Raises:
-        ConfigError: it is CUDA, and there is none.
+        ConfigError: the device is CUDA, but CUDA is not available.
     """
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
@@ -260,7 +282,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[int]:
-    """Let PyTorch use so many threads for a while (None: as many as it likes); yields how many that is."""
+    """Set the number of threads of PyTorch (None: unchanged), yield the number and restore it on exit."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
@@ -270,7 +292,14 @@ def threads(count: int | None) -> Iterator[int]:
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int | None = None, seconds: float = 0.5) -> float:
-    """Return the highest speed of square matrix products, in GFLOP per second of wall time."""
+    """Return the highest speed of square matrix products in GFLOP per second of wall time.
+
+    Args:
+        device: device of the matrices.
+        dtype: type of the matrices.
+        side: number of rows and columns; None for 8192 on a GPU and 2048 on a CPU.
+        seconds: duration of the measurement in seconds.
+    """
     side = side or (GPU_SIDE if device.type == "cuda" else SIDE)
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     best, end = float("inf"), time.perf_counter() + seconds
@@ -297,7 +326,7 @@ def machine_facts(pace: Pace) -> Figures:
 
 
 def cpu_model() -> str:
-    """Return what the processor calls itself."""
+    """Return the model name of the CPU."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
