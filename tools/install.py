@@ -81,4 +81,8 @@ def install_cpu_torch() -> None:
 if __name__ == "__main__":
     set_reachable_indexes()
     install_cpu_torch()
-    sys.exit(subprocess.run([*INSTALL, *sys.argv[1:]]).returncode)
+    words = sys.argv[1:]
+    if sys.version_info < (3, 11) and "-c" in words:
+        print("constraints.txt has versions for Python 3.11 and newer: here pip chooses others.")
+        del words[(place := words.index("-c")) : place + 2]
+    sys.exit(subprocess.run([*INSTALL, *words]).returncode)

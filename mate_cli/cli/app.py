@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(name) == "":
             del os.environ[name]
     try:
-        with clean_streams(), plain_warnings(), handle_signals(ENDING, interrupt):
+        with clean_streams(), plain_warnings(), handle_signals((signal.SIGINT, *ENDING), interrupt):
             try:
                 check_words(words)
                 protect_subprocesses()
@@ -81,11 +81,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not is_interrupted(error):
+            raise
         # CPython exits by SIGINT if the exception passed through code that an extension module called. Running any
         # other code clears this state, so that the exit code below is used.
         exec("")
         return 130
+
+
+def is_interrupted(error: BaseException | None) -> bool:
+    """Return whether a signal has caused an error, also by way of clean-up that failed where the signal came."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -291,7 +300,7 @@ def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]
             os.kill(os.getpid(), number)
 
     before = {number: signal.getsignal(number) for number in numbers}
-    signals = [number for number in numbers if not (number == signal.SIGHUP and before[number] == signal.SIG_IGN)]
+    signals = [number for number in numbers if before[number] != signal.SIG_IGN]
     for number in signals:
         signal.signal(number, handle)
     try:

@@ -22,7 +22,6 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveFloat,
-    PositiveInt,
     ValidationError,
     model_validator,
 )
@@ -44,6 +43,10 @@ ROOTS = ("root", "datasets")
 """Keys of data folders, to which other paths of the same part are relative."""
 PLACED = ("data", "init", "encoding")
 """Parts of a configuration that contain paths."""
+
+
+PositiveInt = Annotated[int, Field(gt=0, le=2**53)]
+"""What counters of 64 bits and floats hold, also after rounding up."""
 
 
 class Section(BaseModel):

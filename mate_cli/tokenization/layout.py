@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
@@ -115,7 +115,7 @@ ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 """Per-token arrays that a serializer fills."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableEncoding(Arrays[np.ndarray, float]):
     """One example as integer arrays, without padding.
 
@@ -126,7 +126,6 @@ class TableEncoding(Arrays[np.ndarray, float]):
         more: arrays that the serializer adds, see `Serializer.arrays`.
     """
 
-    _: KW_ONLY
     example_id: str
     cut: Annotated[np.ndarray | None, Array((4,), "int32")] = None
     uncut_tokens: Annotated[int, Array((), "int32")] = 0
@@ -196,7 +195,7 @@ def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
     return numbers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     """Batch of examples, padded at the end. All tensors except float32 tensors are int64.
 
@@ -213,7 +212,6 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
             `TableTask.count_terms`. Empty if the batch is a whole step.
     """
 
-    _: KW_ONLY
     position_ids: torch.Tensor
     attention_mask: torch.Tensor
     word_states: torch.Tensor | None = None

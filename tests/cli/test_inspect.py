@@ -14,7 +14,7 @@ from mate_cli.cli.app import main
 from mate_cli.cli.commands import inspect
 from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.errors import DataError
+from mate_cli.errors import DataError, RunError
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
 from mate_cli.reports.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample
@@ -259,3 +259,13 @@ def test_an_exported_network_is_shown_with_any_data(pruning_run, tmp_path, capsy
     assert main(["export", f"run={pruning_run}", f"to={to}", f"paths.cache={tmp_path}"]) == 0
     assert main(["inspect", f"checkpoint={to}", "data=sample", "example=3"]) == 0
     assert "kept      30 of" in capsys.readouterr().out
+
+
+def test_a_picture_is_written_through_no_link(tmp_path):
+    outputs, elsewhere = tmp_path / "outputs", tmp_path / "elsewhere"
+    outputs.mkdir()
+    elsewhere.mkdir()
+    (outputs / "inspect").symlink_to(elsewhere)
+    with pytest.raises(RunError, match="is a link that leads out"):
+        inspect.save_figure(None, outputs, "masks")
+    assert not list(elsewhere.iterdir())

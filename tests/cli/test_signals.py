@@ -11,6 +11,7 @@ import time
 import forked_commands
 import pytest
 
+from mate_cli.cli import app
 from mate_cli.cli.app import ENDING, handle_signals, interrupt
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
 from mate_cli.runs.lock import process_name
@@ -30,6 +31,18 @@ def test_a_command_ends_as_after_an_interrupt(number):
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, *ENDING])
+def test_a_signal_where_clean_up_fails_ends_with_130(monkeypatch, number):
+    def compose(_):
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            raise AttributeError("half of a configuration")
+
+    monkeypatch.setattr(app, "dispatch", compose)
+    assert app.main(["list"]) == 130
+
+
 def test_what_is_forked_ends_as_without():
     ready, begun = os.pipe()
     with handle_signals(ENDING, interrupt):
@@ -42,13 +55,14 @@ def test_what_is_forked_ends_as_without():
         assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == -signal.SIGTERM
 
 
-def test_a_hang_up_that_is_ignored_stays_so():
-    before, stopped = signal.signal(signal.SIGHUP, signal.SIG_IGN), []
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_is_ignored_stays_so(number):
+    before, stopped = signal.signal(number, signal.SIG_IGN), []
     try:
-        with handle_signals(ENDING, lambda: stopped.append(True)):
-            os.kill(os.getpid(), signal.SIGHUP)
+        with handle_signals((number,), lambda: stopped.append(True)):
+            os.kill(os.getpid(), number)
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(number, before)
     assert stopped == []
 
 

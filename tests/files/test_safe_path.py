@@ -63,7 +63,7 @@ def shadowed(tmp_path):
     """A folder with a module for each name that could be imported, which tells when it is executed."""
     folder = tmp_path / "shadowed"
     folder.mkdir()
-    for name in {*sys.stdlib_module_names, *find_packages(), "mate_cli"}:
+    for name in filter(str.isidentifier, {*sys.stdlib_module_names, *find_packages(), "mate_cli"}):
         (folder / f"{name}.py").write_text(SHADOW)
     return folder
 

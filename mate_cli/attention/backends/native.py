@@ -22,6 +22,7 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.attention.segment_tasks import segment_tasks
+from mate_cli.files.safe_load import read_bytes
 from mate_cli.terminal.progress import Progress
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
@@ -115,15 +116,27 @@ def _compiled() -> Path:
     parts = [*command, macros, *(path.read_text(encoding="utf-8") for path in files)]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] + ".so"
     library = Path(os.environ.get("MATE_CACHE") or "~/.cache/mate").expanduser() / "native" / name
-    if not library.exists():
+    if not _is_whole(library):
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             new_library = Path(folder, name)
             with Progress("compiling attention kernels"):
                 _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(new_library)])
+            # The loader ignores the checksum behind the library.
+            with new_library.open("r+b") as file:
+                file.write(hashlib.sha256(file.read()).digest())
             # Rename atomically, because another process may load the library.
             new_library.replace(library)
     return library
+
+
+def _is_whole(library: Path) -> bool:
+    """Return whether a library is as it was written: a damaged one ends the process that loads it."""
+    try:
+        content = read_bytes(library)
+    except (OSError, ValueError):
+        return False
+    return hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
 def _compiler() -> list[str]:

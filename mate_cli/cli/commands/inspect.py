@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mate_cli.errors import ConfigError, DataError
+from mate_cli.files.atomic import check_inside, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,10 +109,14 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
         figure: figure to save.
         outputs: parent of the folder `inspect`.
         name: file name without suffix. Unsafe characters are replaced by `_`.
+
+    Raises:
+        RunError: `inspect` is a link that leads out of `outputs`.
     """
     path = outputs.expanduser() / "inspect" / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', name)}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160, facecolor="white")
+    check_inside(outputs.expanduser(), path)
+    with replace_file(path) as draft:
+        figure.savefig(draft, dpi=160, facecolor="white")
     return path
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mate_cli.data.download import RemoteFile
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Release(ABC):
     """A dataset on disk, as released by its authors.
 
@@ -69,8 +69,7 @@ class Release(ABC):
     metric = "mate_cli.metrics.system_answers.TableAnswers"
     """Class path of the `AnswerMetric` that scores the answers of any system."""
 
-    root: Path
-    _: KW_ONLY
+    root: Path = field(kw_only=False)
     download: Literal["auto", False] = False
     damaged: Literal["error", "skip"] = "error"
     name: str = ""

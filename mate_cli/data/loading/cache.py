@@ -160,8 +160,11 @@ def _read_part(path: Path) -> pa.Table:
     with suppress(OSError):
         os.utime(path)
     damaged = wrap_read_errors(path, DataError, "these encodings are damaged", "Remove this file")
-    with damaged, pa.memory_map(str(path)) as file:
-        return pa.ipc.open_file(file).read_all()
+    with damaged:
+        if not path.is_file():  # a pipe would be waited for
+            raise ValueError("it is not a regular file")
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).read_all()
 
 
 def _view_columns(table: pa.Table) -> Mapping[str, _Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import numpy as np
@@ -44,7 +44,7 @@ class EncodingFailure:
     reason: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Serializer(ABC):
     """Encodes questions about tables as `TableEncoding` objects.
 
@@ -58,8 +58,7 @@ class Serializer(ABC):
     """Named arrays in addition to the fields of `TableEncoding`. Encodings store them in `TableEncoding.more`, batches
     in `TableBatch.more`."""
 
-    tokenizer: Vocabulary
-    _: KW_ONLY
+    tokenizer: Vocabulary = field(kw_only=False)
     max_tokens: Annotated[int, Field(ge=8)] = 512
     reset_positions: bool = False
 
