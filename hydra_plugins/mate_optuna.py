@@ -73,7 +73,7 @@ class OptunaSweeper(Sweeper):
         storage: URL of the database that stores the study; None to store it in memory.
         study_name: name of the study in the storage.
         n_trials: number of trials that this command adds.
-        n_jobs: number of trials launched together; the sampler sees their results afterwards.
+        n_jobs: number of trials launched together. The sampler uses their results for the next trials.
         params: fixed overrides and search spaces, in addition to the command line.
     """
 

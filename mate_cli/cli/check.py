@@ -1,4 +1,4 @@
-"""Checks of a run before its network is built, cheapest first. They write no files."""
+"""Checks of a run before its network is built, cheapest first. The checks write no files."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
     Args:
         init: values of the config group `init`.
         size: size of the network, which is part of the name of a published checkpoint.
-        choice: selected option of the config group, for error messages; None for the kind of weights.
+        choice: selected option of the config group, for error messages; None for the value of `init.kind`.
         key: configuration key of `init`, for error messages.
 
     Raises:

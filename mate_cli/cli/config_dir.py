@@ -50,7 +50,7 @@ def typed_config_dir(folder: str | None) -> Iterator[None]:
 def user_config_dir() -> Path | None:
     """Return the user's configuration folder, or None if it does not exist.
 
-    It is the folder of `--config-dir`, by default `./conf`. Its files take precedence over mate's files.
+    The folder is `./conf` unless `--config-dir` is set. Its files take precedence over mate's files.
     """
     try:
         folder = _typed[-1] if _typed else Path.cwd() / "conf"

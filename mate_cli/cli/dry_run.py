@@ -1,6 +1,6 @@
 """`mate train --dry`: plan and cost of a run or of each job of a sweep.
 
-It writes no files.
+The command writes no files.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
 def _key(stage: Stage) -> str:
     """Return a key that is equal for stages of equal cost.
 
-    It ignores the size of floats such as learning rates and dropout probabilities, but not whether they are 0.
+    The key ignores the size of floats such as learning rates and dropout probabilities, but not whether they are 0.
     """
     values = stage.config.model_dump(exclude={"seed", "logger"})
     for part in ("model", "task", "optimizer", "scheduler"):

@@ -34,7 +34,7 @@ SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z]
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
     """Return "Did you mean ...?" with the most similar name, or None if no name is similar.
 
-    An abbreviation is similar to the names that it begins.
+    If no name has a similar spelling, a known name that starts with `name` (3 or more characters) is suggested.
 
     Args:
         name: name that was not found.

@@ -109,7 +109,7 @@ class Override:
     def group(self) -> str:
         """Config group that the override selects an option of; empty if it sets a value."""
         name = self.key.partition("@")[0]
-        # A mapping sets the keys of a section. It is not the name of an option.
+        # A mapping sets the keys of a section, so it is not the name of an option.
         if (self.value or "").startswith("{"):
             return ""
         return name if "/" in name or choices(name) else ""

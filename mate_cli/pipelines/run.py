@@ -1,7 +1,7 @@
 """State of a run in progress, whose record is correct however the run ends.
 
-The module also prints the tables of a run, and adds facts to its record: which examples are trained on, how many are
-truncated, and what the network did not learn.
+The module also prints the tables of a run. It adds facts to the record about skipped and truncated examples, and about
+failures to learn.
 """
 
 from __future__ import annotations
@@ -257,7 +257,8 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, uni
     """Add to a record how many examples of a split were not encoded or were truncated.
 
     `record.data` gets `<split>/not_encoded`. If truncation was counted, it also gets the number of truncated examples
-    for each of `TRUNCATION_COUNTS`. `record.facts` gets a sentence for each nonzero count.
+    for each of `TRUNCATION_COUNTS`. `record.facts` gets a sentence about examples that were not encoded and
+    a sentence about truncated examples, if there are any.
 
     Args:
         record: record to change.
@@ -367,6 +368,8 @@ def record_never_selected(
     examples: Mapping[str, TableExample],
 ) -> None:
     """Add a fact for each trained aggregation that was never selected or never correct on dev.
+
+    A fact is also added if the task is trained on computed numbers but never computes a number on dev.
 
     Args:
         record: record to change.

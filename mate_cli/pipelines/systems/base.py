@@ -146,14 +146,17 @@ class System(ABC):
         return self, self.answer(stages, examples, name)
 
     def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
-        """Return all metrics, including exact match and F1; {} if no example has a gold answer."""
+        """Return all metrics, or {} if no example has a gold answer.
+
+        The metrics include exact match and F1 of the answers.
+        """
         if not any(example.answer for example in examples):
             return {}
         return {**answered.metrics, **score_answers(answered.texts, {e.example_id: e for e in examples})}
 
 
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Return Hits@1 of the first cell of each question; {} if no example has a gold answer."""
+    """Return Hits@1 of the first cell of each question, or {} without any gold answer."""
     known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
     return hits_at_k(cells, known, group_by_source(examples), ks=(1,)) if known else {}
 

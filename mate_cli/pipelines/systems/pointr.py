@@ -85,7 +85,7 @@ class PointR(System):
     ) -> tuple[System, SystemAnswers]:
         """Fit the weight of the reader, unless it is set or a single cell is read, and answer.
 
-        Of the weights with the best F1 the smallest is used, which relies most on the selector.
+        If several weights have the best F1, the smallest is used, because it relies most on the selector.
 
         Args:
             stages: trained stages by name.
