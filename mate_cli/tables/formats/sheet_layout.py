@@ -42,24 +42,24 @@ class SheetLayout:
 def read_layout(file: IO[bytes]) -> SheetLayout:
     """Read the layout of a sheet of .xlsx."""
     layout, row, root = SheetLayout(), -1, ElementTree.parse(file).getroot()
-    for element in root.iterfind(".//{*}col"):
+    space = root.tag[: root.tag.find("}") + 1]  # a path with any name space takes long
+    for element in root.iter(f"{space}col"):
         if element.get("hidden") in TRUE:
             first, last = int(element.get("min", 1)), int(element.get("max", 1))
             layout.hidden_columns.update(range(first - 1, min(last, MAX_COLUMNS)))
-    for line in root.iterfind(".//{*}row"):
-        number = line.get("r", "")
-        row, column = int(number) - 1 if number.isdecimal() else row + 1, -1
+    for line in root.iter(f"{space}row"):
+        row, column = int(number) - 1 if (number := line.get("r", "")).isdecimal() else row + 1, -1
         layout.hidden_rows.update({row} if line.get("hidden") in TRUE else ())
         cells = layout.formats[row] = array("L")
         for cell in line:
             place = column_number(cell.get("r", "").rstrip("0123456789")) - 1
             column = column + 1 if place < 0 else place
-            style, kind, parts = cell.get("s", ""), cell.get("t"), [part.tag.rpartition("}")[2] for part in cell]
+            style, kind = cell.get("s", ""), cell.get("t")
             cells.extend([0] * (column + 1 - len(cells)))
             cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
-            cells[column] += "f" in parts and kind != "str"
+            cells[column] += kind != "str" and cell.find(f"{space}f") is not None
             if kind == "e":
-                layout.errors[row, column] = (cell.findtext("{*}v") or "").strip()
+                layout.errors[row, column] = (cell.findtext(f"{space}v") or "").strip()
     return layout
 
 
