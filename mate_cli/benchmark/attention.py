@@ -1,4 +1,4 @@
-"""Benchmark of attention without the rest of the network: all implementations in one process, at any length."""
+"""Benchmark of attention alone: all implementations in one process, at any length."""
 
 import statistics
 from collections.abc import Mapping
@@ -88,7 +88,10 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """The selected backends of `conf/attention`; by default all except sdpa, which is measured as `dense_mask`."""
+        """The selected backends of `conf/attention`.
+
+        By default all except sdpa, which is measured as `dense_mask`.
+        """
         if self.backends is None:
             return find_backends([name for name in list_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
@@ -185,7 +188,7 @@ def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.devic
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """Return a batch with its plan, and the median of three planning times on the CPU in milliseconds."""
+    """Return a batch with its plan, and the median of three CPU planning times in ms."""
     read, spent, planned = clock(torch.device("cpu")), [], batch
 
     def plan() -> None:
@@ -198,7 +201,7 @@ def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
 
 
 def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, float | NotRun]:
-    """Return the maximum absolute error of each variant against the definition of its pattern, or why it failed."""
+    """Return the maximum error of each variant against its definition, or why it failed."""
     exact: dict[AttentionPattern, Tensor] = {}
 
     def largest(variant: PreparedVariant) -> float:
@@ -212,7 +215,7 @@ def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, f
 
 @torch.no_grad()
 def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
-    """Compute attention by its definition in slices of queries: [P, 3, N, H] to float64 [P, N, H]."""
+    """Compute attention by definition in slices of queries: [P, 3, N, H] to float64 [P, N, H]."""
     masks = plan.pattern.group_masks(plan.batch).unbind(1)
     heads = [split_heads(x, plan.pattern) for x in plan.heads(qkv.double())]
     outputs = []
@@ -223,6 +226,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Compute attention of a slice of queries [B, n, t, H] of one group of heads, with mask [B, t, T]."""
+    """Compute attention of queries [B, n, t, H] of a group of heads with mask [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -1,4 +1,4 @@
-"""Attention backends and networks of the configuration, and encoders of the installed `transformers`."""
+"""Configured attention backends and networks, and encoders of `transformers`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -83,7 +83,7 @@ def list_networks() -> list[str]:
 
 
 class TransformersBert(nn.Module):
-    """`BertModel` with `attn_implementation="sdpa"`: dense attention by PyTorch's fused kernel."""
+    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import BertConfig, BertModel
@@ -99,7 +99,10 @@ class TransformersBert(nn.Module):
 
 
 class TransformersTapas(nn.Module):
-    """`TapasModel` with its default attention. Row and column ids are clamped to the size of its embeddings."""
+    """`TapasModel` with its default attention.
+
+    Row and column ids are clamped to the size of its embeddings.
+    """
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import TapasConfig, TapasModel

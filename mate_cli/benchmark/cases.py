@@ -1,4 +1,4 @@
-"""Inputs of benchmarks: synthetic tables of known shapes at any length, and batches of real tables."""
+"""Inputs of benchmarks: synthetic tables of any length, and batches of real tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -148,7 +148,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Yield batches of real tables: the longest tables, or for "mixed" a sample of all lengths.
+    """Yield batches of real tables: the longest, or for "mixed" a sample of all lengths.
 
     Args:
         name: name of the dataset.

@@ -1,4 +1,4 @@
-"""Benchmark of complete encoders: mate's networks with each backend, and encoders of `transformers`."""
+"""Benchmark of complete encoders: networks of mate with each backend, and `transformers`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -207,7 +207,7 @@ def list_variants() -> dict[str, tuple[str, str]]:
 
 
 def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
-    """Return the part of a batch that a variant reads: all tokens, or the first `n` for the suffix `@n`."""
+    """Return the tokens of a batch that a variant reads: all, or the first `n` for `@n`."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
         return batch
@@ -216,7 +216,7 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
 
 
 def declare_padding_real(batch: TableBatch) -> TableBatch:
-    """Return a copy in which padding tokens become ordinary tokens in additional rows and columns."""
+    """Return a copy in which padding becomes ordinary tokens in additional rows and columns."""
     padding = batch.attention_mask == 0
     segments = 10_000 + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
@@ -229,7 +229,9 @@ def declare_padding_real(batch: TableBatch) -> TableBatch:
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
-    """Return the FLOPs of the dense layers and of attention, without embeddings, norms and activations.
+    """Return the FLOPs of the dense layers and of attention.
+
+    Embeddings, norms and activations are not counted.
 
     Args:
         job: model and batch.
@@ -250,7 +252,10 @@ def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
 
 
 def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """Run forward and backward, with the hidden states as their own gradient. Return the gradients of all weights."""
+    """Run forward and backward, with the hidden states as their own gradient.
+
+    Return the gradients of all weights.
+    """
     with autocast():
         states = states_of(job)
     return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)

@@ -35,7 +35,7 @@ class BenchmarkStopped(KeyboardInterrupt):
 
 
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
-    """Run a benchmark, and write config.yaml and record.json to a new folder in outputs/benchmark/.
+    """Run a benchmark and write its configuration and record to outputs/benchmark/.
 
     The `_target_` of `benchmark` is an iterable that yields mappings of measurements by name. The record is written
     after each mapping, so earlier measurements are stored even if a later one fails. Text values (the name of the
@@ -95,7 +95,10 @@ DIRECTIONS = {"forward": False, "forward_backward": True}
 
 @dataclass(kw_only=True)
 class BenchmarkOptions(ABC):
-    """Base class of benchmarks of several variants. The keys are documented in `conf/benchmark`."""
+    """Base class of benchmarks of several variants.
+
+    The keys are documented in `conf/benchmark`.
+    """
 
     shapes: list[str]
     lengths: list[PositiveInt]
@@ -137,7 +140,7 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small tables, so that compilation and loading on first use are not timed."""
+        """Call every variant on small tables, so that compilation on first use is not timed."""
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
@@ -150,7 +153,7 @@ class BenchmarkOptions(ABC):
 
     @contextmanager
     def pace(self) -> Iterator[Pace]:
-        """Set the number of threads during a benchmark, measure the peak speed, and yield the limits.
+        """Set the number of threads, measure the peak speed, and yield the limits.
 
         Raises:
             ConfigError: the device is missing.

@@ -1,4 +1,7 @@
-"""Timing of variants in turns in one process, so that a slow machine affects all equally, and facts of the machine."""
+"""Timing of variants, and facts of the machine.
+
+Variants are timed in turns in one process, so that a slow machine affects all variants equally.
+"""
 
 import ctypes
 import gc
@@ -73,7 +76,9 @@ def time_turns(
     device: torch.device,
     read: Clock | None = None,
 ) -> dict[str, Timing | NotRun]:
-    """Time variants in turns: one warm-up call each, in which memory is measured, then rounds of timed calls.
+    """Time variants in turns.
+
+    Each variant has one warm-up call, in which memory is measured, then rounds of timed calls.
 
     Args:
         calls: calls by name of the variant.
@@ -164,7 +169,9 @@ def failure_text(error: Exception) -> str:
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
-    """Return the additional peak memory of a call in MB (10**6 bytes); None if it cannot be measured.
+    """Return the additional peak memory of a call in MB (10**6 bytes).
+
+    Return None if it cannot be measured.
 
     On CUDA this is the memory allocated by PyTorch. On a CPU it is the peak of the process (VmHWM, reset before the
     call) minus its size before the call. A large block that is freed and allocated again counts as new memory.
@@ -282,7 +289,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[int]:
-    """Set the number of threads of PyTorch (None: unchanged), yield the number and restore it on exit."""
+    """Set the threads of PyTorch (None: unchanged), yield their number and restore it on exit."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

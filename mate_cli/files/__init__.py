@@ -1,1 +1,1 @@
-"""Files: safe reading, atomic writing, downloads from the Hugging Face Hub, and trusted `_target_`s."""
+"""Safe reading, atomic writing, files of the Hugging Face Hub, and trusted `_target_`s."""

@@ -1,4 +1,6 @@
-"""Atomic writes: files and folders are written to a temporary folder next to the target and then moved.
+"""Atomic writes of files and folders.
+
+They are written to a temporary folder next to the target and then moved.
 
 Readers never see a partial file. Because the temporary folder is new, additional files that a library writes are
 removed with it, and nothing is written through an existing symbolic link.
@@ -73,7 +75,9 @@ def check_inside(folder: Path, target: Path) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Create a folder and its missing parents. Return the created folders, the innermost first.
+    """Create a folder and its missing parents.
+
+    Return the created folders, the innermost first.
 
     Raises:
         OSError: a folder cannot be created.
@@ -92,7 +96,9 @@ def make_folders(folder: Path) -> list[Path]:
 
 @contextmanager
 def replace_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary path for a file or folder. On success move it to `target`, on an error delete it.
+    """Yield a temporary path for a file or folder.
+
+    On success move it to `target`, on an error delete it.
 
     If `target` is an existing folder, files with the same names are replaced and all other files stay. Temporary
     folders that killed processes have left for the same target are removed.
@@ -126,7 +132,10 @@ def replace_file(target: Path) -> Iterator[Path]:
 
 
 def _sync(*paths: Path) -> None:
-    """Flush files or a folder to disk. Otherwise a renamed file may be empty after a power failure."""
+    """Flush files or a folder to disk.
+
+    Otherwise a renamed file may be empty after a power failure.
+    """
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -152,7 +161,7 @@ def _make_draft(target: Path) -> tuple[Path, int]:
 
 
 def free_name(path: Path) -> Path:
-    """Return `path` if nothing exists there, else the path with the first free number appended."""
+    """Return `path` if it does not exist, else the path with the first free number appended."""
     places = (path.with_name(f"{path.name}{number or ''}") for number in itertools.count())
     return next(place for place in places if not os.path.lexists(place))
 
@@ -178,7 +187,7 @@ def write_text(target: Path, text: str, remedy: str = "Choose another place for 
 
 
 def find_files(folder: Path, *names: str) -> list[Path]:
-    """Find files by name in a folder and its subfolders, except in temporary folders of concurrent writes."""
+    """Find files by name in a folder and its subfolders, except in temporary folders."""
     places = [(Path(place), files) for place, _, files in os.walk(folder)]
     return [
         place / name for place, files in places if not DRAFT.fullmatch(place.name) for name in names if name in files
@@ -186,14 +195,20 @@ def find_files(folder: Path, *names: str) -> list[Path]:
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove stale temporary folders in a folder and its subfolders. Symbolic links are not followed."""
+    """Remove stale temporary folders in a folder and its subfolders.
+
+    Symbolic links are not followed.
+    """
     for place, _, _ in os.walk(folder):
         for draft in _drafts(Path(place)):
             _remove_left(draft)
 
 
 def find_files_in_writing(folder: Path) -> set[str]:
-    """Return the names, truncated to `MAX_NAME` bytes, of files being written. Stale temporary folders are removed."""
+    """Return the names of files being written, truncated to `MAX_NAME` bytes.
+
+    Stale temporary folders are removed.
+    """
     drafts = _drafts(folder)
     for draft in drafts:
         _remove_left(draft)

@@ -1,4 +1,7 @@
-"""Files of the Hugging Face Hub: from the cache if available, else downloaded. Reachability is checked once."""
+"""Files of the Hugging Face Hub: from the cache if available, else downloaded.
+
+Reachability is checked once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ SECONDS = 3.0
 
 
 def hub_file(name: str, file: str) -> Path | None:
-    """Return a file of a model repository: the last downloaded version if cached, else downloaded.
+    """Return a file of a model repository: the last cached version, else a download.
 
     Args:
         name: repository, optionally with a revision: `google/tapas-large@no_reset`.
@@ -69,7 +72,10 @@ def missing_model(name: str) -> tuple[str, str]:
 
 
 def _folder_beside(path: Path) -> Path | None:
-    """Return the model folder with the name most similar to a missing path; None if no name is similar."""
+    """Return the model folder with the name most similar to a missing path.
+
+    Return None if no name is similar.
+    """
     folders = {folder.name: folder for folder in path.parent.glob("*") if (folder / "config.json").is_file()}
     near = get_close_matches(path.name, folders, 1, cutoff=0.75)
     return folders[near[0]] if near else None
@@ -77,7 +83,10 @@ def _folder_beside(path: Path) -> Path | None:
 
 @cache
 def is_reachable() -> bool:
-    """Return whether the Hugging Face Hub is reachable. Cached per process; False if HF_HUB_OFFLINE=1."""
+    """Return whether the Hugging Face Hub is reachable.
+
+    Cached per process; False if HF_HUB_OFFLINE=1.
+    """
     from huggingface_hub import constants, get_session
 
     answers: list[object] = []

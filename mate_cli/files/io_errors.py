@@ -1,4 +1,4 @@
-"""Conversion of low-level errors: failures to read files, full or read-only disks, and too little memory.
+"""Conversion of errors about unreadable files, full or read-only disks, and memory.
 
 Any failure of a library to read an untrusted file becomes one `MateError` that names the file.
 """
@@ -44,7 +44,10 @@ def wrap_machine_errors() -> Iterator[None]:
 
 
 def find_machine_error(error: BaseException) -> MateError | None:
-    """Return the `MateError` for an error caused by the disk or by too little memory; None for any other error."""
+    """Return the `MateError` for an error caused by the disk or by too little memory.
+
+    Return None for any other error.
+    """
     if isinstance(error, MateError):
         return None
     if isinstance(error, OSError) and error.errno in REFUSALS:

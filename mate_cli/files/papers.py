@@ -9,10 +9,13 @@ FOLDER = Path(__file__).parents[1] / "papers"
 
 
 def find_packages(name: str) -> dict[str, Path]:
-    """Find the packages with this name in all papers, without importing them: folders by dotted name."""
+    """Return the folders, by dotted name, of the packages with this name in all papers."""
     return {f"{PAPERS}.{folder.parent.name}.{name}": folder for folder in sorted(FOLDER.glob(f"*/{name}"))}
 
 
 def find_room(module: str) -> Path | None:
-    """Return the folder of the paper that contains a module; None if the module is not part of a paper."""
+    """Return the folder of the paper that contains a module.
+
+    Return None if the module is not part of a paper.
+    """
     return FOLDER / module.split(".")[2] if module.startswith(f"{PAPERS}.") else None

@@ -1,4 +1,4 @@
-"""Moved classes and removed options, for run folders and exports written by earlier versions."""
+"""Moved classes and removed options, for run folders and exports of earlier versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Value = TypeVar("Value")
 
 
 def rename_targets(value: Value) -> Value:
-    """Return a configuration whose `_target_`s, at any depth, have their current names, without removed options."""
+    """Replace former names in the `_target_`s of a configuration, at any depth.
+
+    Removed options are dropped.
+    """
     return _renamed(value)  # type: ignore[return-value]
 
 

@@ -1,4 +1,4 @@
-"""Weights of runs below a folder, suggested in errors if a folder is given instead of a weights file."""
+"""Weights of runs, suggested in errors if a folder is given instead of a weights file."""
 
 from pathlib import Path
 
@@ -16,6 +16,9 @@ def find_run_weights(folder: Path) -> Path | None:
 
 
 def suggest_run_weights(folder: Path, key: str = "init.checkpoint") -> str | None:
-    """Return a hint that suggests the weights of the newest run below a folder; None if there are no weights."""
+    """Return a hint that suggests the weights of the newest run below a folder.
+
+    Return None if there are no weights.
+    """
     file = find_run_weights(folder)
     return f"Did you mean {format_setting(key, file)}?" if file else None

@@ -1,4 +1,4 @@
-"""Safe reading of untrusted YAML and JSON: nothing is interpolated, expanded or instantiated.
+"""Safe reading of untrusted YAML and JSON, without interpolation or instantiation.
 
 Only regular files below a size limit are read, no pipes or devices. Symbolic links are followed only on request, as for
 the cache of the Hugging Face Hub, which consists of links.
@@ -49,7 +49,7 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
 
 @contextmanager
 def _parsing() -> Iterator[None]:
-    """Convert every error of a parser to `ValueError`, so that callers need no list of error types."""
+    """Convert every error of a parser to `ValueError`, so that callers catch a single type."""
     try:
         yield
     except Exception as error:
@@ -191,7 +191,9 @@ def read_object(
 
 
 def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON Lines file. Invalid lines, such as a truncated last line, are skipped.
+    """Yield the objects of a JSON Lines file.
+
+    Invalid lines, such as a truncated last line, are skipped.
 
     Raises:
         OSError: see `open_file`.
@@ -237,7 +239,9 @@ def _without_nan(value: object) -> object:
 
 
 def _check_events(text: str) -> None:
-    """Reject YAML aliases and deep nesting. Ten lines of nested aliases can expand beyond any memory.
+    """Reject YAML aliases and deep nesting.
+
+    Ten lines of nested aliases can expand beyond any memory.
 
     Raises:
         RecursionError: the text is nested deeper than `MAX_DEPTH`.
@@ -262,7 +266,7 @@ def _mapping(
 
 
 def _check(value: object, depth: int) -> None:
-    """Reject deep nesting and values that JSON cannot represent, such as dates and sets of YAML."""
+    """Reject deep nesting and values that JSON cannot represent, as dates and sets of YAML."""
     if not depth:
         raise RecursionError
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Protection of Python subprocesses against imports from the working directory, which may be untrusted."""
+"""Protection of Python subprocesses against imports from an untrusted working directory."""
 
 import os
 import sys
@@ -10,7 +10,9 @@ HAS_SAFE_PATH = sys.version_info >= (3, 11)
 
 
 def protect_subprocesses() -> None:
-    """Remove the working directory from `sys.path` of all Python subprocesses, regardless of the library starting them.
+    """Remove the working directory from `sys.path` of all Python subprocesses.
+
+    This includes subprocesses started by libraries.
 
     Subprocesses inherit the setting through the environment. Relative entries of PYTHONPATH are made absolute, because
     a subprocess may start in another folder. Empty entries, which mean the working directory, are removed.

@@ -1,4 +1,6 @@
-"""Checks of the `_target_`s of untrusted configurations: only known or trusted classes may be instantiated.
+"""Checks of the `_target_`s of untrusted configurations.
+
+Only known or trusted classes may be instantiated.
 
 Every `_target_`, at any depth, is checked before instantiation. Configurations composed from the command line and the
 user's `conf/` are trusted and not checked.
@@ -39,7 +41,7 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 
 
 def explain_missing(name: str) -> str:
-    """Return why a dotted name cannot be resolved, as text for an error: "there is no ..." and the reason if known."""
+    """Return why a dotted name is unknown: "there is no ...", and the reason if known."""
     module, _, attribute = name.rpartition(".")
     top = name.partition(".")[0]
     if not module:
@@ -106,7 +108,7 @@ def find_user_modules(config: Mapping[str, Any]) -> set[str]:
 
 
 def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator[tuple[str, object, object]]:
-    """Yield (part, key, value) of each interpolation and of each target neither in `PACKAGES` nor trusted."""
+    """Yield (part, key, value) of each interpolation and of each target that is not allowed."""
     for part, values in config.items():
         if part == "stages" and isinstance(values, Mapping):
             for stage in values.values():
@@ -125,7 +127,7 @@ def find_targets(value: object) -> Iterator[str]:
 
 
 def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
-    """Yield every target, of any type, and every value that is not a collection, with its path of keys."""
+    """Yield every target, of any type, and every scalar value, with its path of keys."""
     if keys[-1:] == ("_target_",) or isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
         yield keys, value
     else:
@@ -134,7 +136,10 @@ def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tup
 
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
-    """Return whether a package defines `target` as a class, or a trusted module as a callable. Imports do not count."""
+    """Return whether a package defines `target` as a class, or a trusted module as a callable.
+
+    Imports do not count.
+    """
     if target in packages:
         return True
     module, _, name = str(target).rpartition(".")

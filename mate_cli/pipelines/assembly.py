@@ -65,7 +65,7 @@ class Parts:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Facts about the machine for a record: replacements in this run and in the run that ranks its rows."""
+        """Facts about the machine for a record: replacements in this run and in its row ranker."""
         ranker = getattr(self.serializer, "ranker", None)
         return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
@@ -169,7 +169,9 @@ def use_machine(hardware: Hardware) -> None:
 
 
 def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
-    """Build the attention backend. For a moved run, replace an unsupported backend by `Auto` and print a message.
+    """Build the attention backend.
+
+    For a moved run, replace an unsupported backend by `Auto` and print a message.
 
     Raises:
         ConfigError: the machine does not support the backend, and `moved` is false.
@@ -198,7 +200,9 @@ def build_serializer(cfg: ModelConfig) -> Serializer:
 
 
 class CellRanker:
-    """Ranker of table rows by the cell scores of a finished run. Its network is loaded on the first call.
+    """Ranker of table rows by the cell scores of a finished run.
+
+    Its network is loaded on the first call.
 
     Args:
         run: run folder of the ranker.
@@ -228,7 +232,7 @@ class CellRanker:
         return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """Return the row indices (from 0) of each table by `example_id`, the row of the best cell first.
+        """Return the row indices (from 0) of each table by `example_id`, best row first.
 
         The network is moved to the device of the run for the call, and to the CPU afterwards to free the memory.
         """
@@ -262,7 +266,9 @@ class CellRanker:
 
 
 def check_label(cfg: ModelConfig) -> None:
-    """Check that the labels of the encoding are those of the task. A wrong label kind causes no error in training.
+    """Check that the labels of the encoding are those of the task.
+
+    A wrong label kind causes no error in training.
 
     Raises:
         ConfigError: the encoding annotates another label kind. The error names a suitable encoding.

@@ -1,4 +1,4 @@
-"""Cost estimate of a training run: example counts, memory, and the time of a few steps on real examples.
+"""Cost estimate of a training run: example counts, memory, and the time of a few steps.
 
 Nothing is written or downloaded.
 """
@@ -144,7 +144,10 @@ def open_dataset(settings: str) -> TableDataset:
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:
-    """Return the steps specified by `trainer.max_steps`; None if they depend on the number of examples."""
+    """Return the steps specified by `trainer.max_steps`.
+
+    Return None if they depend on the number of examples.
+    """
     if config.trainer.max_epochs or not config.trainer.max_steps:
         return None
     processes = config.hardware.devices * config.hardware.nodes
@@ -191,7 +194,7 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
 
 
 def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return the configuration, on the CPU if this machine does not have the configured devices."""
+    """Return the configuration, on the CPU if this machine lacks the configured devices."""
     try:
         resolve_profile(config.hardware)
         return config
@@ -202,7 +205,7 @@ def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _has_weights(init: Node) -> bool:
-    """Return whether all initial weights are available: not of another stage, and no download needed."""
+    """Return whether all initial weights are available, without a download or another stage."""
     names = [str(node.get("checkpoint")) for node in (init, *(init.get("inner") or {}).values()) if node]
     fetched = init.get("kind") in ("bert", "roberta", "tapas")
     if any(name.startswith(FROM_STAGE) for name in names):
@@ -362,7 +365,10 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Return batches of consecutive encodings, medium lengths first. An incomplete last batch overlaps the previous."""
+    """Return batches of consecutive encodings, medium lengths first.
+
+    An incomplete last batch overlaps the previous.
+    """
     starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
     starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))
     return [list(encodings[start : start + size]) for start in starts]

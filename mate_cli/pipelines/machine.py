@@ -1,4 +1,4 @@
-"""The machine: resolution of hardware settings, compiler checks, GPU memory, and runs moved from another machine."""
+"""Hardware settings, compiler checks, GPU memory, and runs moved from another machine."""
 
 import os
 import platform
@@ -49,7 +49,7 @@ COMPILE = "trainer.compile"
 
 
 def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
-    """Replace `auto` and null in hardware settings by a device, a precision and a number of workers.
+    """Replace `auto` and null in hardware settings by a device, precision and worker count.
 
     Args:
         hardware: hardware settings.
@@ -77,7 +77,9 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
 
 
 def resolve_hardware(config: RunConfig) -> RunConfig:
-    """Return a copy with resolved hardware, so that later uses on other machines have the same precision.
+    """Return a copy with resolved hardware.
+
+    Later uses on other machines then have the same precision.
 
     Raises:
         ConfigError: see `resolve_profile`.
@@ -94,7 +96,10 @@ def device_of(hardware: Hardware) -> torch.device:
 
 
 def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
-    """Return the requested precision. For `auto`, or an unsupported precision of a moved run, choose the best."""
+    """Return the requested precision.
+
+    For `auto`, or an unsupported precision of a moved run, choose the best.
+    """
     asked = hardware.precision
     if accelerator != "gpu":
         lacks = accelerator == "cpu" and asked == "bf16-mixed" and not has_bfloat16()
@@ -203,7 +208,9 @@ CHECKPOINTING = "model.gradient_checkpointing=true"
 
 
 def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: Hardware) -> TrainingMemory:
-    """Estimate the memory of a training step; `total(hardware.micro_batch)` of the result is the sum in bytes.
+    """Estimate the memory of a training step.
+
+    `total(hardware.micro_batch)` of the result is the sum in bytes.
 
     Args:
         task: module with all trained parameters.
@@ -222,7 +229,7 @@ def device_memory() -> float:
 
 
 def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
-    """Return an error with the memory of a step, the memory of the device, and settings that reduce the former.
+    """Return an error with the memory of a step and of the device, and a hint to save memory.
 
     Args:
         memory: memory of a step.
@@ -251,14 +258,20 @@ def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
 
 
 def _at_most(examples: int, most: int) -> int:
-    """Return the largest power of two that exceeds neither number; 0 if there is no such power."""
+    """Return the largest power of two that exceeds neither number.
+
+    Return 0 if there is no such power.
+    """
     bound = min(examples, most)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
 
 
 @contextmanager
 def keep_random_states() -> Iterator[None]:
-    """Restore the random states of Python, NumPy and torch on exit, so that loading a model does not affect results."""
+    """Restore the random states of Python, NumPy and torch on exit.
+
+    Loading a model then does not affect results.
+    """
     python, numpy = random.getstate(), np.random.get_state()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices):
@@ -270,7 +283,7 @@ def keep_random_states() -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of PyTorch or an NVIDIA library means that a GPU is out of memory."""
+    """Return whether an error of PyTorch or an NVIDIA library means too little GPU memory."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     text = str(error)
@@ -296,7 +309,10 @@ def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
 
 
 def prediction_advice(micro_batch: int) -> MateError:
-    """Return the error for predictions that are out of memory. Batches have twice the size of the micro-batch."""
+    """Return the error for predictions that are out of memory.
+
+    Batches have twice the size of the micro-batch.
+    """
     problem = f"predictions for batches of {2 * micro_batch} examples need more memory than this device has"
     smaller = _at_most(micro_batch - 1, micro_batch // 2)
     remedy = f"Set hardware.micro_batch={smaller}" if smaller else "Use a device with more memory, or hardware=cpu"

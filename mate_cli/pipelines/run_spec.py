@@ -1,4 +1,6 @@
-"""The resolved and checked specification of a run: a list of stages. A plain run has one stage.
+"""The resolved and checked specification of a run: a list of stages.
+
+A plain run has one stage.
 
 The specification is stored as `config.yaml` in the run folder, from which `mate run FOLDER` trains it.
 """
@@ -114,7 +116,7 @@ class RunSpec:
 
     @property
     def told_by(self) -> list[str]:
-        """Settings and the hash of user-defined code that distinguish the run within its experiment."""
+        """Settings and hash of user-defined code that distinguish the run within its experiment."""
         return [*self.settings, *code_setting(self.code)]
 
     @property
@@ -174,7 +176,9 @@ class RunSpec:
         return replace(self, stages=tuple(stages))
 
     def trusted(self, folder: Path | None = None) -> list[str]:
-        """Return the `trust=` values that `mate run` needs: user modules, and `paths` for paths outside the run folder.
+        """Return the `trust=` values that `mate run` needs.
+
+        These are user modules, and `paths` if the run has paths outside its folder.
 
         Args:
             folder: folder of a started run, whose data have been downloaded; None for a new run.
@@ -235,7 +239,9 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
 
 
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """Return a configuration initialized from the weights of a stage, with its network shape and tokenizer.
+    """Return a configuration initialized from the weights of a stage.
+
+    It has the network shape and the tokenizer of the stage.
 
     Args:
         config: configuration to copy.
@@ -319,7 +325,9 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
 
 @contextmanager
 def _lock_experiment(parent: Path) -> Iterator[None]:
-    """Lock an experiment, so that one process at a time searches for a run and creates it if it is missing.
+    """Lock an experiment.
+
+    One process at a time may search for a run and create it if it is missing.
 
     Raises:
         RunError: the folder cannot be locked.
@@ -348,7 +356,7 @@ def choose_folder(spec: RunSpec, job: int) -> RunFolder:
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
-    """Lock the folder of a run and return its record: the existing record, or a new record for a new run.
+    """Lock the folder of a run and return its existing record or a new record.
 
     Raises:
         RunError: another process is training the run.

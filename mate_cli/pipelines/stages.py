@@ -131,7 +131,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
 
 
 def without_stages(config: RunConfig) -> RunConfig:
-    """Return a copy without row ranking if the ranker is a stage, which may not be trained yet."""
+    """Return a copy without row ranking if the ranker is a stage, perhaps not trained yet."""
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
@@ -194,7 +194,7 @@ def load_stage(stage: Stage, console: Console) -> Run:
 
 
 def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
-    """Replace references to stages in `init.checkpoint` and `encoding.ranked_by` by files and folders.
+    """Replace stage references in `init.checkpoint` and `encoding.ranked_by` by paths.
 
     Args:
         config: configuration of a stage.
@@ -214,7 +214,7 @@ def _find_stage(value: object, done: Mapping[str, Run]) -> Run | None:
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
-    """Add the data sizes of all stages of a system, and the costs of the stages needed to answer, to its record.
+    """Add data sizes of all stages and costs of the answering stages to the system's record.
 
     Args:
         record: record of the system, changed in place.
@@ -258,7 +258,9 @@ def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mappi
 
 
 def shared_folder(stage: Stage, console: Console) -> RunFolder:
-    """Return the folder of a shared stage, finished or locked by this process. Wait while another process trains it.
+    """Return the folder of a shared stage, finished or locked by this process.
+
+    Wait while another process trains it.
 
     The folder is that of an existing run of the experiment with the same identity, else a new folder named by the
     digest of the identity.

@@ -1,4 +1,6 @@
-"""The Lightning trainer of a run: the config groups `trainer`, `callbacks` and `logger`, and the fixed options.
+"""The Lightning trainer of a run.
+
+It is built from the config groups `trainer`, `callbacks` and `logger`, and from fixed options.
 
 Lightning runs the loop, devices, precision, callbacks and loggers. Four guarantees need additional components:
 
@@ -162,7 +164,9 @@ def build_trainer(
 
 
 def devices_of(hardware: Hardware) -> dict[str, Any]:
-    """Return the arguments of `pl.Trainer` for devices and precision, with DDP if a process group exists.
+    """Return the arguments of `pl.Trainer` for devices and precision.
+
+    The strategy is DDP if a process group exists.
 
     Raises:
         ConfigError: the machine does not have the device, or does not support the precision.
@@ -266,7 +270,9 @@ def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) ->
 
 
 def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed: Callable[[], Iterable[str]]) -> None:
-    """Check that validations compute the metrics that callbacks monitor. Lightning fails only after a validation.
+    """Check that validations compute the metrics that callbacks monitor.
+
+    Lightning fails only after a validation.
 
     Args:
         callbacks: callbacks by their names in the configuration.
@@ -293,7 +299,7 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
 
 
 def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, TableExample]) -> None:
-    """Check that validations of a task on the dev examples compute the metrics that callbacks monitor.
+    """Check that validations on the dev examples compute the metrics that callbacks monitor.
 
     Args:
         cfg: configuration of the run.

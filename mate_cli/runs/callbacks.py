@@ -69,7 +69,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Check that the checkpoint has the state of every callback. Lightning ignores a missing state.
+        """Check that the checkpoint has the state of every callback.
+
+        Lightning ignores a missing state.
 
         Raises:
             CheckpointError: the state of a callback is missing. The error names the first such callback.
@@ -154,7 +156,10 @@ class Checkpoints(pl.callbacks.Checkpoint):
             raise Interrupted
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Save after a validation if another callback failed at its end, before `on_validation_end` was called."""
+        """Save after a validation at whose end another callback failed.
+
+        In this case Lightning has not called `on_validation_end` of this callback.
+        """
         fails = trainer.validating and isinstance(exception, Exception) and self._validated != trainer.global_step
         if fails and self.monitor in trainer.callback_metrics and ranks.world_size() == 1:
             self.on_validation_end(trainer, pl_module)
@@ -216,7 +221,10 @@ class Reproducible(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Rescale Lightning's batch counters: micro-batch or world size may differ from the interrupted run."""
+        """Rescale Lightning's batch counters.
+
+        The micro-batch size or world size may differ from the interrupted run.
+        """
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
         more = checkpoint["global_step"] * trainer.accumulate_grad_batches - progress["current"]["ready"]
         for counts in (progress["total"], progress["current"]):
@@ -272,7 +280,7 @@ class FollowTraining(pl.Callback):
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open a progress bar in a terminal, unless the `callbacks` group has configured a progress bar."""
+        """Open a progress bar in a terminal, unless the `callbacks` group has a progress bar."""
         if not self.console.is_terminal or trainer.progress_bar_callback:
             return
         self._bar = Progress(
@@ -291,7 +299,10 @@ class FollowTraining(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
-        """Start the timer, and make Lightning log values of other callbacks at the same step as the loss."""
+        """Start the timer of the step.
+
+        Also makes Lightning log the values of other callbacks at the same step as the loss.
+        """
         self._began = time.monotonic()
         # Lightning would log this step under the index before it, and test the step after it for `log_every_n_steps`.
         step = trainer.global_step + 1

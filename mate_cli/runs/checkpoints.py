@@ -1,4 +1,4 @@
-"""Weights in safetensors files, written atomically, and validation of the checkpoint `last.ckpt` of a run.
+"""Atomic weights files in safetensors format, and validation of `last.ckpt` of a run.
 
 `last.ckpt` is untrusted: it may be damaged, belong to another run, or come from another user.
 """
@@ -49,7 +49,7 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write contiguous tensors to a safetensors file with the default permissions of new files.
+    """Write contiguous tensors to a safetensors file with default file permissions.
 
     Args:
         tensors: contiguous tensors by name.
@@ -128,7 +128,9 @@ def last_step(path: Path | None) -> int | None:
 
 
 def read_start(path: Path) -> str | None:
-    """Return the start time stored in `last.ckpt`, which identifies its run, or None if it is missing.
+    """Return the start time stored in `last.ckpt`, which identifies its run.
+
+    Return None if there is no start time.
 
     Raises:
         CheckpointError: the file is damaged.

@@ -57,7 +57,7 @@ class Section(BaseModel):
 
 
 class Trainer(Section):
-    """`conf/trainer`: length of training, and intervals of validation, checkpoints and log rows."""
+    """`conf/trainer`: length of training; intervals of validation, checkpoints and log rows."""
 
     batch_size: PositiveInt
     max_epochs: PositiveFloat | None
@@ -163,7 +163,10 @@ class ModelConfig(Section):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Limits of the training split, of the test split, and of every other, in examples; None for all."""
+        """Maximum numbers of examples of the training, test and all other splits.
+
+        None for all examples.
+        """
         return None, None, None
 
 
@@ -219,7 +222,10 @@ class RunConfig(ModelConfig):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Limits of the training split, of the test split, and of every other, in examples; None for all."""
+        """Maximum numbers of examples of the training, test and all other splits.
+
+        None for all examples.
+        """
         return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
     def placed(self, base: Base) -> RunConfig:
@@ -227,7 +233,9 @@ class RunConfig(ModelConfig):
         return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
-        """Return a copy for the current machine. Hardware settings that affect results stay as trained.
+        """Return a copy for the current machine.
+
+        Hardware settings that affect results stay as trained.
 
         Args:
             hardware: current hardware: accelerator, workers, threads and micro-batch size are taken from it.
@@ -239,7 +247,9 @@ class RunConfig(ModelConfig):
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read config.yaml of a run for comparison. The values are unchecked, so instantiate nothing from them.
+    """Read config.yaml of a run for comparison.
+
+    The values are unchecked, so instantiate nothing from them.
 
     Raises:
         RunError: config.yaml is missing or damaged.
@@ -253,7 +263,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
-    """Read config.yaml of a run, which is untrusted, and check that its targets may be instantiated.
+    """Read the untrusted config.yaml of a run, and check that its targets are trusted.
 
     Args:
         folder: run folder.
@@ -293,7 +303,7 @@ def build_part(node: Node, defaults: Mapping[str, Any], where: str) -> Any:  # n
 
 
 def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
-    """Read the configuration with which a run was trained, with paths resolved to current locations.
+    """Read the configuration of a trained run, with paths resolved to current locations.
 
     Args:
         folder: run folder.
@@ -319,13 +329,13 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
 
 
 def describe_base(folder: Path) -> dict[str, str]:
-    """Return the working directory, absolute and relative to a run folder, as read by `find_base`."""
+    """Return the working directory, absolute and relative to a run folder, for `find_base`."""
     here = Path.cwd()
     return {"at": str(here), "from_run": os.path.relpath(here, folder)}
 
 
 def find_base(values: Mapping[str, Any], folder: Path) -> Base:
-    """Find the base folder of the paths of a run: the candidate that contains most of its data.
+    """Find the base folder of the paths of a run: the candidate with most of its data.
 
     Candidates, first one wins on ties: the same path relative to the run folder, the original absolute path, and the
     working directory.
@@ -358,7 +368,9 @@ def read_base(folder: Path) -> Base:
 
 @contextmanager
 def explain_places(run: str | Path) -> Iterator[None]:
-    """Add a hint to `DataError`s about missing files: the base folder of the run and the key `data.root`.
+    """Add a hint to `DataError`s about missing files.
+
+    The hint has the base folder of the run and the key `data.root`.
 
     Raises:
         DataError: the original error, with the hint.
@@ -373,7 +385,10 @@ def explain_places(run: str | Path) -> Iterator[None]:
 
 
 def _exists(path: str | Path) -> bool:
-    """Return whether a path exists. `Path.exists` raises if it is too long or its folder is not accessible."""
+    """Return whether a path exists.
+
+    `Path.exists` raises if it is too long or its folder is not accessible.
+    """
     return os.path.exists(path)  # noqa: PTH110
 
 

@@ -59,7 +59,9 @@ VERSION = digest({"schema": 2, "ignored": list(NO_EFFECT)})
 
 
 def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None) -> RunFolder:
-    """Create and lock the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>.
+    """Create and lock the folder of a new run.
+
+    Its path is <outputs>/<command>/<experiment>/<date>_<time>_<job>.
 
     If several runs start in the same second, a number is appended to the later names.
 
@@ -109,7 +111,9 @@ def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
 
 
 def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) -> RunFolder | None:
-    """Find the most advanced run of an experiment with the same identity, or None if there is no such run.
+    """Find the most advanced run of an experiment with the same identity.
+
+    Return None if there is no such run.
 
     Finished runs come first, then running ones, then runs with a checkpoint, then the newest.
 
@@ -141,7 +145,7 @@ def _started(folder: Path) -> str:
 
 
 def _record(folder: RunFolder) -> dict[str, Any]:
-    """Return the record of a run, empty if it is missing or damaged (the run may have been killed)."""
+    """Return the record of a run, empty if it is missing or damaged (as after a kill)."""
     try:
         return asdict(folder.read_record())
     except RunError:
@@ -200,7 +204,7 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """Find the newest run below a folder: a run of the requested stage if available, else a complete run."""
+    """Find the newest run below a folder, of the requested stage if available, else complete."""
     runs = [path.parent for path in find_files(folder, "config.yaml")]
     wanted = [path for path in runs if path.name == stage] or runs
     depth = min((len(path.parts) for path in wanted), default=0)
@@ -302,7 +306,10 @@ _lines = TypeAdapter(IndexedRun)
 
 
 def index_file(parent: Path) -> Path:
-    """Return the path of the index of OUTPUTS/COMMAND/EXPERIMENT: OUTPUTS/.runs/COMMAND/EXPERIMENT.jsonl."""
+    """Return the path of the index of an experiment.
+
+    For OUTPUTS/COMMAND/EXPERIMENT it is OUTPUTS/.runs/COMMAND/EXPERIMENT.jsonl.
+    """
     place = parent.absolute()
     return place.parents[1] / FOLDER / place.parent.name / f"{place.name}.jsonl"
 

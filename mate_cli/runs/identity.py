@@ -57,7 +57,10 @@ class Names:
 
     @classmethod
     def of(cls, choices: Mapping[str, str | None]) -> Names:
-        """Create from the options selected in Hydra. Without an experiment, its name is <data>_<model>."""
+        """Create from the options selected in Hydra.
+
+        Without an experiment, its name is <data>_<model>.
+        """
         experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
@@ -103,14 +106,14 @@ def value_text(value: object) -> str:
 
 
 def of_stage(key: str) -> tuple[str, str]:
-    """Split a configuration key into the prefix `stages.NAME.` (empty for keys of the run) and the rest."""
+    """Split a key into the prefix `stages.NAME.` (empty for keys of the run) and the rest."""
     parts = key.split(".", 2)
     return (f"stages.{parts[1]}.", parts[2]) if parts[0] == "stages" and len(parts) == 3 else ("", key)
 
 
 @cache
 def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
-    """Return whether `ignored` contains a configuration key or, with a final dot, one of its parents.
+    """Return whether `ignored` contains a key or, with a final dot, one of its parents.
 
     Keys ignored for a run are ignored for its stages too, except `stages.NAME.run`.
     """
@@ -127,7 +130,7 @@ def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATE
 
 
 def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) -> Iterator[tuple[str, str]]:
-    """Yield the (key, value) pairs of the overrides, such as `optimizer.lr=1e-4`, that are not ignored."""
+    """Yield (key, value) of overrides, such as `optimizer.lr=1e-4`, that are not ignored."""
     for word in words:
         key, _, value = word.partition("=")
         if not is_ignored(key := key.lstrip("+~"), ignored):
@@ -135,7 +138,10 @@ def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) 
 
 
 def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the keys whose values differ between mappings, in order of appearance. A missing key is a value."""
+    """List the keys whose values differ between mappings, in order of appearance.
+
+    A missing key is a value.
+    """
     keys, first = dict.fromkeys(key for values in several for key in values), several[0] if several else {}
     return [key for key in keys if any(values.get(key, ABSENT) != first.get(key, ABSENT) for values in several)]
 
@@ -166,24 +172,35 @@ def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
 
 
 def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values that can change a result, as text by dotted key. Null values are omitted."""
+    """Return the values that can change a result, as text by dotted key.
+
+    Null values are omitted.
+    """
     values = telling_values(flat_keys(config), NO_EFFECT)
     return {key: value_text(value) for key, value in values.items() if value is not None}
 
 
 def digest(values: Mapping[str, Any], length: int = 16) -> str:
-    """Return a hash of `length` hexadecimal digits, independent of key order; empty for an empty mapping."""
+    """Return a hash of `length` hexadecimal digits, independent of key order.
+
+    The result is empty for an empty mapping.
+    """
     text = to_json(dict(sorted(values.items())))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:length] if values else ""
 
 
 def code_setting(code: Mapping[str, Any]) -> list[str]:
-    """Return the hash of user-defined code as a setting (`code=1a2b3c`); empty without such code."""
+    """Return the hash of user-defined code as a setting (`code=1a2b3c`).
+
+    The result is empty without such code.
+    """
     return [f"{CODE}={mark}"] if (mark := digest(code, 6)) else []
 
 
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
-    """Return the name shared by repetitions of a run: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
+    """Return the name shared by repetitions of a run.
+
+    Example: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
     Config group options come first. Settings that may differ between repetitions are omitted. If the name has more than
     `MAX_NAME` characters, keys are shortened to their last part, settings that do not fit are omitted (settings of
@@ -208,7 +225,7 @@ CONF = "conf"
 
 
 def hash_modules(targets: Iterable[str]) -> dict[str, str]:
-    """Hash the user-defined modules of the targets, and the modules that they import from the same folder.
+    """Hash the user-defined modules of targets and their imports from the same folder.
 
     Args:
         targets: dotted names of classes and functions.
@@ -230,7 +247,10 @@ def hash_modules(targets: Iterable[str]) -> dict[str, str]:
 
 
 def hash_file(file: Path) -> str:
-    """Return a hash of a file. For YAML files the values are hashed, so comments do not matter."""
+    """Return a hash of a file.
+
+    For YAML files the values are hashed, so comments do not matter.
+    """
     content = file.read_bytes()
     if file.suffix == ".yaml":
         # A file that cannot be parsed is hashed as bytes.
@@ -264,7 +284,10 @@ def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: P
 
 
 def _find_root(top: str) -> Path | None:
-    """Return the folder from which a user-defined module is imported; None for installed modules."""
+    """Return the folder from which a user-defined module is imported.
+
+    Return None for installed modules.
+    """
     if top == "mate_cli" or top in sys.stdlib_module_names or not top.isidentifier():
         return None
     find_beside([top])

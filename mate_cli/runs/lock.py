@@ -43,7 +43,9 @@ _held: dict[Path, tuple[FileLock, int]] = {}
 
 
 def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
-    """Lock the folder of a run, unless this process or its parent (see `entrust_lock`) has locked it.
+    """Lock the folder of a run.
+
+    Does nothing if this process or its parent (see `entrust_lock`) holds the lock.
 
     Args:
         folder: folder of a run or of an experiment.
@@ -80,12 +82,15 @@ def _take_over(lock: FileLock) -> None:
 
 
 def entrust_lock(folder: Path) -> dict[str, str]:
-    """Return environment variables that let a child process use the run lock held by this process."""
+    """Return environment variables that let a child process use the run lock of its parent."""
     return {ENTRUSTED: str(folder.resolve())}
 
 
 def release_lock(folder: Path) -> None:
-    """Release the lock of a folder if this process holds it, also if another run now has the path of the folder."""
+    """Release the lock of a folder if this process holds it.
+
+    Another run may have the path of the folder now.
+    """
     # OSError: the working directory was deleted. KeyError: this process has not locked the folder.
     with suppress(OSError, KeyError):
         lock, descriptor = _held.pop(folder.resolve())
@@ -108,7 +113,10 @@ def check_in_place(folder: Path) -> None:
 
 
 def is_locked(folder: Path) -> bool | None:
-    """Return whether a process is training the run in a folder; None if there is no readable lock file."""
+    """Return whether a process is training the run in a folder.
+
+    Return None if there is no readable lock file.
+    """
     with suppress(OSError):
         file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -122,7 +130,10 @@ def is_locked(folder: Path) -> bool | None:
 
 
 def process_id() -> str:
-    """Return `pid:start` of this process. The start time distinguishes it from later processes with the same PID."""
+    """Return `pid:start` of this process.
+
+    The start time distinguishes it from later processes with the same PID.
+    """
     return process_name(os.getpid())
 
 
@@ -133,7 +144,9 @@ def process_name(number: int) -> str:
 
 @cache
 def end_with(launcher: int) -> None:
-    """Send SIGTERM to this process when its parent `launcher` has ended. A killed launcher cannot send signals itself.
+    """Send SIGTERM to this process when its parent `launcher` has ended.
+
+    A killed launcher cannot send signals itself.
 
     After `ENDING` seconds the process exits.
     """
@@ -183,7 +196,10 @@ def is_alive(process: str) -> bool:
 
 
 def _start(number: int) -> str:
-    """Return the start time of a process in clock ticks since boot; empty if it is unknown or the process has ended."""
+    """Return the start time of a process in clock ticks since boot.
+
+    The result is empty if it is unknown or the process has ended.
+    """
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

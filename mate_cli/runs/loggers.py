@@ -1,4 +1,4 @@
-"""The loggers of a run: metrics.jsonl and the Lightning loggers of the `logger` config group."""
+"""Loggers of a run: metrics.jsonl and the Lightning loggers of the `logger` config group."""
 
 import inspect
 import logging
@@ -148,7 +148,10 @@ def open_loggers(
 
 
 def _mute_libraries() -> None:
-    """Suppress tracebacks of logging and of OSErrors in writer threads. The next logger call raises the error."""
+    """Suppress tracebacks of logging and of OSErrors in writer threads.
+
+    The next logger call raises the error.
+    """
     logging.raiseExceptions = False
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _print_thread_error
@@ -160,14 +163,14 @@ def _print_thread_error(arguments: threading.ExceptHookArgs) -> None:
 
 
 def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
-    """Return the display name of a run: experiment and settings, seed, and the fold in a cross-validation."""
+    """Return the display name of a run: experiment, settings, seed, and fold if it has one."""
     configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
     name = f"{configuration} · seed {record.seed}"
     return name if fold is None else f"{name} · fold {fold}"
 
 
 def guard_run(logger: Logger, text: str, place: str = "") -> "Attempts":
-    """Wrap the public methods of a logger in `Attempts`, so that a failure does not stop the run.
+    """Wrap the public methods of a logger in `Attempts`, so that failures do not stop the run.
 
     Args:
         logger: logger to wrap in place.
@@ -307,7 +310,9 @@ def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
 
 
 def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:
-    """Log the summary of a run and close each logger, so that the next job of a sweep starts a new logger run.
+    """Log the summary of a run and close each logger.
+
+    The next job of a sweep then starts a new logger run.
 
     Args:
         loggers: loggers of the run.

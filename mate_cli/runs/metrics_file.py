@@ -15,7 +15,9 @@ Row = dict[str, float]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a metrics file; empty if it is missing. A truncated last line is skipped.
+    """Read the rows of a metrics file; empty if it is missing.
+
+    A truncated last line is skipped.
 
     Raises:
         RunError: the path is not a regular file, or the file is too large.

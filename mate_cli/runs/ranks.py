@@ -1,4 +1,6 @@
-"""Ranks of a run, their devices and collective operations. All functions also work in a single process.
+"""Ranks of a run, their devices and collective operations.
+
+All functions also work in a single process.
 
 Only rank 0 writes and prints. All ranks must call the collective functions in the same order.
 """
@@ -35,7 +37,10 @@ def rank() -> int:
 
 
 def local_rank() -> int:
-    """Return the local rank of this process on its machine, from 0. It is also the index of its GPU."""
+    """Return the local rank of this process on its machine, from 0.
+
+    It is also the index of its GPU.
+    """
     return dist.get_node_local_rank() if world_size() > 1 else 0
 
 

@@ -1,4 +1,7 @@
-"""The run folder (config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/) and its record."""
+"""The run folder and its record.
+
+A run folder contains config.yaml, record.json, metrics.jsonl, checkpoints/ and predictions/.
+"""
 
 import math
 import platform
@@ -42,7 +45,9 @@ PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-cor
 
 @dataclass
 class RunRecord:
-    """The summary of a run: `metrics` are fractions by name, `throughput` is per second of training.
+    """The summary of a run.
+
+    `metrics` are fractions by name, `throughput` is per second of training.
 
     Args:
         settings: settings that distinguish the run within its experiment.
@@ -106,13 +111,13 @@ class RunRecord:
     schema: int = SCHEMA
 
     def add_scores(self, prefix: str, scores: Mapping[str, float]) -> None:
-        """Record scores below a prefix such as `dev/`, and the number of questions behind each score."""
+        """Record scores below a prefix such as `dev/`, and the number of questions of each score."""
         self.metrics |= {f"{prefix}{name}": float(score) for name, score in scores.items()}
         known = {name: score.questions for name, score in scores.items() if isinstance(score, Score)}
         self.counts |= {f"{prefix}{name}": questions for name, questions in known.items()}
 
     def summary(self) -> dict[str, float]:
-        """Return the final metrics, the best validation as `best/<name>` and the costs as `cost/<name>`."""
+        """Return the final metrics, the best validation (`best/<name>`) and costs (`cost/<name>`)."""
         costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
         parts = {"best": self.best, "cost": {**costs, **self.throughput}}
         named = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
@@ -187,7 +192,7 @@ class RunFolder:
         return folder
 
     def remember(self, name: str) -> Path:
-        """Store the content of a file before this command changes it, for `undo`, and return its path."""
+        """Store the content of a file for `undo` before a change, and return its path."""
         target = self.place(name)
         if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
             self._before[target] = target.read_bytes() if target.exists() else None
@@ -217,7 +222,10 @@ class RunFolder:
         return (self.path / "record.json").exists()
 
     def metrics_sizes(self) -> dict[Path, int]:
-        """Return the size in bytes of each metrics.jsonl of the run and its stages. Training changes the sizes."""
+        """Return the size in bytes of each metrics.jsonl of the run and its stages.
+
+        Training changes the sizes.
+        """
         return {path: path.lstat().st_size for path in find_files(self.path, "metrics.jsonl")}
 
     def undo(self) -> None:
@@ -260,7 +268,9 @@ class RunFolder:
                 folder.write_record(record)
 
     def read_record(self) -> RunRecord:
-        """Read record.json. A missing or damaged record is rebuilt from config.yaml, with a message.
+        """Read record.json.
+
+        A missing or damaged record is rebuilt from config.yaml, with a message.
 
         Raises:
             RunError: both record.json and config.yaml are missing or damaged.
@@ -367,7 +377,10 @@ def now() -> str:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of Python, mate and the packages that affect a run, without importing the packages."""
+    """Return the versions of Python, mate and the packages that affect a run.
+
+    The packages are not imported.
+    """
     versions = {"python": platform.python_version(), "mate_cli": mate_cli.__version__}
     for package in PACKAGES:
         try:
@@ -378,7 +391,10 @@ def package_versions() -> dict[str, str]:
 
 
 def code_version() -> str:
-    """Return the commit of mate_cli, with `-dirty` for a modified checkout; a hash of its files if installed."""
+    """Return the commit of mate_cli, with `-dirty` for a modified checkout.
+
+    Return a hash of its files if the package is installed.
+    """
     folder = Path(mate_cli.__file__).parent
     git = ["git", "-C", str(folder)]
     try:

@@ -80,7 +80,10 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 
 @contextmanager
 def hide_agent() -> Iterator[None]:
-    """Hide the variables of a W&B sweep agent: the agent waits for the complete run, not for its stages."""
+    """Hide the variables of a W&B sweep agent.
+
+    The agent waits for the complete run, not for its stages.
+    """
     hidden = {name: os.environ.pop(name) for name in OF_AGENT if name in os.environ}
     try:
         yield
