@@ -40,7 +40,7 @@ from mate_cli.runs.identity import (
 )
 from mate_cli.runs.lock import NAME as LOCK
 from mate_cli.runs.lock import acquire_lock, is_dead, is_locked
-from mate_cli.runs.record import RunFolder, read_entries
+from mate_cli.runs.record import RunFolder, is_foreign, read_entries
 from mate_cli.terminal.progress import track
 
 OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
@@ -54,7 +54,9 @@ ABANDONED_SECONDS = 60
 FILES = ("config.yaml", "record.json")
 RECORDED = ("status", "started", "seed", "settings")
 """Entries of record.json that the index contains."""
-VERSION = digest({"schema": 2, "ignored": list(NO_EFFECT)})
+FOREIGN = "foreign"
+"""Status of a folder whose record.json was written by another program."""
+VERSION = digest({"schema": 3, "ignored": list(NO_EFFECT)})
 """Version of index lines. It depends on the keys of the run identity; lines of another version are recomputed."""
 
 
@@ -383,6 +385,8 @@ def index_run(folder: Path) -> IndexedRun:
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(code if isinstance(code := record.get("code"), dict) else {})})
     told: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
+    if is_foreign(record):
+        told["status"] = FOREIGN
     if record.get("status") == "finished" and isinstance(record.get("reason"), str):
         told["reason"] = record["reason"]
     metrics = part if isinstance(part := record.get("metrics"), dict) else {}

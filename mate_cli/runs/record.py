@@ -300,6 +300,11 @@ def read_entries(folder: Path, problem: str = UNREADABLE, remedy: str = REMEDY) 
     return read_object(folder / "record.json", RunError, remedy, problem, largest=MAX_RECORD)
 
 
+def is_foreign(content: Mapping[str, Any]) -> bool:
+    """Tell whether the content of a record.json was written by another program."""
+    return bool(content) and not {"command", "experiment", "status", "metrics"} & content.keys()
+
+
 def _record(values: Mapping[str, Any]) -> RunRecord:
     from pydantic import TypeAdapter
 

@@ -109,7 +109,7 @@ def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
         remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
         raise DataError(f"this is {name}", where=str(path), remedy=remedy)
     if kind not in READERS:
-        remedy = f"Use {', '.join(SUFFIXES)}"
+        remedy = "Save the table as CSV, .xlsx, JSON or Parquet"
         if suffix in DATABASES:
             remedy = f"Ask it by SQL with database={path}, in data settings data.database={path}"
         raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=remedy)

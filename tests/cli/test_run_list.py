@@ -49,6 +49,17 @@ def test_runs_are_listed_by_experiment_and_status_with_score_and_note(capsys):
     assert "#" not in listed(capsys, "other")[1]
 
 
+def test_records_of_other_programs_are_named_once(capsys):
+    for name in ("x", "y"):
+        folder = TRAIN / "other" / name
+        folder.mkdir()
+        (folder / "config.yaml").write_text("a: 1\n")
+        (folder / "record.json").write_text('{"hello": [1, 2]}')
+    lines = listed(capsys)
+    assert lines[-1] == "left out, with a record of another program: outputs/train/other/x and 1 more"
+    assert not any("unknown" in line for line in lines)
+
+
 def test_lines_are_folded_to_the_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     lines = listed(capsys)

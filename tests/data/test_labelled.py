@@ -80,10 +80,10 @@ def test_a_table_that_cannot_be_read_is_one_problem(tmp_path):
 
 
 def test_the_check_takes_unanswerable_questions_for_no_problem(tmp_path):
-    rows = [{**ASKED, "answer": "north"}, {**ASKED, "answer": []}]
+    rows = [{**ASKED, "answer": "north"}, {**ASKED, "answer": []}, ASKED]
     report = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows), dev_share=0.0).check()
     assert (report.problems, report.counts["train"]["no answer in this table"]) == ((), 1)
-    assert not report.notes
+    assert [note.key for note in report.notes] == ["rows-3"]
 
 
 KNOWN = {

@@ -72,6 +72,24 @@ def write_export(folder: Path) -> None:
     (folder / "mate.yaml").write_text(to_yaml(settings))
 
 
+@pytest.mark.parametrize("has_weights", [True, False])
+def test_an_export_of_the_hub_is_continued(tmp_path, monkeypatch, has_weights):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    (tmp_path / "models--me--sales/refs").mkdir(parents=True)
+    (tmp_path / "models--me--sales/refs/main").write_text("0" * 40)
+    folder = tmp_path / "models--me--sales/snapshots" / ("0" * 40)
+    folder.parent.mkdir()
+    write_export(folder)
+    for name in ("vocab.txt", *["model.safetensors"] * has_weights):
+        (folder / name).write_text("x")
+    if has_weights:
+        words = expand_continued(["init=run:me/sales"])
+        assert {f"init.checkpoint={folder}", f"init.tokenizer={folder}", "model.size=mini"} <= set(words)
+        return
+    with pytest.raises(CheckpointError, match="not in the Hugging Face cache"):
+        expand_continued(["init=run:me/sales"])
+
+
 @pytest.mark.parametrize(
     ("typed", "has", "lacks"),
     [

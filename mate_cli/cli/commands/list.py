@@ -167,7 +167,7 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
         ConfigError: if there is no such experiment, or no run with this status.
     """
     from mate_cli.cli.help import nearest
-    from mate_cli.runs.folders import read_index
+    from mate_cli.runs.folders import FOREIGN, read_index
 
     statuses = {word for word in words if word in STATUSES}
     names_and_folders = [word for word in words if word not in STATUSES]
@@ -181,19 +181,23 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
     if unknown := next((name for name in names if name not in experiments), None):
         hint = nearest(unknown, [*sorted(experiments), *STATUSES], prefix="mate list runs ") or "All: mate list runs"
         raise ConfigError(f"no runs of {unknown} below {outputs}", remedy=hint)
-    count = 0
+    count, foreign = 0, list[Path]()
     for parent in parents:
         rows = (
             [(run, run.status_now(parent)) for run in read_index(parent)]
             if parent.name in (names or experiments)
             else []
         )
-        rows = [(run, status) for run, status in rows if not statuses or status in statuses]
+        foreign += [parent / run.name for run, status in rows if status == FOREIGN]
+        rows = [(run, status) for run, status in rows if status != FOREIGN and (not statuses or status in statuses)]
         count += len(rows)
         yield from [f"{parent.name}{COMMANDS[parent.parent.name]}"] if rows else []
         for run, status in rows:
             note = read_note(parent / run.name)
             yield f"  {parent / run.name}  {describe_run(run, status)}{f'  # {note}' if note else ''}"
+    if foreign:
+        more = f" and {len(foreign) - 1:,} more" if len(foreign) > 1 else ""
+        yield f"left out, with a record of another program: {foreign[0]}{more}"
     if not count:
         kind = " or ".join(sorted(statuses)) or "runs"
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""`init=run:FOLDER`: initialize from a run or an export, with the required settings.
+"""`init=run:FOLDER`: initialize from a run or an export, also of the hub, with the required settings.
 
 The override is replaced by ordinary overrides before composition, so that the new run records them.
 """
@@ -86,13 +86,16 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
         RunError: if the run does not exist, or has no weights.
     """
     folder = Path(name).expanduser()
-    exported = folder / EXPORT if folder.is_dir() else None if folder.exists() else hub_file(name, EXPORT)
-    if exported and exported.is_file():
+    if not folder.exists() and hub_file(name, EXPORT):
+        from mate_cli.pipelines.inference.checkpoint import find_checkpoint  # torch
+
+        folder = find_checkpoint(name)  # fetches its weights and its vocabulary, too
+    if (exported := folder / EXPORT).is_file():
         values = rename_targets(read_yaml(exported, CheckpointError, "Export it again", links=True))
         check_targets({key: values.get(key) for key in ("model", "task", "encoding")}, str(exported), trust)
         if not isinstance(values.get(ORIGIN), dict):
             raise CheckpointError("does not name its experiment", where=str(exported), remedy="Export the run again")
-        return values, folder.absolute() if folder.is_dir() else exported.parent, str(exported.parent.absolute())
+        return values, folder.absolute(), str(folder.absolute())
     run: RunFolder = open_run(name, "init=run")
     origin = read_yaml(run.path / "config.yaml", RunError, "Give a folder below outputs/").get(ORIGIN)
     weights = next((file for file in (run.checkpoints / name for name in WEIGHTS) if file.is_file()), None)

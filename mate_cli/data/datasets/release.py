@@ -237,15 +237,13 @@ class Release(ABC):
         used_examples = {
             split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
         }
-        more = (
-            *find_repeated_ids(used_examples, files, self.origins),
-            *find_unanswered(used_examples, files),
-            *empty_entries,
-            *self.suspicions,
-        )
+        # A public release answers all of its questions. Files of a user may leave some answers out.
+        unanswered = [*find_unanswered(used_examples, files)]
+        damage, remarks = (unanswered, []) if self.remote_files else ([], unanswered)
+        more = (*find_repeated_ids(used_examples, files, self.origins), *damage, *empty_entries, *self.suspicions)
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*find_overlaps(tables, self.unit, files), *self.notes)
+        notes = (*find_overlaps(tables, self.unit, files), *self.notes, *remarks)
         counts = count_splits(splits, self.left_out)
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 

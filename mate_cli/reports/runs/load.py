@@ -19,7 +19,7 @@ from mate_cli.files.safe_load import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import flat_keys
 from mate_cli.runs.record import MAX_PARTS as MAX_FIGURES
-from mate_cli.runs.record import read_entries
+from mate_cli.runs.record import is_foreign, read_entries
 from mate_cli.terminal.progress import track
 
 STATUSES = ("finished", "running", "interrupted", "failed")
@@ -267,7 +267,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
         RunError: if the file is missing, damaged, too large, or not a record.
     """
     content = read_entries(folder, "cannot be read", "")
-    if content and not {"command", "experiment", "status", "metrics"} & content.keys():
+    if is_foreign(content):
         raise RunError("it is no record of a run")
     record: dict[str, Any] = {}
     problems: list[str] = []
