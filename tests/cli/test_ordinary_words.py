@@ -93,6 +93,7 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
         (["seed=rnge(3)"], "The functions of a sweep are choice(1,2), range(1,5),"),
         (["experiment=[quickstart_cells,wtq_mate]"], "Add -m to run each: experiment=quickstart_cells,wtq_mate."),
         (["seed=null"], "seed: must be an integer (got None)."),
+        (["name=1e5"], "For text, use quotes inside quotes: 'name=\"...\"'."),
         (["hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only. Add -m."),
         (["trainer.max_steps=${oc.env:NO_SUCH}"], "environment variable 'NO_SUCH' not found. Write a key as ${seed},"),
         (
@@ -105,6 +106,11 @@ def test_one_line_says_what_to_type(words, said, capsys):
     assert said in refusal(capsys, *CELLS, *words)
 
 
+def test_numbers_in_a_list_of_texts_are_typed_as_a_list(capsys):
+    error = refusal(capsys, "train", "experiment=quickstart_cells", "debug=fast", "logger.wandb.tags=[2024]")
+    assert """'logger.wandb.tags=["...", ...]'""" in error
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [
@@ -115,7 +121,9 @@ def test_one_line_says_what_to_type(words, said, capsys):
 )
 def test_unknown_plugins_lead_to_those_that_exist(word, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert said in refusal(capsys, "train", "-m", "experiment=quickstart_cells", word)
+    error = refusal(capsys, "train", "-m", "experiment=quickstart_cells", word)
+    assert said in error
+    assert "conf/hydra" not in error, "a user has no such file"
     assert not list(tmp_path.iterdir())
 
 

@@ -258,8 +258,8 @@ def escape_key(text: str) -> str:
 def _no_choice(error: MissingConfigException) -> ConfigError:
     group, _, name = str(error.missing_cfg_file).rpartition("/")
     parent = re.match(r"In '([^']+)'", str(error))
-    inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] else ""
     outer, _, inner = group.rpartition("/")
+    inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] and outer != "hydra" else ""
     if outer and choices(inner):
         remedy = f"Write override /{inner}: {name}"
         return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=remedy)

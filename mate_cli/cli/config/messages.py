@@ -135,8 +135,10 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
     value = details[0]["input"]
     value_text = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
     hint = f"Type {format_setting(key, [value])}" if "a list" in phrases and isinstance(value, str) else None
-    if "text" in phrases and isinstance(value, float):  # such as 1e5, parsed as a number
-        hint = f"For text, use quotes inside quotes: '{key}=\"...\"'"
+    if "text" in phrases and isinstance(value, (int, float)):  # such as 1e5, parsed as a number
+        section, _, index = key.rpartition(".")
+        typed = f'{section}=["...", ...]' if index.isdecimal() else f'{key}="..."'
+        hint = f"For text, use quotes inside quotes: '{typed}'"
     return str(ConfigError(f"must be {' or '.join(phrases)} (got {value_text})", where=key, remedy=hint))
 
 
