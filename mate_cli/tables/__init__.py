@@ -1,1 +1,1 @@
-"""Tables, numbers and texts in pure Python."""
+"""Tables of datasets and users: reading, numbers, texts, answers and labels, without torch."""

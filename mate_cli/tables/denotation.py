@@ -1,4 +1,6 @@
-"""The values that an aggregation of selected cells stands for: as the reference reads numbers, and as people do.
+"""Denotations: the values of selected cells, or of their sum, average or count.
+
+`denotation_of` parses the numbers of dataset tables as TAPAS does. `compute` parses the numbers of user tables.
 
 Source: google-research/tapas, `scripts/calc_metrics_utils.py` and `utils/text_utils.py`.
 """
@@ -21,13 +23,19 @@ Denotation = tuple[str | float, ...]
 
 
 def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotation:
-    """Work out what an aggregation of body cells gives; a cell named twice counts once.
+    """Return the denotation of an aggregation of body cells.
 
-    Without aggregation that is a value per cell: its number, or its text in lower case. A sum or an average of
-    no cells is nothing, and of cells that are not all numbers it is their values; a count of no cells is 0.
+    Args:
+        aggregation: one of `AGGREGATIONS`.
+        cells: (row, column) of the cells. Duplicates are ignored.
+        table: the table. Its column formats read the numbers, or the rules of TAPAS if it has no formats.
+
+    Returns:
+        The number that the aggregation computes. If `aggregation` is "none" or a cell is not a number, one value per
+        cell instead: its number, or its text in lower case. No cells have the count 0 and an empty sum or average.
 
     Raises:
-        ValueError: there is no such aggregation.
+        ValueError: `aggregation` is unknown.
     """
     if aggregation not in AGGREGATIONS:
         raise ValueError(f"unknown aggregation {aggregation!r}; choose from {', '.join(AGGREGATIONS)}")
@@ -45,7 +53,10 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
 
 
 def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
-    """Write a denotation so that equal ones are equal texts: sorted, numbers in 32 bits, NaN left out."""
+    """Return a denotation as sorted lower-case texts, so that equal denotations compare equal.
+
+    Numbers are rounded to 32 bits, and NaN is omitted.
+    """
     forms = []
     for value in denotation:
         number = read_float(value) if isinstance(value, str) else as_float32(value)
@@ -57,7 +68,10 @@ def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
 
 
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:
-    """Write an answer for people: the cells as they stand in the table, or the computed number, rounded as needed."""
+    """Return the answer for users: the cell texts, or the number that the aggregation computes.
+
+    `number_text` rounds the number. The cell texts are also returned if the aggregation computes no number.
+    """
     if aggregation != "none":
         denotation = denotation_of(aggregation, cells, table)
         if len(denotation) == 1 and isinstance(denotation[0], float):
@@ -66,7 +80,12 @@ def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[st
 
 
 def number_text(number: float, thousands: str = "") -> str:
-    """Write a number without superfluous digits: 3, 4319.5, 0.3333, 2e-07; for people with "," between thousands."""
+    """Format a number without superfluous digits: 3, 4319.5, 0.3333, 2e-07.
+
+    Args:
+        number: a finite number.
+        thousands: thousands separator, "," or "" for none.
+    """
     if abs(number) < MAX_WHOLE and number == round(number):
         return f"{int(number):{thousands}}"
     if not 1e-3 <= abs(number) < 1e15:
@@ -75,7 +94,7 @@ def number_text(number: float, thousands: str = "") -> str:
 
 
 def read_float(text: str) -> float | None:
-    """Read a text as TAPAS reads cells; None where it is no number."""
+    """Parse a text as TAPAS parses cells. Return None if the text is not a number."""
     try:
         return convert_to_float(text)
     except ValueError:
@@ -86,24 +105,28 @@ WORDS_FOR_ALL = re.compile(
     r"(?i)\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
     r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b"
 )
-"""Words of questions whose answer may depend on every row."""
+"""Words of a question that suggest that its answer depends on every row."""
 
 
 def needs_all_rows(question: str, aggregation: str) -> bool:
-    """Tell whether rows that were not read may change the answer."""
+    """Return whether rows that were not read may change the answer."""
     return aggregation != "none" or WORDS_FOR_ALL.search(question) is not None
 
 
 def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
-    """Work out the sum, average or count of cells that people wrote, such as $1,204, (12.5) or 3 km.
+    """Compute the sum, average or count of cells such as $1,204, (12.5) or 3 km.
 
-    None where there is nothing to compute, a cell is no number, or the result is beyond all numbers.
+    Return None if `aggregation` is "none", `find_summands` finds no numbers, or the result overflows.
     """
     return compute_with_notes(aggregation, cells, table)[0]
 
 
 def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tuple[float | None, list[str]]:
-    """Compute what `compute` does, and return what people should know of the cells that were added up."""
+    """Compute a value like `compute`, and return notes on the cells that were added up.
+
+    Returns:
+        The value or None, and notes for the user, as sentences.
+    """
     chosen = tuple(dict.fromkeys(cells))
     if aggregation in ("count", "none"):
         return float(len(chosen)) if aggregation == "count" else None, []
@@ -117,12 +140,13 @@ def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tu
 
 
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
-    """Find the numbers that make a sum of cells; none if a cell is another text.
+    """Find the numbers to add up for a sum or average of cells.
 
-    A few marks of nothing are left out, and rows that summarize others.
+    Cells that mark a missing value are omitted, and so are rows that summarize other rows. No numbers are returned if
+    a cell contains other text, if most cells have no value, or if it is doubtful whether a row is a summary.
 
     Returns:
-        The numbers, and what people should know of them, as plain sentences.
+        The numbers, and notes for the user, as sentences.
     """
     readers = [column_format.read_exact for column_format in table.formats or find_table_formats(table)]
     columns = [[read(row[place].text) for row in table.rows] for place, read in enumerate(readers)]
@@ -153,13 +177,16 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _first_text(table: Table, row: int) -> str:
-    """Return the first text of a row; its first cell if all are numbers."""
+    """Return the first cell of a row that is not a number, or its first cell if all are numbers."""
     cells = [cell.text for cell in table.rows[row]]
     return next((cell.strip(" :") for cell in cells if cell and not is_mostly_digits(cell)), cells[0])
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:
-    """List the different currencies and units of cells, "" for none beside a percent sign; two do harm."""
+    """List the distinct currencies and units of cells. A sum of several units is doubtful.
+
+    Cells without a unit add "" to the list only if another cell has a percent sign.
+    """
     formats = table.formats or find_table_formats(table)
     units = dict.fromkeys(formats[column].read_unit(table.rows[row][column].text) for row, column in cells)
     return tuple(unit for unit in units if unit or "%" in units)

@@ -1,4 +1,4 @@
-"""A question, about a table or anything else, with what is known of its answer."""
+"""Examples: a question about a table, document or text, with the known parts of its answer."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import NamedTuple
 from mate_cli.tables.table import Table
 
 AGGREGATIONS = ("none", "sum", "average", "count")
-"""What is done with the selected cells; the place is the id (google-research/tapas, `Interaction.Answer`)."""
+"""Aggregations of the selected cells. The index is the class id (google-research/tapas, `Interaction.Answer`)."""
 
 Coordinates = tuple[tuple[int, int], ...]
-"""(row, column) of body cells, both from 0."""
+"""(row, column) of body cells, both indices from 0."""
 USER_SUBSET = "subset/"
-"""The prefix of the names of user-defined subsets in metrics, as in `dev/accuracy/subset/easy`."""
+"""Prefix of user-defined subsets in metric names, as in `dev/accuracy/subset/easy`."""
 VERDICTS = ("refuted", "entailed")
-"""Verdicts on a statement; the place is the label."""
+"""Verdicts on a statement. The index is the label."""
 LABELS = {
     **dict.fromkeys(("1", "true", "yes", "entailed", "supported", "supports"), 1),
     **dict.fromkeys(("0", "false", "no", "refuted", "refutes"), 0),
 }
-"""What labels of statements may be called, in lower case."""
+"""Label of a statement by its accepted names, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Known parts of an answer.
+    """The known parts of a gold answer. Default values mean unknown.
 
     Args:
-        texts: the answer as the dataset states it; none where it says that nothing answers the question.
-        coordinates: (row, column) of the body cells that hold it; both start at 0. For HybridQA these
-            are the candidate cells of the marginal likelihood.
-        source: where the answer is found: "table", "passage" or "missing"; empty when the dataset does not say.
-        aggregation: one of `AGGREGATIONS`, where the dataset says it.
-        number: the answer as one number, where it is one.
-        label: of a statement, 1 when the table entails it and 0 when it refutes it; of options, the place of the right
-            one, from 0.
-        canonical: of each text, what the dataset's own evaluation takes it for: a number, a date as yyyy-mm-dd, or
-            the text itself; empty where the dataset does not say.
-        span: where the answer stands in the text of the first of `coordinates`, as its first character and the one
-            behind its last; None where the dataset does not say, and the first occurrence is taken.
+        texts: answer texts of the dataset. Empty if the dataset states that the question has no answer.
+        coordinates: (row, column) of the body cells that contain the answer, both from 0. For HybridQA, the candidate
+            cells of the marginal likelihood.
+        source: location of the answer: "table", "passage" or "missing". If `supervise` derives no label, the reason.
+        aggregation: one of `AGGREGATIONS`, or None if the dataset states none.
+        number: the answer as a number, or None if the answer is not one number.
+        label: for a statement, 1 if the table entails it and 0 if the table refutes it. For a question with options,
+            the index of the correct option, from 0.
+        canonical: for each text, its value in the official evaluation of the dataset: a number, a date (yyyy-mm-dd)
+            or the text itself.
+        span: [start, end) of the answer in the text of the first cell of `coordinates`, in characters. If None, the
+            first occurrence is used.
     """
 
     texts: tuple[str, ...]
@@ -56,22 +56,22 @@ class Answer:
 
     @property
     def is_null(self) -> bool:
-        """True if the dataset says that nothing answers the question."""
+        """True if the dataset states that the question has no answer."""
         known = self.texts or self.coordinates or self.source
         return not known and self.number is None and self.label is None
 
 
 @dataclass(frozen=True, slots=True)
 class SystemAnswer:
-    """An answer of any system, as its user hands it in.
+    """The answer of an external system to one question, as supplied by the user.
 
     Args:
-        texts: the answer, a label, an option or a query.
-        cells: (row, column) of body cells, both from 0, in place of texts; of a ranking the best first.
-        aggregation: what is done with the cells, one of `AGGREGATIONS`.
-        supporting: the sentences that lead to the answer: the title of their document or its row, and their place.
-        confidence: from 0 to 1.
-        cost: in any unit.
+        texts: texts of the answer, or a label, an option or a query.
+        cells: (row, column) of body cells, both from 0, instead of texts. A ranking has the best cell first.
+        aggregation: aggregation of the cells, one of `AGGREGATIONS`.
+        supporting: sentences that support the answer, each as (title or row of its document, index of the sentence).
+        confidence: confidence in the answer, from 0 to 1.
+        cost: cost of the answer, in any unit.
     """
 
     texts: tuple[str, ...] = ()
@@ -83,12 +83,12 @@ class SystemAnswer:
 
 
 class DocumentLink(NamedTuple):
-    """One document links to another.
+    """A link from one document to another document.
 
     Args:
-        source: row of the document with the link, from 0.
-        target: row of the document that it leads to.
-        text: what stands around the link; empty where the data do not say.
+        source: row of the document that contains the link, from 0.
+        target: row of the linked document, from 0.
+        text: text around the link. Empty if the dataset has no such text.
     """
 
     source: int
@@ -97,34 +97,38 @@ class DocumentLink(NamedTuple):
 
 
 NOT_GIVEN, UNUSABLE = "not given", "unusable: "
-"""What is known of an answer that teaches nothing: it is missing, or of no use, and why stands behind."""
+"""Outcomes of an example without a usable label: no answer, or a prefix followed by the reason."""
 UNANSWERABLE = "no answer in this table"
-"""Kind of label of a question that nothing in its table answers, and what is shown if a model says so."""
+"""Label kind of a question that its table does not answer. Shown if a model predicts that."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableExample:
-    """One question about one table; of one about documents each row is a document, a cell with its title and a link.
+    """One question about one table, set of documents or text, with its answer.
 
-    The text that a question with options is about is a table of one cell. A kind of example with more fields overrides
-    `outcome` and `sizes`, by which datasets are checked and described.
+    For a question about documents, each row is a document: a cell with its title and a link to its text. For a
+    question with options, the text that it is about is a table of one cell. Subclasses with more fields override
+    `outcome` and `sizes`, which check and describe datasets. Default values mean that the dataset has no such data.
 
     Args:
-        answer: None when it is not known.
-        question_tags: part-of-speech tags of the question's words, parted by spaces, where the dataset has them.
-        conversation: the sequence of questions that this one belongs to.
-        history: the questions before this one in its conversation, the first one first.
-        previous_cells: the cells that answer the question before.
-        subsets: parts of its split that are also scored separately, such as "simple". A user-defined one has
-            `USER_SUBSET` before its name, so that it is never taken for one of a paper.
-        options: to choose from, in their order; none of a question that is answered freely.
-        sentences: of each row, its text in sentences, as the data part it; none where they do not.
-        supporting: (row, sentence) of the sentences that lead to the answer, both from 0; also of those that are not
-            among the documents, behind the last row or sentence.
-        links: which document links to which, where the data say so.
-        unjudged: rows of which nobody knows whether they hold the answer.
-        answers_by_words: yes and no are scored by the words of an answer, too, as by the script of MuSiQue; by that of
-            HotpotQA they are right or wrong as a whole.
+        example_id: identifier of the example.
+        question: text of the question.
+        table: table of the question.
+        answer: gold answer, or None if unknown.
+        question_tags: part-of-speech tags of the words of the question, separated by spaces.
+        conversation: identifier of the conversation that contains the question.
+        history: previous questions of the conversation, oldest first.
+        previous_cells: (row, column) of the cells that answer the previous question.
+        subsets: parts of the split that are also scored separately, such as "simple". The names of user-defined
+            subsets start with `USER_SUBSET`, to distinguish them from subsets of a paper.
+        options: answer options, in order. Empty for a question without options.
+        sentences: sentences of each row, as the dataset splits its text.
+        supporting: (row, sentence) of the sentences that support the answer, both from 0. A missing document or
+            sentence has an index after the last row or sentence.
+        links: links between the documents.
+        unjudged: rows without a judgment of whether they contain the answer.
+        answers_by_words: whether the answers yes and no are scored by word overlap too, as in the script of MuSiQue.
+            The script of HotpotQA scores them as correct or wrong.
     """
 
     example_id: str
@@ -145,7 +149,7 @@ class TableExample:
 
     @property
     def outcome(self) -> str:
-        """Kind of label that the answer gives in a word or two, `NOT_GIVEN`, or `UNUSABLE` and why."""
+        """Label kind of the answer in one or two words, `NOT_GIVEN`, or `UNUSABLE` and the reason."""
         answer = self.answer
         if answer is None:
             return NOT_GIVEN
@@ -159,7 +163,10 @@ class TableExample:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Sizes by what is counted; of its table none, of options how many they are, and of how many words."""
+        """Sizes of the question, its options and its answer by description, such as "options".
+
+        The size of options is their mean length in words. Sizes of the table are not included.
+        """
         sizes = {"words in a question": len(self.question.split())}
         if self.options:
             words = sum(len(text.split()) for text in self.options) // len(self.options)
@@ -169,7 +176,7 @@ class TableExample:
 
 
 def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:
-    """Return the places of examples, table by table in the order in which these come first."""
+    """Return the indices of the examples of each table, with tables in order of first appearance."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, example in enumerate(examples):
         places[id(example.table)].append(place)

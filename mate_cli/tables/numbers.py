@@ -1,8 +1,8 @@
-"""Numbers and dates in a text, read as the reference reads them, its slips included; columns of them, and their ranks.
+"""Numbers and dates in texts, parsed as TAPAS does; numeric columns, their ranks and their relations to a question.
 
-Source: google-research/tapas, `utils/number_utils.py`; of columns and of how a question's numbers compare with them
-`utils/number_annotation_utils.py` and `utils/tf_example_utils.py`. Known slips that are kept: the fifth ordinal word is
-spelt "fith", a lower-case "sept" is no month, and only years from 1700 to 2016 are dates.
+Source: google-research/tapas, `utils/number_utils.py` for texts, `utils/number_annotation_utils.py` and
+`utils/tf_example_utils.py` for columns and relations. Its known bugs are reproduced: the fifth ordinal is spelled
+"fith", a lower-case "sept" is not a month, and only years from 1700 to 2016 are dates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mate_cli.tables.text import normalize_for_match
 
 
 class Date(NamedTuple):
-    """The parts of a date that a text states."""
+    """The parts of a date that a text states. Other parts are None."""
 
     year: int | None = None
     month: int | None = None
@@ -33,7 +33,7 @@ Value = float | Date
 
 
 class NumericSpan(NamedTuple):
-    """Characters [begin, end) of a text and what they may mean: "2012" is a number and a year."""
+    """Characters [begin, end) of a text and their possible values: "2012" is a number and a year."""
 
     begin: int
     end: int
@@ -69,7 +69,8 @@ _DATE_FORMS = {
     False: ["F", "B Y", "(?:A, )?B d(?:, Y)?"],
     True: ["Ys?", "d B(?: Y)?", "Y-m(?:-d)?", "m-d-Y", "d.m.Y"],
 }
-"""Written dates that begin with a digit, or do not. F is a full month name, B a full or short one, A a weekday."""
+"""Forms of dates by whether they start with a digit. F is a full month name, B a full or short month name, A a
+weekday."""
 _DATE_PATTERNS = {
     is_digit: [re.compile("".join(_FIELDS.get(sign, sign) for sign in form), re.IGNORECASE) for form in forms]
     for is_digit, forms in _DATE_FORMS.items()
@@ -82,8 +83,9 @@ _YEAR_WHEN_UNSTATED = 1900
 
 @lru_cache(maxsize=1 << 17)
 def numeric_values(text: str) -> tuple[Value, ...]:
-    """Return all numbers and dates of a text, from left to right, after `normalize_for_match`."""
-    if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):  # whatever else is in there is a part of it
+    """Return all numbers and dates in a text, from left to right, after `normalize_for_match`."""
+    # In a text that is one number, any other span would be inside the number and therefore dropped.
+    if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):
         number = as_float32(float(text.replace(",", "")))
         is_year = len(text) == 4 and text.isdecimal() and int(text) in _YEARS
         return (number, Date(int(text))) if is_year else (number,)
@@ -93,7 +95,7 @@ def numeric_values(text: str) -> tuple[Value, ...]:
 def parse_text(text: str) -> list[NumericSpan]:
     """Find the longest spans of a text that are numbers or dates, from left to right.
 
-    A span inside a longer one is dropped; spans that only overlap are kept.
+    A span inside a longer span is dropped. Spans that only overlap are kept.
     """
     if not _DIGIT.search(text) and _NAMES.isdisjoint(_LETTERS.findall(text.lower())):
         return []
@@ -114,13 +116,13 @@ def parse_text(text: str) -> list[NumericSpan]:
 
 
 def convert_to_float(text: str) -> float:
-    """Read a whole text as one number, guessing what its commas and dots mean.
+    """Parse a whole text as one number, and guess the meaning of its commas and dots.
 
-    Commas separate thousands when there is a dot too, or when a part between commas has three characters; a
-    single other comma is the decimal point. Several dots separate thousands.
+    Commas separate thousands if the text has a dot or if a part between commas has three characters. Otherwise, a
+    single comma is the decimal mark, and several commas are removed. Several dots separate thousands.
 
     Raises:
-        ValueError: the text is no number.
+        ValueError: the text is not a number.
 
     Source: google-research/tapas, `utils/text_utils.py`.
     """
@@ -139,12 +141,12 @@ def _parse_number(text: str) -> float | None:
 
 
 def as_float32(value: float) -> float:
-    """Return a number as the reference stores it, in 32 bits: this decides which numbers are equal."""
+    """Round a number to 32 bits, as TAPAS stores it. This decides which numbers are equal."""
     return array("f", [value])[0]
 
 
 def _parse_date(text: str) -> Date | None:
-    """Read a date as `datetime.strptime` would; None where the text is none."""
+    """Parse a date as `datetime.strptime` would. Return None if the text is not a date."""
     for pattern in _DATE_PATTERNS[text[0].isdecimal()]:
         if match := pattern.fullmatch(text):
             parts = match.groupdict().items()
@@ -157,7 +159,7 @@ def _parse_date(text: str) -> Date | None:
 
 
 def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans that are in no other, from left to right."""
+    """Return the spans that no other span contains, from left to right."""
     chosen: list[tuple[int, int]] = []
     for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not chosen or end > chosen[-1][1]:
@@ -166,17 +168,18 @@ def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 EQUAL, LESS, GREATER = 1, 2, 4
-"""Bits of a numeric relation: the question's value is equal to, less than or greater than the cell's."""
+"""Bits of a numeric relation: the value in the question is equal to, less than or greater than the cell value."""
 CONSOLIDATION_FRACTION = 0.7
 
 
 def consolidate(cells: Sequence[Sequence[Value]]) -> dict[int, Value]:
-    """Give each cell of a column its first value of the column's commonest type.
+    """Select one value per cell of a column, all of the most frequent type: dates or numbers.
 
-    That type must occur in at least `CONSOLIDATION_FRACTION` of the cells.
+    Each cell keeps its first value of that type. Dates win a tie.
 
     Returns:
-        The value by row, without the rows that have none; empty when no type is common enough. Dates win a tie.
+        The value by row, without rows that have no value of the type. Empty if less than `CONSOLIDATION_FRACTION` of
+        the cells have one.
     """
     columns = (
         {row: value for row, values in enumerate(cells) for value in reversed(values) if type(value) is kind}
@@ -187,7 +190,7 @@ def consolidate(cells: Sequence[Sequence[Value]]) -> dict[int, Value]:
 
 
 def column_values(texts: Iterable[str]) -> dict[int, Value]:
-    """Parse the body cells of one column and consolidate them; the value by row."""
+    """Parse the body cells of a column, and return their consolidated values by row."""
     return consolidate(list(map(_cell_values, texts)))
 
 
@@ -199,9 +202,9 @@ def _cell_values(text: str) -> tuple[Value, ...]:
 
 
 def sort_key(values: Iterable[Value]) -> Callable[[Value], float | tuple[int | None, ...]] | None:
-    """Return a key that compares values of one type; None when they cannot be compared.
+    """Return a sort key for values of one type, or None if the values are not comparable.
 
-    Dates are compared by the parts that all of them state.
+    Dates are compared by the parts (year, month, day) that all dates state.
     """
     values = list(values)
     kinds = {type(value) for value in values}
@@ -214,7 +217,10 @@ def sort_key(values: Iterable[Value]) -> Callable[[Value], float | tuple[int | N
 
 
 def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
-    """Return (rank, inverse rank) by row; rank 1 is the smallest of the distinct values, inverse rank 1 the largest."""
+    """Return (rank, inverse rank) among the distinct values of a column, by row.
+
+    Rank 1 is the smallest value, inverse rank 1 the largest. Empty if the values are not comparable.
+    """
     key = sort_key(values.values())
     if key is None:
         return {}
@@ -224,7 +230,11 @@ def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
 
 
 def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[int, int]:
-    """Compare every number of the question with every cell of a column; the set of relations (bits) by row."""
+    """Compare every value of the question with every cell of a column.
+
+    Returns:
+        The relations by row, as bits `EQUAL`, `LESS` and `GREATER`. Rows without a relation are omitted.
+    """
     bits = dict.fromkeys(values, 0)
     for value in question:
         if key := sort_key([*values.values(), value]):

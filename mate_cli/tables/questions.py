@@ -1,4 +1,4 @@
-"""Questions about tables, and their answers as plain values for terminal, page and files."""
+"""Questions about tables, and the records of their answers for terminal, HTML page and files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from mate_cli.tables.table import Table
 
 QUESTION_COLUMNS = ("question", "statement")
 NOT_IN_FOLDERS = (".txt",)
-"""Files that can be tables, but are none where a folder is named."""
+"""Suffixes that are read as tables if a file is named, but ignored if its folder is named."""
 
 
 class QuestionInput(NamedTuple):
-    """A question, and its table where it names one."""
+    """A question, and the name of its table if the question names a table."""
 
     question: str
     table: str | None = None
 
 
 def find_tables(places: Iterable[str]) -> list[Path]:
-    """Return the files that paths, patterns and folders name, each once; those of a folder in the order of their names.
+    """Return the table files of paths, glob patterns and folders, without duplicates.
+
+    The files of a folder are sorted by name. Subfolders, hidden files and lock files (`~$...`) are skipped.
 
     Raises:
-        DataError: one of them names nothing.
+        DataError: a path does not exist, a pattern matches no file, or a folder contains no table.
     """
     files: dict[Path, None] = {}
     for place in places:
@@ -47,7 +49,8 @@ def _find_files(place: str) -> list[Path]:
         from mate_cli.tables.read import SUFFIXES
 
         kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
-        named = (file for file in path.iterdir() if not file.name.startswith((".", "~$")))  # drafts of programs
+        # Office programs write lock files whose names start with "~$".
+        named = (file for file in path.iterdir() if not file.name.startswith((".", "~$")))
         files = sorted(file for file in named if file.suffix.lower() in kinds and file.is_file())
         if not files:
             raise DataError("no table in this folder", where=place, remedy=f"Tables end in {', '.join(kinds)}")
@@ -60,12 +63,17 @@ def _find_files(place: str) -> list[Path]:
 
 
 def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput]:
-    """Read questions: a line each (.txt), or a table with `question` and perhaps `table`.
+    """Read questions from a text file, one per line, or from a table with a column `question`.
 
-    Without an encoding it is UTF-8, or what its mark says: nobody would see what was guessed of a question.
+    The column may also be called `statement`. An optional column `table` names the table of each question.
+
+    Args:
+        path: a .txt file, or a table file of any format.
+        encoding: text encoding, UTF-8 by default. A byte order mark takes precedence. The encoding is never guessed,
+            because users would not notice a wrong guess in a question.
 
     Raises:
-        DataError: the file is missing or holds no question.
+        DataError: the file is missing, cannot be read, or contains no question.
     """
     file, encoding = Path(path).expanduser(), encoding or "utf-8"
     with wrap_read_errors(path, DataError, "questions cannot be read", "Write one per line"):
@@ -98,13 +106,20 @@ def _read_table(file: Path, encoding: str) -> list[QuestionInput]:
 
 
 def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
-    """Return the questions of each table: those that name it, and those that name none.
+    """Assign each question to the table that it names, or to all tables if it names none.
 
-    Tables that questions name may also lie `beside` the file of questions.
+    Args:
+        asked: questions, in their order.
+        tables: table files given on the command line.
+        beside: folder of the questions file, in which tables named by questions are searched too. None if the
+            questions come from no file.
+
+    Returns:
+        The questions of each table. Tables without questions are omitted.
 
     Raises:
-        ConfigError: there is no table, or no question.
-        DataError: a question names a table that is not there.
+        ConfigError: there is no question, or a question names no table and `tables` is empty.
+        DataError: a question names a table that does not exist.
     """
     if not asked:
         raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
@@ -121,7 +136,7 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
 def _find_table(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
     places = (os.path.expanduser(name), os.path.join(beside or "", name))  # noqa: PTH111, PTH118
-    near = [Path(path) for path in places if os.path.isfile(path)]  # noqa: PTH113 - of any text, without an error
+    near = [Path(path) for path in places if os.path.isfile(path)]  # noqa: PTH113 - raises for no text
     if not same and not near:
         raise DataError("a question names this table, which was not found", where=name, remedy="Check the name")
     return (same or near)[0]
@@ -129,28 +144,28 @@ def _find_table(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class TableAnswerResult:
-    """One question about one table.
+    """The answer of a model to one question about one table.
 
     Args:
-        source: the file of the table.
-        question: as it was asked.
-        table: the rows that were looked at.
-        row_numbers: of each of these rows, its number below the header, from 1.
-        rows_in_file: how many there are in all.
-        answer: its text; empty where nothing was found.
-        more_rows: there are more than `rows_in_file`, and nobody knows how many.
-        result: the rows of `table` as plain values, where they are the result of a query; None elsewhere.
-        cells: (row, column) of the chosen body cells, rows counted in `table`.
-        probabilities: of each of them.
-        aggregation: what was done with them.
-        value: the number that this gave.
-        verdict: the answer says whether the question, a statement, is entailed or refuted.
-        confidence: in the answer, from 0 to 1; None where none is known.
-        calibrated: the confidence is the share of such answers that are right.
-        threshold: answers with less confidence are withheld; None for none.
-        cut: what was cut and chosen so that the table fits, as plain sentences.
-        warnings: what to beware of, as plain sentences.
-        failure: why there is no answer.
+        source: path of the table file.
+        question: text of the question.
+        table: the rows that the model read.
+        row_numbers: for each row of `table`, its number in the file, counted from 1 below the header.
+        rows_in_file: number of rows in the file.
+        answer: text of the answer. Empty if no answer was found.
+        more_rows: whether more than `rows_in_file` rows exist, in unknown number.
+        result: rows of `table` as Python values if `table` is the result of a query, else None.
+        cells: (row, column) of the predicted body cells. The row is an index of `table`.
+        probabilities: probability of each of `cells`.
+        aggregation: aggregation of `cells`, one of `AGGREGATIONS`.
+        value: number computed by the aggregation, or None.
+        verdict: whether the answer is a verdict on a statement: entailed or refuted.
+        confidence: confidence in the answer, from 0 to 1, or None if unknown.
+        calibrated: whether the confidence is calibrated, so that it estimates the share of correct answers.
+        threshold: confidence below which an answer is withheld. None for no threshold.
+        cut: sentences that describe how rows, columns and cells were selected or truncated to fit the model.
+        warnings: sentences that warn of possible errors.
+        failure: reason why there is no answer. Empty if there is an answer.
     """
 
     source: str
@@ -175,16 +190,20 @@ class TableAnswerResult:
 
     @property
     def abstained(self) -> bool:
-        """True if the answer is withheld for want of confidence."""
+        """True if the answer is withheld because its confidence is below `threshold`."""
         return self.threshold is not None and (self.confidence or 0.0) < self.threshold and not self.failure
 
 
 @dataclass
 class Session:
-    """All that one command answered.
+    """All answers of one `mate predict` command.
 
-    Notes on reading files, and why others could not be read, are by path. Seconds are those of "tables", "model",
-    "rows" (their choice) and "answers".
+    Args:
+        model: name of the model.
+        answers: all answers.
+        notes: notes on reading each file, by path.
+        skipped: reason why a file could not be read, by path.
+        seconds: duration of the steps "tables", "model", "rows" (row selection) and "answers".
     """
 
     model: str
@@ -195,5 +214,5 @@ class Session:
 
     @property
     def per_second(self) -> float:
-        """Questions answered per second, once the model was loaded and the tables were read."""
+        """Questions answered per second, without the time to load the model and to read the tables."""
         return len(self.answers) / max(1e-9, self.seconds.get("answers", 0.0))

@@ -1,6 +1,6 @@
-"""Read one's own table: csv, tsv, json, jsonl, parquet and xlsx, as a person with a spreadsheet expects it.
+"""Reading of user tables: CSV, TSV, JSON, JSON lines, Parquet and workbooks, as spreadsheet users expect it.
 
-A format gives lines of cells; one reading of these finds the header, the width and what has to be said.
+The module of a format yields lines of cells. `Survey` scans them once for the header, the width and notes to the user.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ READERS = {
     **dict.fromkeys((".parquet", ".pq"), "columnar:read_parquet"),
     **dict.fromkeys(WORKBOOKS, "workbook:read_workbook"),
 }
-"""What reads a file, by how its name ends: a module of `formats`, imported when it is needed, and its function."""
+"""Reader of each suffix, as `module:function` in `formats`. Modules are imported on demand."""
 SUFFIXES = tuple(READERS)
 DATABASES = (".sqlite", ".sqlite3", ".db")
 CONTENTS = (
@@ -49,35 +49,39 @@ CONTENTS = (
     ((b"<html", b"<HTML", b"<!DOC", b"<!doc", b"<table", b"<?xml"), "", "a web page or XML"),
     (b"\x1f\x8b", "", "compressed with gzip"),
 )
-"""How some files begin, whatever they are called: the reader for them, or none, and what they are."""
+"""First bytes of a format, the suffix of its reader ("" for none) and its description, regardless of the file name."""
 FIRST_LINES = 200
-"""The header is looked for in so many lines."""
+"""Number of first lines that are searched for the header."""
 LAST_LINES = 20
-"""So many lines below a table may be no rows of it."""
+"""Maximum number of lines below a table that are not rows."""
 _REMARK = re.compile(r"[*†‡#(\[]|\w+ ?:")
 _SHIFTED = re.compile(r"(^|,)-*\d+,\d\d?(,|$)")
 
 
 def read_table(path: str | Path, options: ReadOptions = AS_FOUND) -> tuple[Table, list[str]]:
-    """Read a table whole.
+    """Read a table file into a `Table`.
+
+    Args:
+        path: path of the file.
+        options: options of reading. By default, they are inferred from the file.
 
     Returns:
-        The table, and what was done on reading as plain sentences.
+        The table, and notes on reading, as sentences.
 
     Raises:
-        DataError: there is no such file, or no table in it.
-        MissingDependencyError: what reads this kind is not installed.
+        DataError: the file is missing, cannot be read, is too large or contains no table.
+        MissingDependencyError: the package that reads this format is not installed.
     """
     file = open_table(path, options)
     return file.table(), file.notes
 
 
 def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
-    """Read a table with the numbers of its rows and all that was found; see `read_table`.
+    """Read a table file with its row numbers, column formats and notes. See `read_table`.
 
     Raises:
-        DataError: whatever is wrong with the file, or it is too large.
-        MissingDependencyError: what reads this kind is not installed.
+        DataError: the file is missing, cannot be read, is too large or contains no table.
+        MissingDependencyError: the package that reads this format is not installed.
     """
     path, remedy = Path(path).expanduser(), "Open it in its original program, and save it again"
     with wrap_read_errors(path, DataError, "this table cannot be read", remedy):
@@ -102,7 +106,11 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
 
 
 def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
-    """Find the format of a file, from its content where that is told by its first bytes, else from its name."""
+    """Find the format of a file by its first bytes, or by its suffix if they are unknown.
+
+    Returns:
+        The suffix of the reader, and notes.
+    """
     suffix = path.suffix.lower()
     kind, name = next(((kind, name) for marks, kind, name in CONTENTS if start.startswith(marks)), (suffix, ""))
     if name and not kind:
@@ -120,7 +128,7 @@ def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
 
 
 def _clean_lines(lines: Iterable[list[str]], path: Path, limits: Limits) -> Iterator[list[str]]:
-    """Yield the lines without spaces around the cells, as long as there are not too many."""
+    """Yield the lines with stripped cells. Raise `DataError` if the table exceeds a limit."""
     cells = 0
     for number, line in enumerate(lines):
         cells += len(line)
@@ -134,11 +142,11 @@ def _clean(text: str) -> str:
 
 
 Row = tuple[int, list[str], int]
-"""Number of a body row from 1, its cells up to the last that is not empty, and how many there are with empty ones."""
+"""Number of a body row (from 1), its cells up to the last that is not empty, and its length with empty cells."""
 
 
 class Survey:
-    """Finds the header and the rows among lines, and keeps account of what has to be said."""
+    """Scanner of the lines of a file, which finds the header and the rows and collects notes for the user."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
         self.options, self.path, self.grid, self.notes = options, path, grid, grid.notes
@@ -148,7 +156,7 @@ class Survey:
         """Read all lines of the file.
 
         Raises:
-            DataError: there is no table.
+            DataError: the lines contain no table, exceed a limit, or end before the line of `header=`.
         """
         header = list[str]()
         if self.grid.header is None:
@@ -164,10 +172,10 @@ class Survey:
         return self._finish(header if self.grid.header is None else list(map(_clean, self.grid.header)), rows)
 
     def _split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
-        """Take the header off the front; what stands above it becomes the title.
+        """Split the lines into the header and the rest. Lines above the header become the title.
 
         Raises:
-            DataError: the line that was typed is not there.
+            DataError: the line of `header=` does not exist.
         """
         lines, typed = iter(lines), self.options.header
         start = list(islice(lines, FIRST_LINES))
@@ -196,14 +204,14 @@ class Survey:
         return header, chain(start[places.stop :], lines)
 
     def _count_below(self, rows: Sequence[Row]) -> int:
-        """Count the last lines that stand below a table, all rows of which are whole."""
+        """Count the lines below a table. Return 0 if a row above them is incomplete."""
         places = range(max(len(rows) - LAST_LINES, 2), len(rows))
         start = next((p for p in places if all(self._is_below(row, rows[p - 1][0]) for row in rows[p:])), len(rows))
         least = min((min(len(line), length + 2 - self._width) for _, line, length in rows[:start]), default=0)
         return len(rows) - start if min(least, self._width) > 1 else 0
 
     def _is_below(self, row: Row, last: int) -> bool:
-        """Tell whether a line may stand below a table with this last row."""
+        """Return whether a line may be below a table that ends with row number `last`."""
         number, line, length = row
         is_single, is_after = len(line) == 1, number > last + 1
         is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
@@ -211,10 +219,10 @@ class Survey:
         return (is_single or is_after) and bool(is_remark or is_short or (is_after and is_single))
 
     def _finish(self, header: list[str], rows: list[Row]) -> TableFile:
-        """Name the columns and say what was done.
+        """Name the columns, remove blank rows and columns, infer the formats and note the changes.
 
         Raises:
-            DataError: there is no table.
+            DataError: there are no rows, or the table exceeds a limit.
         """
         end = len(rows) - self._count_below(rows)
         remarks = " ".join(cell for _, line, _ in rows[end:] for cell in line)
@@ -223,8 +231,9 @@ class Survey:
         longer = [",".join(row) for row in first if len(row) > len(header)]
         if 2 * len(longer) > len(first) and all(map(_SHIFTED.search, longer)):
             self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
+        # A header with one name less than each row lacks the name of the column of row names.
         if header and {*lengths, max(widths, default=0)} == {len(header) + 1}:
-            header = ["", *header]  # of names of rows
+            header = ["", *header]
         while header and not header[-1]:
             header.pop()
         if not lines:
@@ -237,7 +246,8 @@ class Survey:
             shorter, wider = (sum(n < len(header) for n in lengths), sum(n > len(header) for n in widths))
             self._say(shorter, "row", "shorter than the header: filled with empty cells")
             self._say(wider, "row", f"longer than the header: {added} added on the right")
-        columns = zip_longest(*lines, [""] * width, fillvalue="")  # the last line gives each column a cell
+        # The added last line ensures that each column has a cell. It is removed below.
+        columns = zip_longest(*lines, [""] * width, fillvalue="")
         named = [(name, cells) for name, cells in zip_longest(header, columns, fillvalue="") if name or any(cells)]
         names = self._names([name for name, _ in named])
         self._say(numbers[-1] - len(lines), "blank row", "left out")
@@ -249,11 +259,11 @@ class Survey:
         return TableFile(self.path, names, cells, numbers, formats, self.notes, self.title)
 
     def _say(self, count: int, noun: str, what: str) -> None:
-        """Say what happened to some things; nothing where there are none."""
+        """Add a note about `count` rows, lines or columns. Add none if `count` is 0."""
         self.notes += [f"{count_noun(count, noun)} {what}."] if count else []
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
-        """Return a name for every column: blank ones get their place, repeated ones a number."""
+        """Return unique column names: blank names become "column N", duplicates get a number."""
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
         names, known, numbers = dict[str, None](), set(header), defaultdict[str, Iterator[int]](lambda: count(2))
         for place, name in enumerate(header, 1):

@@ -1,4 +1,4 @@
-"""Settings of reading a table file that a person can type; None leaves each to the evidence of the file."""
+"""Options of reading a table file, which users can set. None means: infer the option from the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest table that is read, blank rows and cells counted, and megabytes of the file unpacked."""
+    """Maximum size of a table.
+
+    Args:
+        rows: maximum number of rows, blank rows included.
+        columns: maximum number of columns.
+        cells: maximum number of cells, blank cells included.
+        megabytes: maximum size of the uncompressed file, in units of 10^6 bytes.
+    """
 
     rows: int = 1_048_576
     columns: int = 16_384
@@ -22,10 +29,14 @@ class Limits:
     megabytes: int = 200
 
     def check(self, path: Path, **counts: float) -> None:
-        """Refuse what is larger than the limit of that name.
+        """Check sizes of a table against the limits of the same names.
+
+        Args:
+            path: path of the table file, for the error message.
+            counts: sizes by the name of their limit, such as `rows=5`.
 
         Raises:
-            DataError: naming the limit, which can be raised.
+            DataError: a size exceeds its limit. The message names the key that raises the limit.
         """
         for name, count in counts.items():
             if count > (most := getattr(self, name)):
@@ -34,25 +45,25 @@ class Limits:
 
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}
-"""Words for delimiters; any other is typed itself."""
+"""Names of delimiters. Any other delimiter is written as the character itself."""
 QUOTES = {"none": "", "double": '"', "single": "'"}
-"""Words for quotation marks."""
+"""Names of quotation marks."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Settings for one table file.
+    """Options of reading one table file. None means: infer the option from the file.
 
     Args:
-        sheet: name of a workbook's sheet, or its number from 1.
-        encoding: of text files, such as "cp1252".
-        header: number of the header line, from 1; 0 for a table without one.
-        delimiter: between the columns of delimited text.
-        quote: quotation mark of delimited text; "" for none.
-        locale: how numbers are written, such as "de" or "en_IN".
-        decimal: decimal mark, "." or ",".
-        hidden: rows and columns that a workbook hides are read too.
-        limits: the largest table that is read.
+        sheet: name of a sheet of a workbook, or its number from 1.
+        encoding: encoding of a text file, such as "cp1252".
+        header: line number of the header, from 1. 0 for a table without a header.
+        delimiter: character between the columns of delimited text.
+        quote: quotation mark of delimited text. "" for none.
+        locale: locale whose decimal mark is used, such as "de" or "en_IN".
+        decimal: decimal mark, "." or ",". Takes precedence over `locale`.
+        hidden: whether hidden rows and columns of a workbook are read.
+        limits: maximum size of the table.
     """
 
     sheet: str | None = None
@@ -67,14 +78,14 @@ class ReadOptions:
 
 
 AS_FOUND = ReadOptions()
-"""Everything is left to the evidence of the file."""
+"""Default options: all are inferred from the file."""
 
 
 def parse_header(value: str | int) -> int:
-    """Parse what was typed as `header`: the number of a line, or none.
+    """Parse the value of `header`: a line number from 1, or "none", which becomes 0.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the value is neither.
     """
     text = str(value).strip()
     if text.lower() == "none":
@@ -86,10 +97,10 @@ def parse_header(value: str | int) -> int:
 
 
 def parse_mark(key: str, value: str) -> str:
-    """Parse what was typed as `delimiter` or `quote`: one character, or a word for it.
+    """Parse the value of `delimiter` or `quote`: one character, or the name of one.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the value is neither.
     """
     words = DELIMITERS if key == "delimiter" else QUOTES
     mark = words.get(value.strip().lower(), value)
@@ -100,10 +111,10 @@ def parse_mark(key: str, value: str) -> str:
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """Return the decimal mark that was typed, by itself or by a locale.
+    """Return the decimal mark set by `decimal` or implied by `locale`, or None if neither is set.
 
     Raises:
-        ConfigError: there is no such mark or locale.
+        ConfigError: the decimal mark or the locale is invalid.
     """
     decimal, locale = options.decimal, options.locale
     if decimal not in (None, ".", ","):

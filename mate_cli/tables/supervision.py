@@ -1,4 +1,4 @@
-"""From the texts of an answer to the cells that hold it and to its number.
+"""Labels from answer texts: the cells that contain an answer, and its number.
 
 Source: google-research/tapas, `utils/interaction_utils_parser.py`.
 """
@@ -18,30 +18,30 @@ from mate_cli.tables.table import Table
 from mate_cli.tables.text import tokenize_string, wtq_normalize
 
 Mode = Literal["none", "remove_all", "remove_all_strict"]
-"""What is kept of an answer: all that the dataset states ("none"), or its texts only. The strict one also
-refuses an answer that several cells hold."""
+"""Labels to replace: "none" keeps the labels of the dataset. "remove_all" keeps only the answer texts and derives new
+labels from them. "remove_all_strict" also rejects an answer text that several cells contain."""
 
 NO_TEXT, ABSENT, SEVERAL, SHARED = REASONS = ("no text", "not found", "in several cells", "ambiguous")
-"""Why nothing can be learnt from an answer: the dataset states none; not all of its texts are cells, and it is no
-number; several cells hold a text of it, which only the strict mode refuses; two texts of it are the same cell."""
+"""Why an answer has no label. `NO_TEXT`: the dataset states no answer text. `ABSENT`: a text is not a cell, and the
+answer is not a number. `SEVERAL`: several cells contain a text (strict mode only). `SHARED`: two texts are one cell."""
 
 Form = Callable[[str], Hashable]
 
 
 def read_tapas_number(text: str) -> float | None:
-    """Read a text as TAPAS reads answers; None where it is no finite number."""
+    """Parse a text as TAPAS parses answers. Return None if the text is not a finite number."""
     number = read_float(text)
     return number if number is not None and math.isfinite(number) else None
 
 
 _FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)
-"""Normal forms in which a cell may equal an answer, the closest one first."""
+"""Normal forms in which a cell may equal an answer text, from strictest to most lenient."""
 
 
 class CellFinder:
-    """Finds the body cells of one table whose whole text is that of an answer.
+    """Index of the body cells of one table, which finds cells whose whole text is an answer text.
 
-    Its cells are normalised once, however many answers are looked for.
+    The normal forms of the cells are computed once and cached.
     """
 
     def __init__(self, table: Table) -> None:
@@ -49,12 +49,17 @@ class CellFinder:
         self._cells: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
 
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
-        """Find one cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
+        """Find one cell per answer text.
 
-        Where it is strict, a text that several cells hold is refused.
+        The search uses the strictest normal form in which every text equals a distinct cell. If several cells equal
+        a text, the first cell in row order is returned.
+
+        Args:
+            texts: answer texts.
+            strict: reject a text that several cells equal.
 
         Returns:
-            The coordinates and "", or no coordinates and the reason, which is one of `REASONS`.
+            The coordinates and "", or no coordinates and the reason, one of `REASONS`.
         """
         reason = ABSENT
         for form in _FORMS:
@@ -65,7 +70,7 @@ class CellFinder:
         return (), reason
 
     def _places(self, form: Form, text: Hashable) -> list[tuple[int, int]]:
-        """Return the cells that are a text in a normal form, row by row."""
+        """Return the cells whose normal form is `text`, in row order."""
         if form not in self._cells:
             cells = self._cells[form] = defaultdict[Hashable, list[tuple[int, int]]](list)
             for row, column, cell in self.table.cells():
@@ -76,20 +81,20 @@ class CellFinder:
 def supervise(
     answer: Answer, cells: CellFinder, mode: Mode, read_number: Callable[[str], float | None] = read_tapas_number
 ) -> Answer:
-    """Derive from an answer's texts what a network can learn from: coordinates, a number, or both.
+    """Derive the labels of an answer from its texts: coordinates, a number, or both.
 
-    A stated number counts as the only text, unless the only text is that number already. A number that is not
-    finite is none, which the reference would keep.
+    If the dataset states a number, it replaces the texts, unless the only text already is that number. A number that
+    is not finite is ignored. google-research/tapas keeps it.
 
     Args:
-        answer: as the dataset states it.
-        cells: the finder of the example's table.
-        mode: with "none" the answer is left as it is.
-        read_number: reads a text as a number, by TAPAS's rules or by those of people's tables.
+        answer: answer of the dataset.
+        cells: cell finder of the example's table.
+        mode: labels to replace. "none" returns the answer unchanged.
+        read_number: parser of numbers: the rules of TAPAS by default, or the column formats of user tables.
 
     Returns:
-        The answer; where nothing can be learnt from it, it has neither coordinates nor number, and its source is
-        one of `REASONS`.
+        The answer with its labels. If no label can be derived, the answer has neither coordinates nor number, and its
+        source is one of `REASONS`.
     """
     if mode == "none":
         return answer

@@ -1,4 +1,4 @@
-"""Tables: with linked passages, as the datasets' authors ship them; as lines of cells; as files have them."""
+"""Tables of datasets with linked passages, raw grids of cells, and tables as read from files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from mate_cli.tables.values.column_format import ColumnFormat, find_formats
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: its text and the passages that it links to (keys of `Table.passages`)."""
+    """A table cell.
+
+    Args:
+        text: text of the cell.
+        links: keys of the passages in `Table.passages` that the cell links to.
+    """
 
     text: str
     links: tuple[str, ...] = ()
@@ -24,7 +29,7 @@ class Cell:
 
 @runtime_checkable
 class DataFrame(Protocol):
-    """The attributes of a data frame of pandas that are read."""
+    """The attributes of a pandas data frame that `Table.from_pandas` reads."""
 
     columns: Any
     index: Any
@@ -34,14 +39,18 @@ class DataFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A header and body rows; every row has as many cells as the header.
+    """A header and body rows. Every row has as many cells as the header.
 
     Args:
-        table_id: the dataset's own name of the table.
+        table_id: name of the table in its dataset.
         header: one cell per column.
-        rows: body rows, row 0 being the first row below the header.
+        rows: body rows. Row 0 is the first row below the header.
+        title: title of the table or its page.
+        section_title: title of the section of the page that contains the table, or the caption of the table.
+        section_text: text of that section.
+        intro: introduction of the page.
         passages: text of each linked passage, by link.
-        formats: how each column writes numbers; none for tables of datasets, whose numbers TAPAS's rules read.
+        formats: format of the numbers of each column. Empty for tables of datasets: TAPAS's rules read their numbers.
     """
 
     table_id: str
@@ -57,44 +66,51 @@ class Table:
     @classmethod
     @check_arguments
     def from_pandas(cls, frame: DataFrame, *, title: str = "", table_id: str = "table") -> Table:
-        """Make a table of a data frame: values as a spreadsheet shows them, missing ones as empty cells.
+        """Create a table from a pandas data frame, with values formatted as in a spreadsheet.
 
-        An index with names becomes columns, another one is left out; names of several levels are joined by spaces.
+        Missing values become empty cells. Named levels of the index become columns, unnamed levels are omitted. The
+        levels of a column name are joined by spaces.
+
+        Args:
+            frame: the data frame.
+            title: title of the table.
+            table_id: name of the table.
         """
         levels = [place for place, name in enumerate(frame.index.names) if name is not None]
         names = [*(frame.index.names[place] for place in levels), *frame.columns]
         columns = [frame.index.get_level_values(place) for place in levels]
-        columns += [frame.iloc[:, place] for place in range(frame.shape[1])]  # names may stand twice
+        # Index by position: column names may be duplicates.
+        columns += [frame.iloc[:, place] for place in range(frame.shape[1])]
         header = tuple(Cell(column_name(name)) for name in names)
         rows = tuple(tuple(map(Cell, row)) for row in zip(*map(_column_texts, columns), strict=True))
         table = cls(table_id, header, rows, title=title)
         return replace(table, formats=find_table_formats(table))
 
     def has_cell(self, row: int, column: int) -> bool:
-        """Tell whether row and column, both from 0, are of a body cell."""
+        """Return whether the table has a body cell at (row, column), both from 0."""
         return 0 <= row < len(self.rows) and 0 <= column < len(self.header)
 
     def cells(self) -> Iterator[tuple[int, int, Cell]]:
-        """Yield (row, column, cell) of the body, row by row; both indices start at 0."""
+        """Yield (row, column, cell) of the body cells, row by row. Both indices start at 0."""
         for row_index, row in enumerate(self.rows):
             for column_index, cell in enumerate(row):
                 yield row_index, column_index, cell
 
 
 def find_table_formats(table: Table) -> tuple[ColumnFormat, ...]:
-    """Decide how the columns of a table that people wrote state numbers."""
+    """Infer the number and date format of each column of a user table."""
     names = [cell.text for cell in table.header]
     columns = [collect_evidence(row[column].text for row in table.rows) for column in range(len(names))]
     return find_formats(names, columns)[0]
 
 
 def column_name(name: object) -> str:
-    """Write the name of a column, whose levels are joined by spaces."""
+    """Return the name of a data frame column as text, with its levels joined by spaces."""
     levels = name if isinstance(name, tuple) else (name,)
     return " ".join(filter(None, map(spreadsheet_text, levels)))
 
 
-def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - a series, or an index
+def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - pandas Series or Index
     values, kind = column.array, column.dtype
     if hasattr(kind, "categories"):
         texts = ["", *_column_texts(kind.categories)]
@@ -106,14 +122,14 @@ def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - a series, or an i
 
 @dataclass
 class Grid:
-    """A file as lines of texts.
+    """A file as lines of cell texts, before its header is found.
 
     Args:
-        lines: the cells of each line; they may differ in number.
-        header: names of the columns where the format knows them, complete once the lines are read; None where the
-            first line has them.
-        has_commas: commas part the cells, so that decimal commas may part numbers.
-        notes: what was done, as plain sentences; complete once the lines are read.
+        lines: cells of each line. The number of cells may vary.
+        header: column names if the format defines them, complete after all lines are read. None if the header is
+            among the first lines.
+        has_commas: whether commas separate the cells, so that a decimal comma may have split a number.
+        notes: notes on reading, as sentences, complete after all lines are read.
     """
 
     lines: Iterable[list[str]]
@@ -124,16 +140,16 @@ class Grid:
 
 @dataclass
 class TableFile:
-    """A table as its file has it, with all that was found on reading.
+    """A table read from a file, with row numbers, column formats and notes.
 
     Args:
-        path: where it was read from.
-        header: a name for each of C columns; no two are alike.
-        rows: the body rows that are not blank, each as wide as the header.
-        numbers: of each row, its place below the header from 1, blank rows counted.
-        formats: how each of them writes numbers.
-        notes: what was done on reading, as plain sentences.
-        title: a line that stood alone above the table.
+        path: path of the file.
+        header: unique names of the C columns.
+        rows: body rows that are not blank, each with C cells.
+        numbers: number of each row, counted from 1 below the header, blank rows included.
+        formats: number and date format of each of the C columns.
+        notes: notes on reading, as sentences.
+        title: text of the lines above the table.
     """
 
     path: Path
@@ -146,7 +162,7 @@ class TableFile:
 
     @classmethod
     def from_table(cls, table: Table) -> TableFile:
-        """Return a table that is in memory already, such as one of a data frame; it has no file."""
+        """Wrap a table in memory, such as one from a data frame. Its path is its `table_id`."""
         header, *rows = (tuple(cell.text for cell in row) for row in (table.header, *table.rows))
         return cls(Path(table.table_id), header, rows, range(1, len(rows) + 1), table.formats, title=table.title)
 
@@ -154,15 +170,20 @@ class TableFile:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows."""
+        """Yield the body rows."""
         return iter(self.rows)
 
     def row(self, place: int) -> tuple[str, ...]:
-        """Return the row at a place, from 0."""
+        """Return the body row at index `place`, from 0."""
         return self.rows[place]
 
     def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
-        """Return the table, or only its rows and columns at some places (from 0)."""
+        """Return a `Table` of some or all rows and columns.
+
+        Args:
+            places: row indices, from 0. All rows by default.
+            columns: column indices, from 0. All columns by default.
+        """
         rows = self if places is None else map(self.row, places)
         chosen = range(len(self.header)) if columns is None else columns
         header, *body = (tuple(Cell(row[column]) for column in chosen) for row in (self.header, *rows))

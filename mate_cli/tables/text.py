@@ -1,4 +1,4 @@
-"""Normal forms of texts, and the body cells in which an answer may be found.
+"""Normal forms of texts, and the body cells that may contain an answer.
 
 Source: google-research/tapas, `utils/text_utils.py` and `utils/hybridqa_utils.py`; ppasupat/WikiTableQuestions,
 `evaluator.py`.
@@ -15,7 +15,7 @@ from functools import lru_cache
 from mate_cli.tables.table import Table
 
 EMPTY = "EMPTY"
-"""What `format_text` gives for a text without any word."""
+"""Result of `format_text` for a text without words."""
 
 _NOT_WORD = re.compile(r"\W+")
 _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
@@ -31,12 +31,12 @@ _TAG = re.compile(r"<[^<]+?>")
 
 
 def normalize_for_match(text: str) -> str:
-    """Lower-case a text and collapse its white space; numbers are parsed in this form."""
+    """Lower-case a text and collapse its white space. Numbers are parsed in this form."""
     return " ".join(text.lower().split())
 
 
 def format_text(text: str) -> str:
-    """Lower-case a text and keep its words only; `EMPTY` when there is none, or for "n/a" and "?"."""
+    """Lower-case a text and keep only its words. Return `EMPTY` for no words, "n/a" and "?"."""
     text = text.lower().strip()
     if text in ("n/a", "?"):
         return EMPTY
@@ -44,28 +44,28 @@ def format_text(text: str) -> str:
 
 
 def strip_accents(text: str) -> str:
-    """Return a text with its compatible characters as such, and without accents."""
+    """Apply Unicode normalization NFKD to a text and remove its accents (combining characters)."""
     if text.isascii():
         return text
     return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
 
 
 def is_empty(text: str) -> bool:
-    """Tell whether `format_text` finds no word in a text."""
+    """Return whether `format_text` finds no words in a text."""
     return format_text(text) == EMPTY
 
 
 def tokenize_string(text: str) -> tuple[str, ...]:
-    """Return the words and runs of punctuation of a lower-cased text."""
+    """Lower-case a text and split it into words and runs of punctuation."""
     return tuple(_TOKEN.findall(text.lower()))
 
 
 @lru_cache(maxsize=1 << 16)
 def wtq_normalize(text: str) -> str:
-    """Return the normal form in which WikiTableQuestions compares texts, lower-cased.
+    """Return the lower-cased normal form in which the evaluator of WikiTableQuestions compares texts.
 
-    Diacritics go, quotation marks and dashes become plain ones; citations, footnote marks and details in
-    parentheses at the end go, as do quotation marks around the whole, one final dot and HTML tags.
+    Diacritics are removed, and quotation marks and dashes become ASCII. Citations, footnote marks and details in
+    parentheses are removed from the end. Enclosing quotation marks, one final period and HTML tags are removed.
     """
     if text.isascii() and text.isalnum():
         return text.lower()
@@ -83,37 +83,40 @@ def wtq_normalize(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def normalize_for_candidates(text: str) -> str:
-    """Lower-case a text, turn ASCII punctuation into spaces and drop the articles a, an, the.
+    """Lower-case a text, replace ASCII punctuation by spaces and remove the articles a, an, the.
 
-    This form decides which cells may hold an answer. The scorer's normal form is another one: it deletes
-    punctuation instead.
+    This form decides which cells may contain an answer. Evaluation uses another normal form, which deletes
+    punctuation.
     """
     return " ".join(word for word in text.translate(_PUNCTUATION).lower().split() if word not in _ARTICLES)
 
 
 @lru_cache(maxsize=1 << 10)
 def compile_words(needle: str) -> re.Pattern[str]:
-    """Return the pattern whose first group is a needle that stands as whole words."""
+    """Compile a pattern whose first group matches `needle` as whole words."""
     return re.compile(rf"(?:\b| )({re.escape(needle)})(?: |\b)")
 
 
 def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
-    """Return (row, column) of the body cells whose own text holds the answer as whole words, row by row."""
+    """Return (row, column) of the body cells whose text contains the answer as whole words.
+
+    The cells are in row order. Linked passages are not searched.
+    """
     needle = normalize_for_candidates(answer_text)
     return [(row, column) for row, column, cell in table.cells() if _holds(cell.text, needle)]
 
 
 def linking_cells(table: Table, texts: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the cells of an answer that do not hold any of its texts, but link to a passage that does."""
+    """Return the answer cells that contain no answer text but link to a passage that does."""
     inside = {cell for text in texts for cell in table_matches(table, text)} if table.passages else set(cells)
     return [cell for cell in cells if cell not in inside]
 
 
 def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
-    """Return (row, column) of the body cells that hold the answer, in their text or in a linked passage, row by row.
+    """Return (row, column) of the body cells whose text or linked passage contains the answer.
 
-    An answer without any word left after normalisation ("The", "?") has no candidates; in the reference it
-    would match every cell.
+    The cells are in row order. An answer without words after normalization ("The", "?") has no candidates. In
+    google-research/tapas, it matches every cell.
 
     Source: the MATE paper, section 4.1 (candidates of the marginal likelihood).
     """
@@ -127,16 +130,17 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
 
 
 def _holds(text: str, needle: str) -> bool:
-    """Tell whether a text holds a needle in normal form as whole words; "" is in none."""
+    """Return whether a text contains a normalized needle as whole words. No text contains ""."""
+    # Most texts lack the longest word, and this check is faster than normalization.
     if not needle or _longest_word(needle) not in text.casefold():
-        return False  # most texts lack it, and normal forms take long
+        return False
     words = normalize_for_candidates(text)
     return needle in words and compile_words(needle).search(words) is not None
 
 
 @lru_cache(maxsize=1 << 10)
 def _longest_word(needle: str) -> str:
-    """Return the longest word of a needle, without case: unlike `lower`, `casefold` has one form of a sigma."""
+    """Return the longest word of a needle, case-folded: unlike `lower`, `casefold` has one sigma."""
     return max(needle.split(), key=len).casefold()
 
 
@@ -144,6 +148,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a passage after ., ! or ? and white space."""
+    """Split a passage into sentences, after ., ! or ? followed by white space."""
     text = text.strip()
     return _SENTENCE_END.split(text) if text else []
