@@ -13,14 +13,14 @@ Returned = TypeVar("Returned")
 
 
 def check_arguments(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Decorate a function of the API: arguments that do not fit its signature raise `ConfigError`, not `TypeError`."""
+    """Decorate a function so that invalid arguments raise `ConfigError`, not `TypeError`."""
 
     @wraps(function)
     def accept(*args: Any, **options: Any) -> None: ...
 
     @cache
     def build_check() -> Callable[..., None]:
-        from pydantic import validate_call  # Commands that import the decorated module need no pydantic.
+        from pydantic import validate_call  # Imported late, because pydantic is slow to import.
 
         return validate_call(config={"strict": True, "arbitrary_types_allowed": True})(accept)
 
@@ -28,7 +28,7 @@ def check_arguments(function: Callable[Given, Returned]) -> Callable[Given, Retu
     def call(*args: Given.args, **options: Given.kwargs) -> Returned:
         try:
             build_check()(*args, **options)
-        except ValueError as error:  # a ValidationError of pydantic
+        except ValueError as error:  # pydantic.ValidationError is a ValueError.
             detail, parameters = error.errors()[0], signature(function).parameters  # type: ignore[attr-defined]
             place = detail["loc"][0]
             name = str([*parameters, place][min(place, len(parameters))] if isinstance(place, int) else place)

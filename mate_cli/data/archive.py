@@ -1,4 +1,7 @@
-"""Files and folders of files, read alike as they are or packed: .gz, .bz2, .xz, .zip; .tar, .tar.*, .zip."""
+"""Readers of files and folders that may be compressed or archived.
+
+Single files may be .gz, .bz2, .xz or .zip. Folders may be .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz or .zip archives.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ from typing import IO, Any
 from mate_cli.errors import ConfigError, DataError
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip")
-"""What may follow the folder's name, in the order of preference; "" is the folder itself."""
+"""Suffixes of a folder name, in the order of preference. "" is the unpacked folder."""
 
 PACKED = ("", ".gz", ".bz2", ".xz", ".zip")
-"""What may follow a single file's name, in the order of preference."""
+"""Suffixes of a single file, in the order of preference. "" is the uncompressed file."""
 
 _OPENERS: dict[str, Callable[..., Any]] = {
     ".xz": lzma.open,
@@ -33,36 +36,37 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".tar": open,
 }
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 800
-"""Megabytes of a file that are read, unpacked, and the environment's word for another number of them; HotpotQA's
-questions for training have 566."""
+"""Environment variable for the maximum unpacked size of a file in MB, and its default. HotpotQA's training questions
+have 566 MB."""
 MAX_UNPACKED = 1 << 34
-"""Bytes of a whole archive."""
+"""Maximum unpacked size of an archive in bytes."""
 PIECE = 1 << 20
-"""Bytes read at a time."""
-_OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)  # bits that say: packed in a way that nobody knows
+"""Chunk size of reads in bytes."""
+# RuntimeError: flags of the archive require a password or an unsupported compression method.
+_OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)
 _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF_ZIP)
 
 
 def find_file(root: Path, name: str) -> Path | None:
-    """Find `root/name`, as it is or packed by itself (`PACKED`), or None."""
+    """Return the path of `root/name`, possibly with a suffix of `PACKED`, or None."""
     packed = root / name
-    if not packed.parent.is_dir():  # one look, not one for each of thousands of files and suffixes
+    if not packed.parent.is_dir():  # One check instead of one per suffix, for thousands of files.
         return None
     places = (packed.with_name(f"{packed.name}{suffix}") for suffix in PACKED)
     return next((place for place in places if place.is_file()), None)
 
 
 def unpacked_name(name: str) -> str:
-    """Return a file's name without the ending of what packs a single file."""
+    """Return a file name without the suffix of its compression."""
     packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
     return name.removesuffix(packed)
 
 
 def read_file(path: Path) -> bytes:
-    """Read a file, unpacking it where its name says that it is packed by itself.
+    """Read a file, and decompress it if its suffix is a compression format of `PACKED`.
 
     Raises:
-        DataError: it is cut short or damaged.
+        DataError: the file is truncated, damaged or larger than `largest_file()`.
     """
     with _name_damage(path):
         if path.suffix == ".zip":
@@ -72,10 +76,10 @@ def read_file(path: Path) -> bytes:
 
 
 def _single_member(path: Path) -> bytes:
-    """Return the file of a .zip that holds one, or that of its own name among several.
+    """Return the content of the member named like the .zip file, or of its only member.
 
     Raises:
-        DataError: there is none.
+        DataError: the .zip file has several or no members, and not exactly one has its name.
     """
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
@@ -87,10 +91,10 @@ def _single_member(path: Path) -> bytes:
 
 
 def _content(stream: IO[bytes], where: Path | str) -> bytes:
-    """Unpack all bytes of a file, as long as they are not too many.
+    """Return the unpacked content of a file.
 
     Raises:
-        DataError: they are.
+        DataError: the content is larger than `largest_file()`.
     """
     most, content = largest_file(), BytesIO()
     while piece := stream.read(PIECE):
@@ -102,10 +106,10 @@ def _content(stream: IO[bytes], where: Path | str) -> bytes:
 
 
 def largest_file() -> int:
-    """Return the largest number of bytes of a file that are read.
+    """Return the maximum unpacked size of a file, in bytes.
 
     Raises:
-        ConfigError: the environment says something else than a number.
+        ConfigError: the environment variable MATE_LARGEST_FILE is no number.
     """
     told = os.environ.get(LARGEST, str(MEGABYTES))
     if not (told.isascii() and told.isdigit()):
@@ -116,12 +120,15 @@ def largest_file() -> int:
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
-    """Find where the files of `folder` are kept below `root`, or None.
+    """Return the folder or archive below `root` that contains the files of `folder`, or None.
 
-    That is `root/folder` itself, an archive of it, or a checkout or an archive of the whole repository
-    which has the folder inside.
-    Checkouts and archives of the repository are those whose names begin with `repository`; none is looked for without
-    one.
+    Candidates are `root/folder` itself, an archive of the folder, and a checkout or an archive of a repository that
+    contains the folder. An archive of a repository is not opened to check this.
+
+    Args:
+        root: folder to search.
+        folder: relative path of the folder.
+        repository: prefix of the names of checkouts and archives of the repository. "" searches no repository.
     """
     places = [root / f"{folder}{suffix}" for suffix in SUFFIXES]
     for checkout in sorted(root.glob(f"{repository}*") if repository else ()):
@@ -131,15 +138,15 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
 
 
 def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of files inside `folder`, in the order in which they are stored.
+    """Yield the name and content of files inside `folder`, in stored order.
 
     Args:
-        store: a folder or an archive, as `find_store` returns it.
-        folder: the archive's inner folder, at any depth.
-        wanted: file names to read; reading ends when all were met.
+        store: folder or archive, as returned by `find_store`.
+        folder: name of the folder inside the archive, at any depth.
+        wanted: names of the files to read. Reading stops once all are found. Missing files are skipped.
 
     Raises:
-        DataError: the archive is cut short or damaged; members before the damage have been yielded.
+        DataError: the archive is truncated or damaged. Members before the damage are still yielded.
     """
     remaining = set(wanted)
 
@@ -160,20 +167,27 @@ def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[
 
 
 def list_archive(archive: Path) -> dict[str, int]:
-    """List the paths of the files of an archive, with their sizes.
+    """Return the sizes in bytes of the files of an archive, by their paths in the archive.
 
     Raises:
-        DataError: the archive is cut short or damaged.
+        DataError: the archive is truncated or damaged.
     """
     with _name_damage(archive):
         return {path: size for path, size, _ in _entries(archive)}
 
 
 def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
-    """Read files of an archive, by their paths inside as `list_archive` writes them, in one pass.
+    """Read several files of an archive in one pass. Missing files are skipped.
+
+    Args:
+        archive: path of the archive.
+        paths: paths in the archive, as returned by `list_archive`.
+
+    Returns:
+        Contents by path.
 
     Raises:
-        DataError: the archive is cut short or damaged.
+        DataError: the archive is truncated or damaged.
     """
     wanted = set(paths)
     with _name_damage(archive):
@@ -182,10 +196,10 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
 
 @contextmanager
 def _name_damage(path: Path) -> Iterator[None]:
-    """Read a file or archive.
+    """Convert errors of truncated or damaged files inside the context to `DataError`.
 
     Raises:
-        DataError: it is cut short or damaged.
+        DataError: the file or archive is truncated or damaged.
     """
     try:
         yield
@@ -198,7 +212,7 @@ def _name_damage(path: Path) -> Iterator[None]:
 
 
 def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of the files of an archive that are given a name."""
+    """Yield name and content of each file for whose path `name_of` returns a name."""
     for path, _, open_file in _entries(archive):
         if name := name_of(path):
             with open_file() as stream:
@@ -206,14 +220,14 @@ def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[t
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
-    """Yield path, size and what opens it of each file of an archive, in the order in which they are stored."""
+    """Yield path, size in bytes and open function of each file, in stored order."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
-                if not info.is_dir():  # some programs for Windows write backslashes
+                if not info.is_dir():  # Some Windows programs write backslashes as separators.
                     yield info.filename.replace("\\", "/"), info.file_size, partial(zipped.open, info)
         return
-    # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
+    # Unlike tarfile's stream reader, the decompressor raises an error if the archive is truncated.
     with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
         for member in tarred:
             if member.isfile():
@@ -221,10 +235,14 @@ def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
 
 
 def check_packed(path: Path, name: str) -> None:
-    """Read a file that arrived to its end, unpacked as its name says.
+    """Check a downloaded file by reading and decompressing it to its end.
+
+    Args:
+        path: path of the downloaded file.
+        name: final name of the file, whose suffix determines the compression.
 
     Raises:
-        DataError: it is damaged, or a page that somebody sends instead.
+        DataError: the file is damaged, or an HTML page instead of the requested file.
     """
     with path.open("rb") as file:
         begin = file.read(1000).lstrip().lower()
@@ -240,10 +258,10 @@ def check_packed(path: Path, name: str) -> None:
 
 
 def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
-    """Unpack all of a file without keeping it, as long as there is an end.
+    """Decompress all streams of a file and discard the content.
 
     Raises:
-        DataError: there is none.
+        DataError: the content is larger than `MAX_UNPACKED` bytes.
     """
     left = MAX_UNPACKED
     for stream in streams:
@@ -254,11 +272,11 @@ def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
 
 
 DEEPER = 200
-"""Folders below another one that are looked into at most, to say where files are."""
+"""Maximum number of subfolders that are searched to suggest the location of files."""
 
 
 def folders_below(root: Path) -> list[Path]:
-    """Return the folders below another one, the upper ones first, as far as they are few."""
+    """Return at most `DEEPER` subfolders of a folder, at any depth, breadth first."""
     folders: list[Path] = []
     waiting = [root] if root.is_dir() else []
     while waiting and len(folders) < DEEPER:
@@ -269,17 +287,17 @@ def folders_below(root: Path) -> list[Path]:
 
 
 class ReleaseFiles:
-    """The files below a folder, or in an archive; paths are relative and without the ending of a packed file.
+    """The files of a dataset release, in a folder or an archive.
 
-    The first of these places that has a file counts:
+    Paths are relative, without the suffix of a compressed file. The first of these locations that has a file is used:
 
-    - the folder, where the file may be packed by itself, or lie in an archive named like a folder above it;
-    - one of its folders, as an archive that was unpacked there leaves it;
-    - any archive in it, whose files may lie in one folder of any name, as in `SQA Release 1.0.zip`.
+    - the folder itself, where the file may be compressed or in an archive named like one of its parent folders,
+    - a direct subfolder, as unpacking an archive creates it,
+    - any archive in the folder, whose files may be in one top-level folder of any name, as in `SQA Release 1.0.zip`.
 
     Args:
         root: the folder, or one archive.
-        archives: patterns of the names of archives that are looked into.
+        archives: glob patterns of the archive names to search.
     """
 
     def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
@@ -290,7 +308,7 @@ class ReleaseFiles:
         self._members: dict[tuple[Path, str], bytes] = {}
 
     def has(self, file: str) -> bool:
-        """Say whether there is a file.
+        """Return whether a file exists.
 
         Raises:
             DataError: an archive is damaged.
@@ -300,7 +318,7 @@ class ReleaseFiles:
         return any(self._places(archive, file) for archive in self._archives)
 
     def has_folder(self, folder: str) -> bool:
-        """Say whether there is a folder of files.
+        """Return whether a folder of files exists.
 
         Raises:
             DataError: an archive is damaged.
@@ -310,10 +328,10 @@ class ReleaseFiles:
         return any(f"/{folder}/" in f"/{path}" for archive in self._archives for path in self._listed(archive))
 
     def content(self, file: str) -> bytes | None:
-        """Return a file's content; None where it is nowhere.
+        """Return the content of a file, or None if the file is missing.
 
         Raises:
-            DataError: it is cut short or damaged, or several places hold it with different content.
+            DataError: the file is truncated or damaged, or its content differs between several subfolders or archives.
         """
         plain = self._content_below(self._root, file)
         if plain is not None:
@@ -353,7 +371,11 @@ class ReleaseFiles:
         return self._member(*packed) if packed else None
 
     def _packed_with(self, place: Path, file: str) -> tuple[Path, str] | None:
-        """Find a file in the archive that is named like a folder above it: the archive, and the path there."""
+        """Find a file in an archive that is named like one of the parent folders of the file.
+
+        Returns:
+            The archive and the path in the archive, or None.
+        """
         for folder in PurePosixPath(file).parents[:-1]:
             store, paths = self._packed_folder(place, str(folder))
             path = paths.get(str(PurePosixPath(file).relative_to(folder)))
@@ -362,7 +384,12 @@ class ReleaseFiles:
         return None
 
     def _packed_folder(self, place: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
-        """Find the archive of a folder, and the paths there of the files in this folder, at any depth, by the ends."""
+        """Find the archive of a folder.
+
+        Returns:
+            The archive (None if missing), and the paths of its files by their paths relative to the folder, which may
+            be at any depth of the archive.
+        """
         if (place, folder) not in self._packed:
             store, name = find_store(place, folder), PurePosixPath(folder).name
             listed = self._listed(store) if store and not store.is_dir() else ()
@@ -371,7 +398,7 @@ class ReleaseFiles:
         return self._packed[place, folder]
 
     def _places(self, archive: Path, file: str) -> list[str]:
-        """Return the paths at which an archive has a file: at its top, or below one folder."""
+        """Return the paths of a file at the top level or inside one top-level folder."""
         if archive not in self._places_in:
             places = self._places_in[archive] = defaultdict(list)
             for path in self._listed(archive):
@@ -385,7 +412,10 @@ class ReleaseFiles:
         return self._sizes[archive]
 
     def _member(self, archive: Path, path: str) -> bytes:
-        """Read a file of an archive; all of its kind too, where they are no larger than one may be."""
+        """Read a file of an archive and cache its content.
+
+        All files with the same suffix are read in the same pass if their total size is at most `largest_file()`.
+        """
         if (archive, path) not in self._members:
             sizes = self._listed(archive)
             alike = [name for name in sizes if name.endswith(PurePosixPath(path).suffix)]

@@ -1,4 +1,7 @@
-"""Fetch public files: check what arrives, keep what is there, and go on with what was cut off if a sum will tell."""
+"""Download of public files.
+
+Downloads are verified, existing files are kept, and interrupted downloads resume if a checksum is known.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +23,28 @@ from mate_cli.terminal.progress import Progress
 
 MANIFEST = "downloads.json"
 CHUNK, BLOCK = 1 << 10, 1 << 18
-"""Bytes that are written as soon as they are there, and that are summed up at a time."""
+"""Chunk sizes in bytes: of writing a download, and of computing a checksum."""
 MAX_SIZE = 1 << 32
-"""Bytes after which a file is taken to have no end."""
+"""Maximum size of a download in bytes. A larger file is assumed to be endless."""
 ATTEMPTS = 5
 BUSY = (429, 500, 502, 503, 504)
-"""Answers after which a server may be asked again."""
+"""HTTP status codes after which a request is retried."""
 SILENT = 30.0
-"""Seconds without a byte after which a connection counts as broken."""
+"""Timeout in seconds for connecting and between received bytes."""
 PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Seconds before the second attempt, of which each later pause is twice as long, and the most that a server gets."""
+"""Seconds before the second attempt, doubled for each later attempt, and maximum pause that a server may request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file to fetch.
+    """A file to download.
 
     Args:
-        url: where it is.
-        destination: where it goes, relative to the dataset's root.
-        checksum: "sha256:<hex>", "md5:<hex>" or "git:<blob id>"; None when no trustworthy one is known. Then
-            the sum of the first download is written to downloads.json and later ones are held to it (trust on first
-            use).
+        url: address of the file.
+        destination: path of the downloaded file, relative to the root of the dataset.
+        checksum: "sha256:<hex>", "md5:<hex>" or "git:<blob id>". None if no trustworthy checksum is known. Then the
+            checksum of the first download is written to downloads.json, and later downloads are compared with it
+            (trust on first use).
     """
 
     url: str
@@ -50,21 +53,21 @@ class RemoteFile:
 
 
 def fetch_all(files: Sequence[RemoteFile], root: Path) -> None:
-    """Fetch files into `root`; what is there and intact is kept, what was cut off is continued.
+    """Download files into `root`. Existing files are kept if they are intact.
 
     Raises:
-        DataError: a file cannot be fetched, or its content is not what its checksum says.
+        DataError: a file cannot be downloaded, or does not match its checksum.
     """
     for file in files:
         fetch(file, root)
 
 
 def fetch(file: RemoteFile, root: Path) -> Path:
-    """Fetch one file and return where it lies.
+    """Download one file unless it exists, and return its path.
 
     Raises:
-        DataError: it cannot be fetched, or its content is not what its checksum or its name says (it is kept for a
-            look).
+        DataError: the file cannot be downloaded, or its content does not match its checksum or suffix. The invalid
+            download is kept as `.bad` for inspection.
     """
     target = root / file.destination
     first = None if file.checksum else _read_manifest(root).get(file.destination)
@@ -79,7 +82,7 @@ def fetch(file: RemoteFile, root: Path) -> Path:
     part = target.with_name(f"{target.name}.part")
     gone_on = _receive(file.url, part, checked=file.checksum is not None)
     digest = checksum(part, expected or "sha256:")
-    if gone_on and expected and digest != expected:  # the server has another file by now
+    if gone_on and expected and digest != expected:  # The file on the server changed since the interruption.
         part.unlink()
         _receive(file.url, part)
         digest = checksum(part, expected)
@@ -104,10 +107,15 @@ def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
 
 
 def checksum(path: Path, like: str) -> str:
-    """Return the checksum of a file, of the same kind as `like` ("sha256:...", "md5:..." or "git:...")."""
+    """Return the checksum of a file, as `algorithm:hex`.
+
+    Args:
+        path: path of the file.
+        like: "sha256", "md5" or "git", or a checksum whose algorithm is used ("sha256:...").
+    """
     kind = like.split(":")[0]
     digest = hashlib.new({"git": "sha1"}.get(kind, kind), usedforsecurity=False)
-    if kind == "git":  # git hashes a header before the content
+    if kind == "git":  # Git hashes a header before the content.
         digest.update(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as stream:
         while block := stream.read(BLOCK):
@@ -116,15 +124,19 @@ def checksum(path: Path, like: str) -> str:
 
 
 def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
-    """Append to `part` until the file is whole; after a broken connection go on, or begin again without a checksum.
+    """Download a file to `part`, with retries after a broken connection.
 
     Args:
-        url: where it is.
-        part: where it goes.
-        checked: a checksum will tell a file that was put together of two.
+        url: address of the file.
+        part: path of the partial file.
+        checked: resume the partial file. This needs a checksum of the release, which detects a file composed of two
+            versions. False starts every attempt from the first byte.
 
     Returns:
-        Whether it was gone on with from what was there before.
+        Whether the download resumed a file that existed before the call.
+
+    Raises:
+        DataError: the file cannot be downloaded.
     """
     begun = part.exists()
     for attempt in range(ATTEMPTS):
@@ -152,7 +164,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
 
 
 def _asked_pause(response: requests.Response) -> float:
-    """Return seconds that a busy server asks to wait, as far as anybody would."""
+    """Return the seconds of the header Retry-After, at most `MAX_PAUSE`; 0 if missing."""
     asked = response.headers.get("Retry-After", "")
     return min(float(asked), MAX_PAUSE) if asked.isascii() and asked.isdigit() else 0.0
 
@@ -166,7 +178,7 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
             partial and not _starts_at(response, have)
         ):
             if response.headers.get("Content-Range") == f"bytes */{have}":
-                return True  # nothing is left to fetch
+                return True  # The partial file is complete.
             part.unlink()
             raise requests.ConnectionError("the file on the server has changed")
         response.raise_for_status()
@@ -175,20 +187,20 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
 
 
 def _starts_at(response: requests.Response, have: int) -> bool:
-    """Tell whether a part of a file is the one that was asked for; not all servers say which it is."""
+    """Return whether a partial response starts at byte `have`, or reports no range."""
     return response.headers.get("Content-Range", f"bytes {have}-").startswith(f"bytes {have}-")
 
 
 def _write(response: requests.Response, url: str, part: Path, start: int) -> None:
-    """Write what arrives, from the first kilobyte on.
+    """Append the content of a response to `part`, in chunks of 1 kB.
 
     Raises:
-        DataError: it does not end.
+        DataError: the file is larger than `MAX_SIZE`.
     """
     length = int(response.headers.get("Content-Length", 0))
-    part.parent.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for a release
+    part.parent.mkdir(parents=True, exist_ok=True)  # Not earlier: an empty folder would look like a release.
     if not start:
-        part.unlink(missing_ok=True)  # it may be a link
+        part.unlink(missing_ok=True)  # The path may be a symbolic link.
     with part.open("ab") as stream, Progress(f"downloading {part.stem}", start + length or None, "B") as progress:
         progress.start_at(start)
         for block in response.iter_content(CHUNK):

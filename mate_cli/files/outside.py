@@ -1,7 +1,8 @@
-"""Paths and servers of a run from elsewhere: they are replaced by those of the user who types the command.
+"""Removal of outside paths, downloads and servers from untrusted configurations.
 
-A run folder may be untrusted, so its config.yaml alone decides on no folder that is written to, no download and no
-server. `trust=paths` on the command line keeps its values.
+The config.yaml of an untrusted run folder must not determine the folders that mate writes to, the downloads or the
+servers. Such values are replaced by the defaults of the current user. `trust=paths` on the command line keeps the
+values of config.yaml.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from mate_cli.errors import RunError, TrustError
 from mate_cli.files.targets import find_leaves
 
 PATHS = "paths"
-"""Word of `trust=` that keeps the paths and servers of config.yaml."""
+"""Value of `trust=` that keeps the paths and servers of config.yaml."""
 LOCAL_LOGGER = re.compile(
     r"mate_cli\.runs\.loggers\.wandb_logger|pytorch_lightning\.loggers\.((csv_logs\.)?CSV|(tensorboard\.)?TensorBoard)Logger"
 )
-"""Loggers that use no server unless `mode` says so."""
+"""Class paths of the loggers that use no server unless their option `mode` requests one."""
 PATH_KEY = re.compile(r"(dir|path|uri)$|root|folder|location|cache|_args_", re.IGNORECASE)
 PATH_VALUE = re.compile(r"^[~/]|://|::|\.\.|\{[^}]*:(?![.\d]*[defg]?\})")
-"""Absolute paths, homes, parent folders, addresses, and formats that make letters such as `/` of a number."""
+"""Absolute paths, home folders, parent folders, URLs, and format specifiers that could turn a number into `/`."""
 WRITERS = ("callbacks", "logger", "trainer")
-"""Parts whose classes write files."""
+"""Configuration sections whose classes write files."""
 NAME = re.compile(r"\w[\w.@=+-]*(/\w[\w.@=+-]*)*")
 Keys = tuple[str | int, ...]
 
 
 def remove_paths(config: Mapping[str, Any], folder: Path | None) -> tuple[dict[str, Any], list[str]]:
-    """Replace the values by which a run writes outside its folder, downloads data or uses a server.
+    """Replace values that write outside the run folder, download data or use a server.
 
-    A removed value gets its default.
+    A removed option gets the default of its class.
 
     Args:
-        config: values of config.yaml, with those of its stages.
-        folder: folder of the run, for its stages. None if it is unknown.
+        config: values of config.yaml, including the values of its stages.
+        folder: folder of the run, which becomes the output folder of the stages. None if the folder is unknown.
 
     Returns:
-        The configuration, and the keys of the replaced values.
+        A copy of the configuration, and the dotted keys of the replaced and removed values.
 
     Raises:
-        TrustError: data have positional arguments, which can be anything.
+        TrustError: the section `data` has positional arguments, which cannot be checked because they have no names.
     """
     inside = deepcopy(dict(config))
     parts = {"": inside, **{f"stages.{name}.": stage for name, stage in _part(inside, "stages").items()}}
@@ -61,7 +62,7 @@ def _replace_values(config: dict[str, Any], folder: Path | None) -> Iterator[Key
     loggers = _part(config, "logger")
     if _part(config, "paths"):
         values["paths", "cache"] = default_cache()
-        if _part(config, "origin").get("shared"):  # Otherwise the stage would be trained in the folder of all runs.
+        if _part(config, "origin").get("shared"):  # Otherwise mate would train the stage in the folder of all runs.
             values["paths", "outputs"] = str(folder)
     for keys, _ in find_leaves(config.get("data"), ("data",)):
         if "_args_" in keys:
@@ -80,7 +81,8 @@ def _replace_values(config: dict[str, Any], folder: Path | None) -> Iterator[Key
 
 def _remove_values(config: dict[str, Any]) -> Iterator[Keys]:
     for part in WRITERS:
-        for keys, value in reversed([*find_leaves(config.get(part), (part,))]):  # Indices before a removed one stay.
+        # Reversed, because removing a list item shifts the later indices.
+        for keys, value in reversed([*find_leaves(config.get(part), (part,))]):
             name = next(key for key in reversed(keys) if isinstance(key, str))
             if isinstance(value, str) and name != "_target_" and (PATH_KEY.search(name) or PATH_VALUE.search(value)):
                 del _find(config, keys[:-1])[keys[-1]]
@@ -92,7 +94,14 @@ def _remove_values(config: dict[str, Any]) -> Iterator[Keys]:
 
 
 def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], where: str) -> dict[str, Any]:
-    """Remove the paths of a run unless `trust` contains "paths", and print their keys."""
+    """Replace outside paths and servers by defaults, and print the replaced keys.
+
+    Args:
+        config: values of config.yaml, including the values of its stages.
+        folder: folder of the run.
+        trust: values of `trust=` on the command line. With "paths" the configuration is returned unchanged.
+        where: location that the printed message begins with.
+    """
     if PATHS in trust:
         return dict(config)
     inside, removed = remove_paths(config, folder)
@@ -102,10 +111,13 @@ def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], w
 
 
 def check_inside_run(folder: Path) -> None:
-    """Refuse links, hard ones too, through which a training could write outside of its folder; W&B links its own logs.
+    """Check that no link in a run folder lets training write outside the folder.
+
+    Symbolic links that lead out of the folder and all hard links are rejected. Files below `wandb/` are excepted,
+    because W&B links its own logs.
 
     Raises:
-        RunError: naming the first.
+        RunError: the folder contains such a link or W&B settings. The message names the first.
     """
     check_settings(folder)
     root = os.path.realpath(folder)
@@ -113,25 +125,30 @@ def check_inside_run(folder: Path) -> None:
         of_wandb = path.relative_to(folder).parts[0] == "wandb" and not path.is_dir()
         if path.is_symlink() and not of_wandb and not Path(os.path.realpath(path)).is_relative_to(root):
             raise RunError("is a link that leads out of this folder", where=str(path), remedy="Remove the link")
-        if not of_wandb and path.is_file() and path.lstat().st_nlink > 1:  # loggers open their files where they lie
+        # Loggers write to existing files in place, which would change the file behind a hard link.
+        if not of_wandb and path.is_file() and path.lstat().st_nlink > 1:
             raise RunError("is a hard link: the same file elsewhere", where=str(path), remedy="Copy it to its place")
 
 
 def check_settings(folder: Path) -> None:
-    """Refuse settings of W&B in a folder that may be anyone's: they name the server that figures are sent to.
+    """Check that a run folder has no W&B settings, which could name another server.
 
     Raises:
-        RunError: they lie there.
+        RunError: the file `wandb/settings` exists.
     """
     if os.path.lexists(file := folder / "wandb" / "settings"):
         raise RunError("could name another server of W&B", where=str(file), remedy="Remove it")
 
 
 def check_names(names: Sequence[object], where: str) -> None:
-    """Refuse names of stages and experiments that would make a folder elsewhere.
+    """Check that names of stages and experiments are relative folder names without `..`.
+
+    Args:
+        names: names to check.
+        where: location of the names, for the error message.
 
     Raises:
-        TrustError: naming the first.
+        TrustError: a name could create a folder outside the run folder. The message contains the first such name.
     """
     for name in names:
         if not NAME.fullmatch(str(name)) or ".." in str(name).split("/"):
@@ -145,11 +162,11 @@ def _find(tree: Any, keys: Keys) -> Any:  # noqa: ANN401 - any mapping or list
 
 
 def default_cache() -> str:
-    """Return the folder of encoded tables where none is typed."""
+    """Return the default cache folder of encoded tables: MATE_CACHE, else `~/.cache/mate`."""
     return os.environ.get("MATE_CACHE", "~/.cache/mate")
 
 
 def _part(config: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - a mapping that can be changed
-    """Return a part of a configuration. Return an empty mapping if the part is no mapping."""
+    """Return a section of a configuration, or an empty mapping if the section is no mapping."""
     part = config.get(name)
     return part if isinstance(part, Mapping) else {}

@@ -1,4 +1,7 @@
-"""Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
+"""mate's networks with heads, as models of transformers.
+
+Importing this module registers them, so that the `Auto` classes and pipelines of transformers can load them.
+"""
 
 import re
 import warnings
@@ -35,7 +38,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 CLASS_PREFIX = "MateFor"
 HEAD_ALIASES = ("classifier", "qa_outputs")
-"""Names that PEFT and transformers give to heads of classes and of spans."""
+"""Names under which PEFT and transformers expect the heads of classifiers and of span readers."""
 LAYER_OF_HEAD = re.compile(r"(early_)?head\..*(score|classifier)$")
 UNUSED_NUM_LABELS = 2
 """Number of classes that transformers assumes in a configuration without any."""
@@ -43,18 +46,18 @@ UNSMOOTHED = "training without labels has no loss. Label smoothing of Trainer do
 
 
 def auto_name(name: str) -> str:
-    """Return the class of transformers that loads a class of ours, such as `AutoModelForMaskedLM`."""
+    """Return the `Auto` class of a mate class, such as `AutoModelForMaskedLM`."""
     return "AutoModel" + name.removeprefix("Mate").removeprefix("Model")
 
 
 class MateForTask(TaskModel, MateModel):
-    """A network of ours with the head of its task.
+    """An encoder with the head of its task.
 
     Attributes:
-        output_class: what `forward` returns.
-        default_task: the class of the task of a new head, for an encoder without a head of this type.
-        has_classes: `num_labels` and `id2label` of the configuration determine the head.
-        labels_name: the field of a batch that holds the labels.
+        output_class: output class of `forward`.
+        default_task: class of the task whose head is added if the checkpoint has no head of this type.
+        has_classes: whether `num_labels` and `id2label` of the configuration determine the head.
+        labels_name: field of `TableBatch` that contains the labels.
     """
 
     output_class: ClassVar[type[ModelOutput]]
@@ -63,10 +66,10 @@ class MateForTask(TaskModel, MateModel):
     labels_name: ClassVar[str] = "label_ids"
 
     accepts_loss_kwargs = False
-    """Tell whether transformers' Trainer may say what losses are divided by."""
+    """Whether `forward` accepts the number of items by which transformers' Trainer normalizes the loss."""
 
     def add_heads(self) -> None:
-        """Add the modules of the task by their names there, so that weights have the names of a run's.
+        """Add the modules of the task under their names, so that weights are named as in a run.
 
         Raises:
             ConfigError: `num_labels` is set, but the head has no classes.
@@ -82,15 +85,21 @@ class MateForTask(TaskModel, MateModel):
         self.share_modules(self.build_task())
 
     def build_task(self) -> Any:  # noqa: ANN401 - see `task`
-        """Build the task that the configuration names, for the encoder."""
+        """Build the task of the configuration on the encoder."""
         return instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder))
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Module]]:
-        """Iterate over modules; with duplicates, also over the names by which PEFT finds heads to train and save.
+        """Iterate over modules. With duplicates, the head also appears under `HEAD_ALIASES`.
 
-        PEFT finds modules by the end of their name. It would wrap a layer `head.score` in addition to the head.
+        PEFT uses these aliases to train and save heads. It finds modules by the end of their name, so the inner layer
+        `head.score` is omitted. Otherwise PEFT would wrap this layer in addition to the head.
+
+        Args:
+            memo: modules that were already yielded.
+            prefix: prefix of the names.
+            remove_duplicate: whether each module appears once.
         """
         modules = super().named_modules(memo, prefix, remove_duplicate)
         if remove_duplicate or is_exported():
@@ -101,11 +110,11 @@ class MateForTask(TaskModel, MateModel):
         yield from ((f"{start}{name}", self.head) for name in HEAD_ALIASES)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
-        """Return an attribute, or the head by another name."""
+        """Return an attribute. `HEAD_ALIASES` refer to the head."""
         return super().__getattr__("head" if name in HEAD_ALIASES else name)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - as in torch
-        """Set an attribute, or the head by another name."""
+        """Set an attribute. `HEAD_ALIASES` refer to the head."""
         super().__setattr__("head" if name in HEAD_ALIASES else name, value)
 
     @can_return_tuple
@@ -122,13 +131,22 @@ class MateForTask(TaskModel, MateModel):
         output_hidden_states: bool | None = None,
         **arrays: Tensor | None,
     ) -> ModelOutput:
-        """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
+        """Compute the logits of a batch, and the loss if labels are passed.
 
-        Labels are the class of each statement [B]; of masked pieces what they were [B, T]. Both are -100 where nothing
-        is to be learnt.
+        Args:
+            input_ids: see `MateModel.forward`.
+            attention_mask: see `MateModel.forward`.
+            token_type_ids: see `MateModel.forward`.
+            position_ids: see `MateModel.forward`.
+            labels: class of each statement, [B], or original ids of masked tokens, [B, T]. -100: ignored by the loss.
+            cell_features: see `MateModel.forward`.
+            inputs_embeds: see `MateModel.forward`.
+            output_attentions: see `MateModel.forward`.
+            output_hidden_states: see `MateModel.forward`.
+            **arrays: see `MateModel.forward`.
 
         Returns:
-            `loss` where there are labels, `logits`, and what was requested.
+            `logits`, `loss` if labels are passed, and the requested `hidden_states` and `attentions`.
         """
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
@@ -145,10 +163,14 @@ class MateForTask(TaskModel, MateModel):
         )
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Return the scores of the head by the names that transformers has for them, those of tokens [B, length].
+        """Return the logits of the head, under the names of transformers.
+
+        Args:
+            output: output of the encoder.
+            length: number of tokens T. Logits of tokens have shape [B, T].
 
         Raises:
-            ConfigError: it is to be exported, and its computation depends on the data.
+            ConfigError: the model is exported by torch, and the computation of the head depends on the data.
         """
         try:
             scores: dict[str, Tensor] = self.task.auto_scores(output, length)
@@ -160,15 +182,15 @@ class MateForTask(TaskModel, MateModel):
             raise ConfigError(problem, remedy="Export AutoModel, without the head") from error
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """Return labels of tokens as the task reads them: 0 where nothing is known."""
+        """Return the labels of the task, in which unknown labels of tokens are 0."""
         return labels.clamp(min=0)
 
 
 def _check_table(token_type_ids: Tensor | None) -> Tensor:
-    """Return the token types, by which the network reads the table.
+    """Return the token types, which encode the table.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the token types are missing.
     """
     if token_type_ids is None:
         raise ValueError(
@@ -179,15 +201,18 @@ def _check_table(token_type_ids: Tensor | None) -> Tensor:
 
 
 def _classes(labels: Tensor) -> Tensor:
-    """Return one class for each example [B], also of [B, 1].
+    """Return the class of each example, [B], from labels [B] or [B, 1].
 
-    -1 where it is not known, as where transformers has -100.
+    An unknown class, which is -100 in transformers, is -1.
     """
     return labels.long().flatten().clamp(min=-1)
 
 
 class MateForTableQuestionAnswering(MateForTask):
-    """Scores of tokens, above zero on those of the answer, and of aggregations."""
+    """Encoder with heads for cell selection and aggregation, as `TapasForQuestionAnswering`.
+
+    The logits of answer tokens are above 0.
+    """
 
     default_task = "mate_cli.lit_modules.table_qa.TableQA"
 
@@ -206,26 +231,29 @@ class MateForTableQuestionAnswering(MateForTask):
         cell_features: Tensor | None = None,
         **inputs: Any,
     ) -> ModelOutput:
-        """Score a batch; the inputs are those of `MateForTask`, and what can be learned from.
+        """Compute the logits of a batch, and the loss if labels are passed.
 
         Args:
-            input_ids: [B, T].
-            attention_mask: [B, T].
-            token_type_ids: [B, T, 7].
-            position_ids: [B, T].
+            input_ids: token ids, [B, T].
+            attention_mask: 1 on real tokens, [B, T].
+            token_type_ids: token types, [B, T, 7].
+            position_ids: positions, [B, T].
             labels: 1 on tokens of the answer, [B, T].
-            float_answer: the number that answers [B], NaN where there is none.
-            numeric_values: of the cell of each token [B, T], NaN where there is none.
-            numeric_values_scale: of TAPAS's tokenizer; not used, as the tokens of a cell are counted here.
-            cell_features: [B, T, F].
-            **inputs: those of `MateForTask`, and `aggregation_labels`, the right aggregation [B], -1 where not known.
-                Transformers' Trainer waits for all labels that a signature names, and most tables have none of these.
+            float_answer: numeric answer, [B]. NaN if the answer is no number.
+            numeric_values: number in the cell of each token, [B, T]. NaN if the cell contains no number.
+            numeric_values_scale: output of transformers' TAPAS tokenizer. It is not used, because this class counts the
+                tokens of each cell itself.
+            cell_features: features of each token's cell, [B, T, F].
+            **inputs: inputs of `MateForTask.forward`, and `aggregation_labels`, the correct aggregation, [B], -1 if
+                unknown. They are not in the signature, because transformers' Trainer expects all labels in a signature,
+                and most datasets have no aggregation labels.
 
         Returns:
-            `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was requested.
+            `logits`, `logits_aggregation` if the task has aggregations, `loss` if labels are passed, and the requested
+            `hidden_states` and `attentions`.
 
         Raises:
-            ValueError: a number answers, and those of the cells are not given; or no cells are.
+            ValueError: `float_answer` is passed without `numeric_values`, or `token_type_ids` is missing.
         """
         _check_table(token_type_ids)
         if labels is None and self.training and torch.is_grad_enabled():
@@ -241,7 +269,18 @@ class MateForTableQuestionAnswering(MateForTask):
         aggregation_labels: Tensor | None = None,
         **arrays: Tensor | None,
     ) -> TableBatch:
-        """Build the batch, with the answers that are numbers and the aggregations; see `forward`."""
+        """Build the batch, including numeric answers and aggregation labels.
+
+        Args:
+            *inputs: see `MateModel.batch_of`.
+            float_answer: see `forward`.
+            numeric_values: see `forward`.
+            aggregation_labels: see `forward`.
+            **arrays: see `MateModel.forward`.
+
+        Raises:
+            ValueError: `float_answer` is passed without `numeric_values`.
+        """
         batch = super().batch_of(*inputs, **arrays)
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
@@ -255,7 +294,7 @@ class MateForTableQuestionAnswering(MateForTask):
 
 
 class MateForSequenceClassification(MateForTask):
-    """Scores of the classes of a statement."""
+    """Encoder with a classifier of statements, as `TapasForSequenceClassification`."""
 
     default_task = "mate_cli.lit_modules.entailment.Entailment"
     output_class, labels_name = SequenceClassifierOutput, "class_ids"
@@ -265,7 +304,7 @@ class MateForSequenceClassification(MateForTask):
         """Build the task with the classes of the configuration.
 
         Raises:
-            ConfigError: the configuration is of a regression or of examples with several labels.
+            ConfigError: `problem_type` is a regression or a multi-label classification.
         """
         if self.config.problem_type not in (None, "single_label_classification"):
             problem = f"{self.config.problem_type} is not supported"
@@ -277,12 +316,12 @@ class MateForSequenceClassification(MateForTask):
         return task
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """Return the class of each statement [B], also of [B, 1]; -1 where it is not known."""
+        """Return the class of each statement, [B], from [B] or [B, 1]. -1: unknown."""
         return _classes(labels)
 
 
 class MateForMaskedLM(MateForTask):
-    """Scores of all pieces for each token."""
+    """Encoder with a masked language modeling head: one logit per vocabulary entry and token."""
 
     default_task = "mate_cli.lit_modules.masked_lm.MaskedLM"
     output_class = MaskedLMOutput
@@ -290,17 +329,18 @@ class MateForMaskedLM(MateForTask):
 
 @dataclass
 class SpanScores(QuestionAnsweringModelOutput):
-    """The output of a reader for a batch.
+    """The output of a span reader for a batch.
 
     Args:
-        span_logits: of the span from token t of l + 1 tokens, [B, T, L], for the tokens that the network keeps.
+        span_logits: logit [B, T, L] at (t, l) of the span of l + 1 tokens that starts at token t, among the tokens that
+            the network does not prune.
     """
 
     span_logits: Tensor | None = None
 
 
 class MateForQuestionAnswering(MateForTask):
-    """Scores of the first and the last token of an answer, and of every span within one cell."""
+    """Encoder with a span reader: logits of answer starts, answer ends and spans in a cell."""
 
     default_task = "mate_cli.lit_modules.span_reading.SpanReading"
     output_class = SpanScores
@@ -316,24 +356,26 @@ class MateForQuestionAnswering(MateForTask):
         cell_features: Tensor | None = None,
         **inputs: Any,
     ) -> ModelOutput:
-        """Score a batch; the inputs are those of `MateForTask`.
+        """Compute the logits of a batch, and the loss if answers are passed.
 
         Args:
-            input_ids: [B, T].
-            attention_mask: [B, T].
-            token_type_ids: [B, T, 7].
-            position_ids: [B, T].
-            start_positions: the first token of the answer, [B] or [B, 1].
-            end_positions: its last token, [B] or [B, 1].
-            cell_features: [B, T, F].
-            **inputs: those of `MateForTask`. `labels`, 1 on the tokens of each answer [B, T], replace both positions:
-                transformers' Trainer waits for all labels that a signature names, and these two exclude each other.
+            input_ids: token ids, [B, T].
+            attention_mask: 1 on real tokens, [B, T].
+            token_type_ids: token types, [B, T, 7].
+            position_ids: positions, [B, T].
+            start_positions: index of the first token of the answer, [B] or [B, 1].
+            end_positions: index of the last token of the answer, [B] or [B, 1].
+            cell_features: features of each token's cell, [B, T, F].
+            **inputs: inputs of `MateForTask.forward`. `labels`, 1 on the tokens of each answer, [B, T], replace both
+                positions. They are not in the signature, because transformers' Trainer expects all labels in a
+                signature, and labels and positions exclude each other.
 
         Returns:
-            `loss` where the answer is told, `start_logits`, `end_logits`, `span_logits`, and what was requested.
+            `start_logits`, `end_logits`, `span_logits`, `loss` if answers are passed, and the requested `hidden_states`
+            and `attentions`.
 
         Raises:
-            ValueError: no cells are given.
+            ValueError: `token_type_ids` is missing.
         """
         types, labels = _check_table(token_type_ids), inputs.pop("labels", None)
         if labels is None and start_positions is not None and end_positions is not None:
@@ -348,5 +390,5 @@ AutoModelForTableQuestionAnswering.register(MateConfig, MateForTableQuestionAnsw
 AutoModelForSequenceClassification.register(MateConfig, MateForSequenceClassification, exist_ok=True)
 AutoModelForMaskedLM.register(MateConfig, MateForMaskedLM, exist_ok=True)
 AutoModelForQuestionAnswering.register(MateConfig, MateForQuestionAnswering, exist_ok=True)
-# The pipeline of transformers looks here, and not where models are registered, before it says that one is not known.
+# The pipeline of transformers checks this mapping instead of the registered models before it rejects a model.
 MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES[MateConfig.model_type] = MateForTableQuestionAnswering.__name__

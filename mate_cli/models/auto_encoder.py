@@ -1,4 +1,4 @@
-"""Our networks behind the inputs, outputs and files of transformers."""
+"""mate's networks with the inputs, outputs and files of transformers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
 
 DENSE = {"eager": "mate_cli.attention.backends.eager.Eager", "sdpa": "mate_cli.attention.backends.sdpa.Sdpa"}
-"""Attention over all pairs, by the names that transformers has for it."""
+"""Dense attention backends, by their `attn_implementation` names in transformers."""
 
 DOWNLOADING = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
 def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
-    """Refuse an index of weights that names other files than safetensors, which transformers would read as pickles.
+    """Check that a weight index lists only safetensors files.
+
+    transformers would read files of other types as pickles.
 
     Raises:
-        CheckpointError: it does.
+        CheckpointError: the index lists another file.
     """
     quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
     index = cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **options, **quiet)
@@ -44,7 +46,7 @@ def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
 
 @torch.no_grad()
 def _initialize(model: MateModel, names: Collection[str]) -> None:
-    """Initialize weights by their names, as in a new model."""
+    """Reset the named weights to their initialization in a new model."""
     if names:
         initial, weights = type(model)(model.config).state_dict(), model.state_dict()
         for name in names:
@@ -52,16 +54,18 @@ def _initialize(model: MateModel, names: Collection[str]) -> None:
 
 
 class MateConfig(PretrainedConfig):
-    """The configuration of a network of ours; its size is there under the names that transformers uses, too.
+    """The configuration of one of mate's networks, for transformers.
+
+    The size of the network is also stored under the names that transformers uses.
 
     Args:
-        model: a `conf/model` with all values, `_target_` among them.
-        attention: a `conf/attention`.
-        vocab_size: word pieces.
-        reset_position_index_per_cell: positions restart in every cell.
-        task: a `conf/task`: the head, and what is made of it; empty for none.
-        encoding: a `conf/encoding`: how tables become tokens.
-        **others: those of every configuration of transformers, and those that its pipelines ask for.
+        model: values of a `conf/model` option, including `_target_`.
+        attention: values of a `conf/attention` option.
+        vocab_size: number of tokens of the vocabulary.
+        reset_position_index_per_cell: whether positions restart in every cell.
+        task: values of a `conf/task` option, which determine the head. Empty or None for no head.
+        encoding: values of a `conf/encoding` option, which determine how tables become tokens.
+        **others: options of `PretrainedConfig`, and options that the pipelines of transformers read.
     """
 
     model_type = "mate_cli"
@@ -84,7 +88,7 @@ class MateConfig(PretrainedConfig):
             if implementation not in DENSE:
                 raise ValueError(f"attn_implementation={implementation!r}: use {' or '.join(DENSE)}, or leave it out")
             self.attention = {"_target_": DENSE[implementation]}
-        if aggregations := others.get("aggregation_labels"):  # keys of JSON are texts
+        if aggregations := others.get("aggregation_labels"):  # JSON keys are strings.
             others["aggregation_labels"] = {int(place): name for place, name in aggregations.items()}
         super().__init__(**others)
 
@@ -93,7 +97,7 @@ class MateConfig(PretrainedConfig):
         """Build a configuration from a dictionary and options that replace its values.
 
         Raises:
-            ConfigError: an option such as `hidden_size` would have no effect.
+            ConfigError: an option such as `hidden_size` would have no effect, because `model` determines it.
         """
         if fixed := sorted(options.keys() & {*SIZES["tiny"].standard_numbers, "max_position_embeddings", "hidden_act"}):
             raise ConfigError("is determined by the option model", where=fixed[0], remedy="Change the option model")
@@ -101,7 +105,7 @@ class MateConfig(PretrainedConfig):
 
 
 class MateModel(PreTrainedModel):
-    """Any network of ours behind the inputs that transformers' TAPAS takes."""
+    """Any of mate's encoders with the inputs of transformers' `TapasModel`."""
 
     config_class = MateConfig
     base_model_prefix = "encoder"
@@ -109,7 +113,7 @@ class MateModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     encoder: TableEncoder
     has_foreign_head = False
-    """The configuration is of a task with another type of head."""
+    """Whether the configuration belongs to a task with another type of head, so that the head is new."""
 
     def __init__(self, config: MateConfig) -> None:
         super().__init__(config)
@@ -120,10 +124,10 @@ class MateModel(PreTrainedModel):
         self.encoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
         self.add_heads()
         self.post_init()
-        self._no_split_modules = {type(self.encoder).__name__}  # a batch is packed for the device of the whole encoder
+        self._no_split_modules = {type(self.encoder).__name__}  # A packed batch needs the whole encoder on one device.
 
     def add_heads(self) -> None:
-        """Add what scores the states; nothing here."""
+        """Add the output head. The base class has none."""
 
     @classmethod
     def from_pretrained(
@@ -134,15 +138,18 @@ class MateModel(PreTrainedModel):
         output_loading_info: bool = False,
         **options: Any,
     ) -> Any:  # noqa: ANN401 - the network, or a tuple
-        """Load as any model of transformers is loaded; weights that are missing or damaged are refused.
+        """Load a pre-trained model, and raise an error for missing or damaged weights.
+
+        The weights of a new head are initialized if the checkpoint has no head or a head of another type.
 
         Args:
-            name: a folder that `mate export` wrote, or a name on the hub, or an adapter of PEFT for it; None where
-                both configuration and weights are given.
-            *inputs: as in transformers.
+            name: export folder of `mate export`, model name on the Hugging Face Hub, or PEFT adapter of such a model.
+                None if the configuration and the weights are passed.
+            *inputs: see `PreTrainedModel.from_pretrained`.
             ignore_mismatched_sizes: initialize weights of another shape instead of raising an error.
-            output_loading_info: return a tuple of the network and the names of weights that did not fit.
-            **options: as in transformers; weights are safetensors, whatever they say.
+            output_loading_info: also return a dictionary with the names of missing, unexpected and mismatched weights.
+            **options: see `PreTrainedModel.from_pretrained`. Only safetensors files are read, regardless of
+                `use_safetensors`.
 
         Raises:
             CheckpointError: the weights are damaged or belong to another network.
@@ -150,13 +157,13 @@ class MateModel(PreTrainedModel):
         if name is not None:
             _refuse_pickles(name, {key: options[key] for key in DOWNLOADING if key in options})
         try:
-            with torch.random.fork_rng(devices=[]):  # what is replaced at once draws nothing from anybody's numbers
+            with torch.random.fork_rng(devices=[]):  # Loading must not change the random state of the caller.
                 model, info = super().from_pretrained(
                     name,
                     *inputs,
-                    ignore_mismatched_sizes=True,  # told below
+                    ignore_mismatched_sizes=True,  # Reported below.
                     output_loading_info=True,
-                    **{**options, "use_safetensors": True},  # never a pickle
+                    **{**options, "use_safetensors": True},  # Never load a pickle.
                 )
         except SafetensorError as error:
             problem = f"the weights cannot be loaded: {error}"
@@ -175,21 +182,21 @@ class MateModel(PreTrainedModel):
         return (model, info) if output_loading_info else model
 
     def get_submodule(self, target: str) -> nn.Module:
-        """Return a part by its name.
+        """Return a submodule by its name.
 
         Raises:
-            ValueError: PEFT looks for word embeddings to put a prompt in front of.
+            ValueError: PEFT requests the word embeddings for prompt tuning, which is not supported.
         """
         if target == "embeddings.word_embeddings":
             raise ValueError("prompt tuning drops token_type_ids, by which the network reads a table. Use LoRA")
         return super().get_submodule(target)
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the table of word pieces."""
+        """Return the word embeddings."""
         return self.encoder.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the table of word pieces.
+        """Replace the word embeddings.
 
         Raises:
             ValueError: see `resize_token_embeddings`.
@@ -198,10 +205,10 @@ class MateModel(PreTrainedModel):
         self.encoder.embeddings.register_module("word_embeddings", value)
 
     def resize_token_embeddings(self, *args: Any, **options: Any) -> nn.Embedding:
-        """Change how many word pieces there are, as in transformers; a network that refuses stays as it was.
+        """Resize the word embeddings, as in transformers. After an error the network is unchanged.
 
         Raises:
-            ValueError: it does not read word pieces, or something else in it has a place for each of them, too.
+            ValueError: the network has no word embeddings, or another part of it also depends on the vocabulary size.
         """
         self._check_vocabulary_can_change()
         resized: nn.Embedding = super().resize_token_embeddings(*args, **options)
@@ -215,7 +222,7 @@ class MateModel(PreTrainedModel):
             raise ValueError(f"{type(self).__name__} has several word embeddings, which cannot be resized")
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Draw embeddings that were added; the network has drawn all others by itself."""
+        """Initialize added embeddings. The network has initialized all other weights."""
         if isinstance(module, nn.Embedding):
             initialise(module)
 
@@ -235,19 +242,21 @@ class MateModel(PreTrainedModel):
         """Encode a batch.
 
         Args:
-            input_ids: word pieces, [B, T].
-            attention_mask: 1 on real tokens, [B, T]; all are real when it is None.
-            token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
-            position_ids: [B, T]; those that the network was trained with when it is None.
-            cell_features: of networks that read them, [B, T, F].
-            inputs_embeds: states of word pieces in place of `input_ids`, [B, T, D].
-            output_attentions: also return attention weights of each layer, [B, N, T, T].
-            output_hidden_states: also return what goes into the first layer and comes out of each, [B, T, D].
-            **arrays: others that the network reads, by their names (`TableEncoder.arrays`), with B in front.
+            input_ids: token ids, [B, T].
+            attention_mask: 1 on real tokens and 0 on padding, [B, T]. None: no padding.
+            token_type_ids: token types in the order of `TOKEN_TYPES`, [B, T, 7]. None: zeros.
+            position_ids: positions, [B, T]. None: positions as in training.
+            cell_features: features of each token's cell, for networks that read them, [B, T, F].
+            inputs_embeds: word embeddings that replace `input_ids`, [B, T, D].
+            output_attentions: also return the attention weights of each layer, [B, N, T, T]. None: as configured.
+            output_hidden_states: also return the input of the first layer and the output of each layer, [B, T, D].
+                None: as configured.
+            **arrays: additional inputs of the network, by their names in `TableEncoder.arrays`, with batch dimension B.
 
         Returns:
-            `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, or of nodes
-            [B, K, D]; `pooler_output` [B, D]; and what was asked for.
+            `last_hidden_state` [B, T, D], which is zero on padding and on tokens that the network prunes, or [B, K, D]
+            for the nodes of a network on nodes. Also `pooler_output` [B, D], and the requested `hidden_states` and
+            `attentions`.
         """
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
@@ -270,12 +279,21 @@ class MateModel(PreTrainedModel):
         inputs_embeds: Tensor | None = None,
         **arrays: Tensor | None,
     ) -> TableBatch:
-        """Build the batch that the network reads; see `forward`. Integers may be of any type.
+        """Build the batch of the inputs of `forward`. Integer inputs may have any integer dtype.
+
+        Args:
+            input_ids: see `forward`.
+            attention_mask: see `forward`.
+            token_type_ids: see `forward`.
+            position_ids: see `forward`.
+            cell_features: see `forward`.
+            inputs_embeds: see `forward`.
+            **arrays: see `forward`.
 
         Raises:
             TypeError: the network does not read one of the arrays.
-            ValueError: there are both word pieces and states of them, or neither, or the network embeds them twice;
-                or the inputs are not of the same tokens.
+            ValueError: `input_ids` and `inputs_embeds` are both set or both missing, `inputs_embeds` is set but the
+                network has several word embeddings, or the shapes of the inputs differ.
         """
         known = {array.name: array for array in self.encoder.arrays}
         if unknown := {name for name, tensor in arrays.items() if tensor is not None} - known.keys():
@@ -308,7 +326,17 @@ class MateModel(PreTrainedModel):
     def encode(
         self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None
     ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
-        """Encode a batch, with what is asked for here or by the configuration, the states where their tokens stood."""
+        """Encode a batch, optionally with hidden states and attention weights.
+
+        Args:
+            batch: batch of `batch_of`.
+            hidden_states: whether to return hidden states. None: as configured.
+            attentions: whether to return attention weights. None: as configured.
+
+        Returns:
+            Output of the encoder, hidden states at the positions of their tokens, and attention weights. The last two
+            are None unless requested.
+        """
         if is_exported():
             self.encoder.check_exportable()
         output, states, weights = encode_with_layers(

@@ -1,4 +1,7 @@
-"""Several processes that train one run: torch starts them on this machine; on several, Slurm or torchrun does."""
+"""Distributed training of a run.
+
+mate starts the processes of one machine with torch. On several machines, Slurm or torchrun starts the processes.
+"""
 
 import logging
 import os
@@ -29,25 +32,34 @@ from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import STOPPED, RunFolder
 
 ARRIVAL = timedelta(minutes=5)
-"""A process waits so long for all to begin."""
+"""Maximum time that a rank waits for all ranks to start."""
 TIMEOUT = timedelta(hours=2)
-"""A process waits so long for the answer of another: the first may have a large dataset to encode."""
+"""Timeout of collective operations. It is long because rank 0 may first encode a large dataset."""
 PATIENCE, ENDING, STOPPING = 15.0, 10, 120
-"""Seconds that processes get to end by themselves after one has failed, then to end when they are told to, and to save
-their states when the user or the scheduler stops the run."""
+"""Grace periods in seconds: after another rank failed, after SIGTERM, and to save a checkpoint after the user or the
+scheduler interrupts the run."""
 INTERRUPTED = 130
-"""Exit code of a process that was stopped."""
+"""Exit code of an interrupted process."""
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Variables of torchrun that say which process this is."""
+"""Environment variables in which torchrun passes the rank of a process."""
 START_REMEDY = "Start mate by torchrun or srun, or unset RANK, WORLD_SIZE and SLURM_STEP_NUM_TASKS for one process"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hardware) -> int:
-    """Let processes train the run of a folder, see `launch_processes`, and complete the records that they could not.
+    """Train a run in several processes, and complete its records after a failure.
+
+    Args:
+        folder: folder of the run.
+        command: command line of each process.
+        hardware: number of processes and their accelerator.
+
+    Returns:
+        0 if all processes finished, 130 if the run was interrupted.
 
     Raises:
-        MateError: as `launch_processes`; what torch tells of any other exception is in traceback.txt of the folder.
+        MateError: see `launch_processes`. The traceback of an exception that is no `MateError` is written to
+            traceback.txt in the run folder.
     """
     before = folder.metrics_sizes()
     try:
@@ -66,18 +78,25 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
 
 
 def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapping[str, str] | None = None) -> int:
-    """Run a command in `hardware.devices` processes of this machine, and end all when one fails.
+    """Run a command in `hardware.devices` processes on this machine.
 
-    torch's elastic agent starts processes by the same means, but it changes words with `$` in them, asks the network
-    for the name of this machine, and leaves nobody the time to save a state.
+    All processes are terminated if one of them fails.
+
+    torch's elastic agent starts processes in the same way. It is not used because it changes arguments that contain
+    `$`, looks up the host name on the network, and leaves the processes no time to save a checkpoint.
+
+    Args:
+        command: program and arguments of each process.
+        hardware: number of processes.
+        entrusted: additional environment variables, which pass the run lock of this process on. None for no lock.
 
     Returns:
-        0 when all have finished, 130 when they were stopped.
+        0 if all processes finished, 130 if they were interrupted.
 
     Raises:
-        MateError: what the process that failed first has raised, or how it ended.
+        MateError: the error of the process that failed first, or a `RunError` with its signal or exit code.
     """
-    # The store is kept here: a port that a process is to open later may be somebody else's by then.
+    # This process owns the store: a port that rank 0 opened later might be in use by another program by then.
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     shared = {"MASTER_ADDR": store.host, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     shared |= {"WORLD_SIZE": str(hardware.devices), "NODE_RANK": "0", LAUNCHER: str(os.getpid()), **(entrusted or {})}
@@ -92,7 +111,7 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
             _end(workers, ENDING)
         except SignalException:
             stopped, failed = True, None
-            with suppress(SignalException):  # a second one ends them at once
+            with suppress(SignalException):  # A second signal kills the processes at once.
                 _end(workers, STOPPING)
         finally:
             workers.close(signal.SIGKILL)
@@ -101,9 +120,10 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
-    """Let torch raise an exception on signals, except an ignored hang-up, as below nohup; torch logs nothing.
+    """Let torch raise exceptions on signals, and silence the logger of torch elastic.
 
-    Only the main thread can handle signals; torch handles none in another thread.
+    A SIGHUP that is ignored, as under nohup, stays ignored. torch handles signals in the main thread only, because
+    Python allows no signal handlers in other threads.
     """
     before = {number: signal.getsignal(number) for number in SIGNALS}
     names = [number.name for number in SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
@@ -117,7 +137,11 @@ def _signals_as_exceptions() -> Iterator[None]:
 
 
 def _wait(workers: SubprocessContext) -> int | None:
-    """Wait until all processes have ended, or for a while after one has failed; return which failed first."""
+    """Wait until all processes have ended, at most `PATIENCE` seconds after a failure.
+
+    Returns:
+        The rank that failed first, or None if no process failed.
+    """
     failed, until = None, float("inf")
     while len(codes := _codes(workers)) < workers.nprocs and time.monotonic() < until:
         failed = _first_failure(workers, codes) if failed is None else failed
@@ -130,26 +154,30 @@ def _wait(workers: SubprocessContext) -> int | None:
 
 
 def _codes(workers: SubprocessContext) -> dict[int, int]:
-    """Return the exit codes of the processes that have ended."""
+    """Return the exit codes of the ended processes by rank."""
     codes = {rank: handler.proc.poll() for rank, handler in workers.subprocess_handlers.items()}
     return {rank: code for rank, code in codes.items() if code is not None}
 
 
 def _first_failure(workers: SubprocessContext, codes: Mapping[int, int]) -> int | None:
-    """Find who was ended by a signal, else who left an error first: connections to it break for the others."""
+    """Return the rank that failed first, or None.
+
+    This is the rank that was ended by a signal, else the rank with the earliest error file. Later errors are
+    consequences: the connections of the remaining ranks to the failed rank break.
+    """
     files = {rank: Path(file) for rank, file in workers.error_files.items() if Path(file).exists()}
     earliest = min(files, key=lambda rank: files[rank].stat().st_mtime_ns, default=None)
     return next((rank for rank, code in codes.items() if code < 0 or code == INTERRUPTED), earliest)
 
 
 def _end(workers: SubprocessContext, seconds: int) -> None:
-    """Ask the processes that are left to end, and kill them when they do not."""
+    """Send SIGTERM to the remaining processes, and SIGKILL if they still run after `seconds`."""
     _wake(workers)
     workers.close(signal.SIGTERM, timeout=seconds)
 
 
 def _wake(workers: SubprocessContext) -> None:
-    """Let processes that are halted go on, or else they would never hear that they are to end."""
+    """Send SIGCONT to suspended processes, which could not handle SIGTERM otherwise."""
     for number in workers.pids().values():
         with suppress(ProcessLookupError):
             os.killpg(number, signal.SIGCONT)
@@ -160,7 +188,7 @@ def _result(workers: SubprocessContext, failed: int | None, stopped: bool) -> in
     if stopped and any(codes.values()):
         failed = _first_failure(workers, {})
         if failed is None or isinstance(_error(workers, failed, 0).__cause__, ChildFailedError):
-            return INTERRUPTED  # connections to a process that ends earlier break for the others
+            return INTERRUPTED  # The error is only a connection that broke when another rank ended.
     if failed is None:
         return 0
     if codes[failed] == INTERRUPTED:
@@ -169,7 +197,10 @@ def _result(workers: SubprocessContext, failed: int | None, stopped: bool) -> in
 
 
 def _error(workers: SubprocessContext, rank: int, code: int) -> MateError:
-    """Tell how a process failed: by its own error, or by a signal; torch's report is the cause of what is not ours."""
+    """Build the error of a failed process.
+
+    The result is the `MateError` of the process if it raised one, else a `RunError` with torch's report as the cause.
+    """
     failure = ProcessFailure(rank, workers.pids()[rank], code, workers.error_files[rank])
     if isinstance(failure.message, dict):
         how = str(failure.message["message"])
@@ -187,10 +218,13 @@ def _error(workers: SubprocessContext, rank: int, code: int) -> MateError:
 
 @contextmanager
 def join_processes(hardware: Hardware) -> Iterator[None]:
-    """Be one of the processes of a run where several were started; all but the first are silent.
+    """Join the process group of a run if several processes were started.
+
+    Ranks other than 0 print nothing.
 
     Raises:
-        MateError: what is raised inside; a launcher tells of it, if one has started this process.
+        MateError: the error raised inside the context. A process that was started by `launch_processes` exits instead,
+            and the launcher reports the error.
     """
     place = find_place(os.environ)
     if not place or dist.is_initialized():
@@ -207,13 +241,13 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
             dist.barrier()
             dist.destroy_process_group()
     except (Exception, SystemExit) as error:
-        failed = isinstance(error, Exception)  # a process that only follows another one's failure exits
+        failed = isinstance(error, Exception)  # SystemExit: this rank only ends because another rank failed.
         if failed:
             ranks.record_failure(error)
         if launcher:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(MateError.exit_code)  # Gloo's threads would end the interpreter with a message of their own
+            os._exit(MateError.exit_code)  # A normal exit would print an additional message of Gloo's threads.
         if failed and place["RANK"] != "0":
             raise RunError(f"process {place['RANK']} of {place['WORLD_SIZE']}: {error}") from error
         raise
@@ -230,7 +264,7 @@ def _connect(accelerator: str) -> None:
     cuda = accelerator != "cpu" and torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # What processes tell each other beside gradients goes through the CPU, and waits for no kernel.
+    # Objects other than gradients are exchanged over the CPU, so that they do not wait for CUDA kernels.
     backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
     failures: list[Exception] = []
 
@@ -242,7 +276,7 @@ def _connect(accelerator: str) -> None:
         except Exception as error:
             failures.append(error)
 
-    meeting = threading.Thread(target=meet, daemon=True)  # so that this one hears signals
+    meeting = threading.Thread(target=meet, daemon=True)  # The main thread stays free to handle signals.
     meeting.start()
     while meeting.is_alive():
         meeting.join(0.1)
@@ -253,10 +287,16 @@ def _connect(accelerator: str) -> None:
 
 
 def find_place(environment: Mapping[str, str]) -> dict[str, str]:
-    """Say which process this is, in the variables of torchrun; empty where nobody has started several.
+    """Return the rank variables of this process, under the names that torchrun uses.
+
+    Args:
+        environment: environment variables of torchrun, Slurm or a PyTorchJob on Kubernetes.
+
+    Returns:
+        `PLACE` and NODE_RANK. Empty if this is the only process of the run.
 
     Raises:
-        ConfigError: naming a variable of the launcher that is missing or no number.
+        ConfigError: a variable of the launcher is missing or no number. The message names the variable.
     """
     if set(PLACE) <= set(environment):
         node = environment.get("GROUP_RANK", environment.get("NODE_RANK", "0"))
@@ -264,7 +304,7 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
         if not environment["MASTER_ADDR"]:
             raise ConfigError("is missing", where="MASTER_ADDR", remedy=START_REMEDY)
         return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}
-    if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":  # set by srun alone, not in a batch script
+    if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":  # srun sets it, a batch script alone does not.
         if environment.get("WORLD_SIZE", "" if "RANK" in environment else "1") == "1":
             return {}
         # A PyTorchJob on Kubernetes starts one process in each pod and sets no LOCAL_RANK.
@@ -272,7 +312,7 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
         return find_place({**dict.fromkeys(PLACE, ""), **in_pod})
     _check_numbers(environment, *(f"SLURM_{name}" for name in ("STEP_NUM_TASKS", "PROCID", "LOCALID", "NODEID")))
     nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
-    # Every step of every job gets a port of its own, which all its processes can work out.
+    # The port differs between job steps, and every process of a step computes the same port.
     port = 15000 + (7 * int(environment.get("SLURM_JOB_ID", "0")) + int(environment.get("SLURM_STEP_ID", "0"))) % 20000
     return {
         "RANK": environment["SLURM_PROCID"],
@@ -285,7 +325,7 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_node(nodes: str) -> str:
-    """Return the first of the nodes of Slurm's list, such as `gpu007` of `gpu[007-009,12],cpu1`."""
+    """Return the first node of a Slurm node list, such as `gpu007` of `gpu[007-009,12],cpu1`."""
     return re.sub(r"\[(\w+)[^]]*\]", r"\1", nodes).partition(",")[0]
 
 
@@ -296,10 +336,15 @@ def _check_numbers(environment: Mapping[str, str], *names: str) -> None:
 
 
 def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
-    """Refuse to wait for processes that nobody has started, and more of them than this machine has GPUs, or cores for.
+    """Check that the number of started processes fits the configuration and this machine.
+
+    Args:
+        hardware: configured numbers of devices and nodes.
+        environment: see `find_place`.
 
     Raises:
-        ConfigError: naming both numbers.
+        ConfigError: the launcher started another number of processes than configured, no launcher started processes on
+            several nodes, or this machine has too few GPUs or CPU cores.
     """
     size, place = hardware.devices * hardware.nodes, find_place(environment)
     if place and int(place["WORLD_SIZE"]) != size:

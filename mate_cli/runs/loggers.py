@@ -71,12 +71,12 @@ class MetricsFile(Logger):
 
     @property
     def name(self) -> str:
-        """Empty: a run folder has a single metrics file."""
+        """Empty logger name, because a run folder has a single metrics file."""
         return ""
 
     @property
     def version(self) -> str:
-        """Empty: a resumed run appends to the same file."""
+        """Empty logger version, because a resumed run appends to the same file."""
         return ""
 
     @property

@@ -1,6 +1,7 @@
-"""Map a function over many items on all cores, with the results in the order of the items.
+"""Parallel map over many items on all CPU cores, with results in the order of the items.
 
-Processes are spawned, since a process with threads must not be forked. None outlives this process, however it ends.
+Worker processes are spawned, because a process with threads must not be forked. A worker ends when this process ends,
+even if this process is killed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from mate_cli.errors import DataError
 from mate_cli.files.safe_path import protect_subprocesses
 
 TRIAL_SECONDS, MIN_SECONDS = 1.0, 8.0
-"""Time after which the remaining time is estimated, and the least remaining time for which processes are started."""
+"""Seconds before the remaining time is estimated, and minimum remaining seconds for which processes are started."""
 PREFETCH = 2
-"""Items that each process is given in advance."""
+"""Number of items per process that are submitted in advance."""
 ENDS_BROKEN_POOLS = sys.version_info >= (3, 11, 5)
-"""Older versions can wait forever for a pool of which a process was killed."""
+"""Whether this Python version detects a killed worker process. Older versions can wait for it forever."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,17 +42,18 @@ def count_cores() -> int:
 
 
 def map_on_cores(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Generator[Result]:
-    """Yield the result of each item, in order. The results are the same for any number of processes.
+    """Yield the result of `work` for each item, in order.
 
-    Work that ends soon is done in this process.
+    The results do not depend on the number of processes. Short work runs in this process. Worker processes are started
+    only if the remaining time is at least `MIN_SECONDS`.
 
     Args:
-        work: function. It can be pickled, and so can items and results of at most 4 kB.
-        items: N items.
-        processes: number of processes that share the work.
+        work: function of one item, which must be picklable.
+        items: N picklable items. The pickles of an item and of its result have at most 4 kB.
+        processes: maximum number of worker processes. 1 runs everything in this process.
 
     Raises:
-        DataError: a process was killed.
+        DataError: a worker process was killed.
     """
     began = time.monotonic()
     for place, item in enumerate(items):
@@ -85,14 +87,17 @@ def _share(work: Callable[[Item], Result], items: Sequence[Item], processes: int
         remedy = "Memory may be short: set hardware.prepare_workers=1, or fewer than this machine has cores"
         raise DataError("a process that prepares data was killed", remedy=remedy) from error
     finally:
-        ours.close()  # This ends all processes, whatever they do.
+        ours.close()  # Closing this end of the pipe terminates all workers, even busy workers.
         pool.shutdown(cancel_futures=True)
         lifeline.close()
 
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Start processes that neither handle Ctrl-C, which this process does, nor run the main module again."""
+    """Start worker processes that ignore SIGINT and do not import the main module.
+
+    Only this process handles Ctrl-C.
+    """
     protect_subprocesses()
     main, before = sys.modules["__main__"], None
     if threading.current_thread() is threading.main_thread():
@@ -107,9 +112,9 @@ def _starting() -> Iterator[None]:
 
 
 def _start(work: Callable[[Any], Any], lifeline: Connection) -> None:
-    """Prepare a process of the pool, which ends as soon as the other end of `lifeline` is closed."""
+    """Initialize a worker, which exits once the other end of `lifeline` is closed."""
     global _work
-    _work = work  # It is sent once per process, not with each item.
+    _work = work  # The function is sent once per process instead of once per item.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     threading.Thread(target=lambda: (lifeline.poll(None), os._exit(1)), daemon=True).start()

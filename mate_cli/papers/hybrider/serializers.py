@@ -158,7 +158,10 @@ def _rest_of_row(table: Table, node: Node) -> Parts:
 
 @dataclass(eq=False)
 class HoppingSerializer(CandidateSerializer):
-    """Stage 2: the first 16 cells and pages in the row of a `LinkedExample`'s current node."""
+    """Serializer of Hybrider's stage 2, which selects the hop from the current node.
+
+    The candidates are the first 16 cells and linked pages in the row of the example's current node.
+    """
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
