@@ -70,7 +70,12 @@ def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:
     """Return the answer for users: the cell texts, or the number that the aggregation computes.
 
-    `number_text` rounds the number. The cell texts are also returned if the aggregation computes no number.
+    The cell texts are also returned if the aggregation computes no number.
+
+    Args:
+        aggregation: one of `AGGREGATIONS`.
+        cells: (row, column) of the cells. Duplicates are ignored.
+        table: table of the cells.
     """
     if aggregation != "none":
         denotation = denotation_of(aggregation, cells, table)
@@ -116,13 +121,24 @@ def needs_all_rows(question: str, aggregation: str) -> bool:
 def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
     """Compute the sum, average or count of cells such as $1,204, (12.5) or 3 km.
 
-    Return None if `aggregation` is "none", `find_summands` finds no numbers, or the result overflows.
+    Args:
+        aggregation: one of `AGGREGATIONS`.
+        cells: (row, column) of the cells. Duplicates are ignored.
+        table: table of the cells.
+
+    Returns:
+        The result, or None if `aggregation` is "none", `find_summands` finds no numbers, or the result overflows.
     """
     return compute_with_notes(aggregation, cells, table)[0]
 
 
 def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tuple[float | None, list[str]]:
     """Compute a value like `compute`, and return notes on the cells that were added up.
+
+    Args:
+        aggregation: one of `AGGREGATIONS`.
+        cells: (row, column) of the cells. Duplicates are ignored.
+        table: table of the cells.
 
     Returns:
         The value or None, and notes for the user, as sentences.

@@ -1,4 +1,4 @@
-"""Numbers and dates in texts, parsed as TAPAS does; numeric columns, their ranks and their relations to a question.
+"""Numbers and dates in texts, parsed as TAPAS does, and numeric columns with their ranks and relations.
 
 Source: google-research/tapas, `utils/number_utils.py` for texts, `utils/number_annotation_utils.py` and
 `utils/tf_example_utils.py` for columns and relations. Its known bugs are reproduced: the fifth ordinal is spelled

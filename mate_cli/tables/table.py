@@ -174,7 +174,7 @@ class TableFile:
         return iter(self.rows)
 
     def row(self, place: int) -> tuple[str, ...]:
-        """Return the body row at index `place`, from 0."""
+        """Return the body row at index `place` (from 0)."""
         return self.rows[place]
 
     def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:

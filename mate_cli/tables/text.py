@@ -107,7 +107,13 @@ def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
 
 
 def linking_cells(table: Table, texts: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the answer cells that contain no answer text but link to a passage that does."""
+    """Return the answer cells that contain no answer text but link to a passage that does.
+
+    Args:
+        table: table of the cells.
+        texts: answer texts.
+        cells: (row, column) of the cells that contain an answer text or link to one.
+    """
     inside = {cell for text in texts for cell in table_matches(table, text)} if table.passages else set(cells)
     return [cell for cell in cells if cell not in inside]
 

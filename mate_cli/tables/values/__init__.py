@@ -1,1 +1,1 @@
-"""Numbers and dates as people write them in cells, decided by the whole column."""
+"""Numbers and dates in cells of user tables. The whole column determines their format."""

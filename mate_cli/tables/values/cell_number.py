@@ -1,9 +1,9 @@
-"""Numbers in cells as people write them: signs, currencies, percent, units, magnitudes, fractions, grouped digits.
+"""Parsing of numbers in cells: signs, currencies, percent, units, magnitudes, fractions and grouped digits.
 
-Dates and times are read as one number that compares with others of the column.
+`read_date` converts dates and times to numbers that sort the cells of a column.
 
-A cell alone does not tell whether 1.204 is a little over one or over a thousand, or whether (12) is a minus; `Amount`
-leaves this open, and `column_format` decides it for the whole column.
+A single cell is ambiguous: 1.204 can be a decimal or 1204, and (12) can be -12 or a note. `Amount` contains all
+readings of a cell, and `column_format` selects one for the whole column.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from mate_cli.tables.values.number_words import (
 )
 
 MAX_LENGTH = 60
-"""Characters of the longest cell that is looked at as a number."""
+"""Maximum length of a cell that is parsed as a number, in characters."""
 POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP = "1.5", "1,5", "1.234", "1,234"
 PLAIN, FRACTION, LONE_FRACTION, LIST = "1 234", "1½", "1/2", "1.2.3"
-"""Kinds of cells with digits."""
+"""Notations of digits, named by an example."""
 MINUS, CODE = "(1)", "A1"
 DOUBTS = frozenset([MINUS, CODE, LONE_FRACTION])
-"""Cells that may be no numbers: parentheses around an integer may mark a note, and 2009- is the time since a year;
-letters right beside bare digits, as in TL-23025, RM1 and 395000A, are names; 1/2 may be a date or a ratio."""
+"""Reasons to doubt that a cell is a number. `MINUS`: an integer in parentheses may be a note, and 2009- means since
+2009. `CODE`: letters adjacent to bare digits form a name, as in TL-23025, RM1 and 395000A. `LONE_FRACTION`: 1/2 may be a
+date or a ratio."""
 
 _PLAIN = str.maketrans(
     dict.fromkeys("\u200b\u200e\u200f\u2060\u202a\u202b\u202c\u2066\u2067\u2069\ufeff\u00ad", "")
@@ -55,9 +56,9 @@ _CORE = re.compile(
 )
 _NO_SIGNS = re.compile(r"[^()+#-]+")
 _WORDS = re.compile(r"[Tt]€|[%€£円元원]|[^\s()+%€£円元원-]+")
-"""Words and signs beside digits; T€ are thousands."""
+"""Words and signs next to digits. T€ means thousands of euros."""
 _SIGNED = re.compile(r"[+-]?#|#-|[+-]?\(#\)|\([+-]#\)")
-"""Signs around digits, which are written #, in their order."""
+"""Valid signs around digits, in order. # represents the digits."""
 _FOOTNOTES = re.compile(r"(?:^\.)?(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))* ?$")
 _NO_CENTS = re.compile(r"(?<=\d)([,.])-{1,2}(?!\d)")
 _LETTER = r"[^\W\d_]"
@@ -65,13 +66,13 @@ _TEXT = re.compile(
     rf"\D*(?:{_LETTER}{{5}}|[\d.,' ]+{_LETTER}+\d+{_LETTER}|\d[\d.,' ]*[^\d\[]*?{_LETTER}{{3}}[^\d\[]*\d)"
     r"|(?:\d+E\d+|(?:\d{3}\.){3}\d{3}|(?:1\d|20)\d0s|\+ ?(?:\d ?){10,15}|\(?[+-]?\d+[.,]\d+\.)$"
 )
-"""Begin of a text with digits: a long word before them, words amid them; a name like 12E4, an address, a
-decade, a telephone number, or a day."""
+"""Start of a cell that is not a number: a long word before the digits, words between digits, a name like 12E4, an IP
+address, a decade, a telephone number or a day like 24.12."""
 _UNIT = re.compile(r"/? ?[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
 _CODE = re.compile(r".*(?:[A-Za-z]-?|\bR )#.*|[-+( ]*#[A-Z]")
-"""What stands around bare digits, which are written #, where letters stand right beside them."""
+"""Text around bare digits if letters are adjacent to the digits. # represents the digits."""
 MAX_VOLTS = 4
-"""Digits of a number of volts or watts at most, whose letter may stand right behind it."""
+"""Maximum digits of a number of volts or watts, whose unit V or W may follow without a space."""
 _DOLLAR = re.compile(r"[A-Za-z]{1,3}\$")
 
 _LAKHS = r"|[1-9]\d?(?:,\d\d)+,\d{3}"
@@ -81,23 +82,23 @@ _FORMS = {
     )
     for decimal, group, lakhs in ((".", ",", _LAKHS), (",", ".", ""))
 }
-"""Digits that are one number, by the decimal mark."""
+"""Patterns of digits that are one number, by decimal mark."""
 _POINTS = {".": str.maketrans("", "", ",' "), ",": str.maketrans(",", ".", ".' ")}
-"""Writes such a number as Python does."""
+"""Translations of such digits to the number syntax of Python, by decimal mark."""
 YEAR = r"(?:1[5-9]|20)\d\d"
 _SINCE_YEAR = re.compile(rf"{YEAR} ?-")
 
 
 class Amount(NamedTuple):
-    """A cell that may be a number.
+    """A cell that may be a number, with all its readings.
 
     Args:
-        digits: digits and the marks between them, such as "1.234,5"; of fractions, their value.
-        kind: what the digits are evidence of.
-        values: the number by decimal mark.
-        unit: currency, percent or unit; "" for none.
-        doubts: for which other cells must speak: some of `DOUBTS`, and a unit that counts only if most cells of a
-            column have it; "" for one that never does.
+        digits: digits and the marks between them, such as "1.234,5". For a fraction, its value.
+        kind: notation of the digits, such as `POINT`.
+        values: number by decimal mark. Decimal marks that do not fit the digits are missing.
+        unit: currency, percent sign or unit. "" for none.
+        doubts: doubts that the column must resolve for the cell to be a number: some of `DOUBTS`, and an unknown unit,
+            which most cells of the column must share. "" is a doubt that no column resolves.
     """
 
     digits: str
@@ -108,7 +109,7 @@ class Amount(NamedTuple):
 
 
 def simplify(text: str) -> str:
-    """Replace other alphabets' digits, and the many spaces, dashes and apostrophes, by those of ASCII."""
+    """Replace digits, spaces, dashes and apostrophes of all scripts by ASCII characters."""
     if not text.isascii():
         text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]), text).translate(_PLAIN)
         text = "".join(str(unicodedata.decimal(sign, sign)) for sign in text)
@@ -117,9 +118,10 @@ def simplify(text: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def parse_amount(text: str) -> Amount | None:
-    """Part a simplified cell into sign, currency, digits, magnitude and unit; None where it is no number.
+    """Parse a simplified cell into sign, currency, digits, magnitude and unit.
 
-    Dates, times, ranges, bounds, identifiers and texts with several numbers are none.
+    Return None if the cell is not a number: a text without digits or with several numbers, a date, time, range, bound
+    or identifier.
     """
     if len(text) > MAX_LENGTH or _TEXT.match(text):
         return None
@@ -134,7 +136,7 @@ def parse_amount(text: str) -> Amount | None:
     if measure is None or not _SIGNED.fullmatch(signs):
         return None
     if signs == "#-" and not after.endswith("-") and not is_currency(after[2:]):
-        return None  # 12-inch
+        return None  # such as 12-inch
     kind, digits, numbers = _read_core(core)
     if not digits:
         return None
@@ -144,7 +146,7 @@ def parse_amount(text: str) -> Amount | None:
     is_code = is_bare and _CODE.fullmatch(around) and not (after in ("V", "W") and len(digits) <= MAX_VOLTS)
     doubts = {MINUS: is_note or _SINCE_YEAR.fullmatch(text), CODE: is_code, LONE_FRACTION: kind == LONE_FRACTION}
     is_known = power or not unit or is_currency(unit) or (unit in KNOWN_UNITS and not is_code)
-    is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))  # 12 Main St
+    is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))  # as 12 Main St
     unit_doubts = () if is_known else ("" if is_name else unit,)
     sign = "-" if "-" in signs or "(" in signs else ""
     values = {mark: Decimal(f"{sign}{number}e{power + int(core['power'] or 0)}") for mark, number in numbers.items()}
@@ -152,9 +154,9 @@ def parse_amount(text: str) -> Amount | None:
 
 
 def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str]]:
-    """Return the kind, the digits and the number by decimal mark of what no sign or word is in.
+    """Return the notation, the digits and the number by decimal mark of a match of `_CORE`.
 
-    The digits are "" where it is none.
+    The digits are "" if the match is not a number.
     """
     if core["over"]:
         part = int(core["over"]) / int(core["under"])
@@ -169,12 +171,12 @@ def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str]]:
 
 
 def is_currency(word: str) -> bool:
-    """Tell whether a word or sign is that of a currency."""
+    """Return whether a word or sign denotes a currency."""
     return word in CURRENCIES or _DOLLAR.fullmatch(word) is not None
 
 
 def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
-    """Return the magnitude and unit of the words around the digits; None where they are neither."""
+    """Return the power of ten and the unit of the words around digits, or None for any other words."""
     if before == ["%"]:
         before, after = [], ["%", *after]
     money = sorted(filter(is_currency, (*before, *after)))
@@ -195,7 +197,7 @@ def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
 
 
 def _name_unit(text: str) -> str | None:
-    """Return the unit of the words behind a number in the singular; "" for none, None where they are none."""
+    """Return the singular unit of the words after a number, "" for no words, None for no unit."""
     unit = text if text in KNOWN_UNITS else text.removesuffix("s")
     if not unit or unit in KNOWN_UNITS:
         return unit
@@ -208,7 +210,7 @@ _TIME = rf"(?:[ T,]+(?P<h>\d{{1,2}}):(?P<min>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))?{_H
 NUMERIC_DATE = re.compile(
     rf"(?P<first>\d{{1,2}})(?P<mark>[./-])(?P<second>\d{{1,2}})(?P=mark)(?P<y>\d{{4}}|\d\d){_TIME}"
 )
-"""A date such as 01/02/2024, of which only other cells tell whether the day comes first."""
+"""A date such as 01/02/2024. Other cells determine whether the day comes first."""
 _DATES = (
     re.compile(rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?{_HALF}"),
     re.compile(r"(?P<sign>[+-]?) ?(?P<min>\d{1,5}):(?P<s>[0-5]\d\.\d+)"),
@@ -221,14 +223,20 @@ _DATES = (
     re.compile(rf"(?P<sign>)(?P<s>\d{{1,15}}(?:\.\d+)?) ?(?:{'|'.join(ORDINALS)})?\W*(?:\([a-z]\))?"),
 )
 _CENTURY_BREAK = 69
-"""Two-digit years from here on are of the twentieth century, as in POSIX."""
+"""First two-digit year of the 20th century, as in POSIX. Lower years are in the 21st century."""
 
 
 def read_date(text: str, day_first: bool | None) -> float:
-    """Return the days since year 1 of a date, with its time as a fraction, the seconds of a time, or a place as in 1st.
+    """Convert a date, time or ordinal to a number that sorts it within its column.
 
-    NaN where the text is none, there is no such day, or 01/02/2024 could be either of two days. 1:02 has hours
-    first, 1:02.5 minutes.
+    Args:
+        text: a simplified cell.
+        day_first: whether 01/02/2024 is in February. None if unknown.
+
+    Returns:
+        For a date, the days since year 1, with the time as a fraction. For a time, its seconds: 1:02 has hours and
+        minutes, 1:02.5 has minutes and seconds. For an ordinal such as 1st, its number. NaN for other texts, for days
+        that do not exist and for 01/02/2024 if `day_first` is None.
     """
     match = next(filter(None, (form.fullmatch(text) for form in _DATES)), None)
     if match is None:

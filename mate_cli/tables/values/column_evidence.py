@@ -1,4 +1,4 @@
-"""Counts of what the cells of one column are: the evidence by which its format is decided."""
+"""Counts of the notations in the cells of a column: the evidence that determines its format."""
 
 from __future__ import annotations
 
@@ -29,43 +29,44 @@ from mate_cli.tables.values.cell_number import (
 )
 
 MIN_NUMERIC_SHARE = 0.5
-"""Readings that may be wrong, such as decimal commas, need at least this share of numbers in a column."""
+"""Minimum share of numbers in a column for readings that may be wrong, such as decimal commas."""
 MAX_MISFIT_SHARE = 0.2
-"""Up to this share of cells that fit no other are slips, which are no numbers; with more, nothing in the column is."""
+"""Maximum share of cells that contradict the other cells of a column. Up to this share, these cells are not numbers.
+Above it, no cell of the column is a number."""
 MAX_FORMS = 4096
-"""Forms of cells, such as $1,111.11, that are counted at once."""
+"""Maximum number of distinct forms of cells, such as $1,111.11, that are counted before they are classified."""
 MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGIT = re.compile(r"\d")
 _DATE_FORM = re.compile(rb"\(?\d{4,14}(?:\)|\s?[^\w\s,.%]+)?|\d\d?\D{1,3}\d\d?\D{1,3}\d\d.*|\d{4}\.\d\d")
 _match_date_form = lru_cache(maxsize=MAX_FORMS)(_DATE_FORM.fullmatch)
-"""Forms that dates and years have: most cells need no closer look."""
+"""Match of the forms of dates and years, which excludes most cells from a slower check."""
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
 MISSING = re.compile(
     rf"(?i)[$€£¥\s]*(?:{_DASH}{{1,2}}|\.{{1,3}}|[?x]|n/?a|n\.a\.|nan|none|null|nil|k\.\s?a\.|tb[ad]|\\n|#n/a|<na>)[€£\s]*"
 )
-"""Cells that say that there is no value, as also $ - does."""
+"""Cells that mark a missing value, such as n/a or $ -."""
 _DATE_OR_YEAR = re.compile(
     rf"(?=[(\d])(?:(?P<year>{YEAR}|2100)|(?P<year_in_parentheses>\({YEAR}\))|(?P<year_from>{YEAR}\s?{_DASH})"
     rf"|(?P<day_first>{_ABOVE_12}{_MARK}\d\d?{_MARK}\d\d.*)|(?P<month_first>\d\d?{_MARK}{_ABOVE_12}{_MARK}\d\d.*)"
     r"|(?P<date>(?:19|20)\d\d\.(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
     r"|(?P<like_date>(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}|[2-6]\d{4}))"
 )
-"""Cells of which the digits tell more: years, dates such as 20240131, and what is a month, a moment of a computer or a
-day of spreadsheets below a name that says so."""
+"""Cells whose digits may be a year or a date such as 20240131. `like_date` is a month, a Unix timestamp or a spreadsheet
+day if the column name denotes dates."""
 
 
 @dataclass
 class ColumnEvidence:
-    """Counts of what the cells of one column are, taken cell by cell.
+    """Counts of the notations in the cells of one column, updated cell by cell.
 
     Attributes:
-        counts: cells of each kind, and with each other trait.
-        units: of numbers whose unit may be none.
-        widths: of bare integers.
-        stored: cells whose number the file itself has; bare digits may be codes or dates all the same.
-        cells: the others, but for empty ones and those that say that there is no value.
+        counts: number of cells by notation and by other traits.
+        units: number of cells by word that may be a unit.
+        widths: number of bare integers by number of digits.
+        stored: number of cells whose number the file stores, except bare digits, which may be codes or dates.
+        cells: number of other cells, except empty cells and marks of missing values.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -90,7 +91,7 @@ class ColumnEvidence:
             self.cells += 1
 
     def sum_up(self) -> None:
-        """Add what was counted by form to what is known of the column."""
+        """Classify the counted forms, and add their counts to the counts of the column."""
         for form, count in self._forms.items():
             traits, units = _classify(form)
             self.cells += count
@@ -102,7 +103,7 @@ class ColumnEvidence:
 
     @property
     def numbers(self) -> int:
-        """Cells that are numbers in some way of writing."""
+        """Number of cells that are numbers in any notation."""
         counts = self.counts
         fractions = counts[FRACTION] + counts[LONE_FRACTION] * (counts[FRACTION] > 0)
         numbers = self.stored + fractions + sum(counts[kind] for kind in (*MARKED, PLAIN))
@@ -110,18 +111,21 @@ class ColumnEvidence:
 
     @property
     def is_dense(self) -> bool:
-        """At least half of the cells are numbers."""
+        """True if at least half of the cells are numbers."""
         return self.numbers > 0 and self.numbers >= MIN_NUMERIC_SHARE * self.cells
 
     @property
     def unit(self) -> str:
-        """The word behind most of the numbers that have a word of no known unit; "" where they differ."""
+        """Word after most of the numbers that have an unknown unit. "" if no word has a majority."""
         unit, count = max(self.units.items(), key=lambda pair: pair[1], default=("", 0))
         return unit if 2 * count > self.units.total() else ""
 
     @property
     def is_named_by_digits(self) -> bool:
-        """Digits are names: of one width with leading zeros, as postal codes, or often times, lists, addresses."""
+        """True if the digits of the column are names, not numbers.
+
+        Names have one width with leading zeros, as postal codes, or many are times, lists or addresses.
+        """
         slips, widths = MAX_MISFIT_SHARE * self.numbers, self.widths
         are_lists = self.counts[LIST] > slips + MAX_MISFIT_SHARE * self.counts[LIST]
         is_padded = self.counts["padded"] > 0 and len(widths) == 1 and max(widths) > 2
@@ -129,18 +133,28 @@ class ColumnEvidence:
         return are_lists or are_codes or self.counts["clock"] > slips
 
     def are_dates(self, *, is_named: bool) -> bool:
-        """Tell whether all numbers are dates; fewer digits, or one cell alone, need a name that says so."""
+        """Return whether all numbers of the column are dates.
+
+        Args:
+            is_named: whether the column name denotes dates. Required for ambiguous digits and for a single date.
+        """
         dates = self.counts["date"] + (self.counts["like_date"] if is_named else 0)
         return dates == self.numbers and dates > (0 if is_named else 1)
 
     @property
     def has_short(self) -> bool:
-        """No whole number has more than three digits, as 987 beside 1.234: points part thousands."""
+        """True if integers have at most three digits, as 987 next to 1.234.
+
+        This proves that points separate thousands.
+        """
         are_many = self.counts["short"] > MAX_MISFIT_SHARE * self.counts[POINT_OR_GROUP]
         return self.is_dense and are_many and not self.counts["long"]
 
     def find_decimal(self) -> str | None:
-        """Find the decimal mark that the cells prove; "" where they contradict each other, None without proof."""
+        """Find the decimal mark that the cells prove.
+
+        Return "" if the cells contradict each other, None if no cell proves a mark.
+        """
         counts, slips = self.counts, MAX_MISFIT_SHARE * self.numbers
         point, comma, point_groups, groups = (counts[kind] for kind in MARKED)
         if min(point, comma) > slips:
@@ -148,20 +162,26 @@ class ColumnEvidence:
         if point == comma:
             return None
         mark, proofs, unclear = (".", point, point_groups) if point > comma else (",", comma, groups)
-        is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)  # 1,5 among many 1.204
+        # A few 1,5 among many 1.204 prove nothing.
+        is_slip = counts["single"] == comma <= MAX_MISFIT_SHARE * (comma + point_groups)
         if mark == "," and (is_slip or not self.is_dense):
             return None
-        return mark if 2 * proofs > unclear or counts["small"] >= max(slips, 1) else None  # 13,5000 among many 1,204
+        # A few 13,5000 among many 1,204 prove nothing either.
+        return mark if 2 * proofs > unclear or counts["small"] >= max(slips, 1) else None
 
     def can_vote(self, mark: str) -> bool:
-        """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
+        """Return whether enough cells prove a decimal mark to apply it to columns without a proof."""
         count = self.counts[POINT if mark == "." else COMMA]
         return self.is_dense and (count > 1 or count >= MAX_MISFIT_SHARE * self.cells)
 
 
 @lru_cache(maxsize=1 << 14)
 def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the kind and other traits of a cell, all of whose digits but 0 are written as 1, and its doubtful unit."""
+    """Return the notation and other traits of a form, and its unknown unit.
+
+    Args:
+        form: text of a cell in UTF-8, with every digit except 0 replaced by 1.
+    """
     text = simplify(form.decode("utf-8", "surrogatepass"))
     amount = None if NUMERIC_DATE.fullmatch(text) else parse_amount(text)
     if amount is None or amount.kind == LIST:
@@ -173,7 +193,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
         "long": amount.kind == PLAIN and len(amount.digits) > 3,
         "padded": form.isdigit() and form[:1] == b"0",
-        "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # 08.30, 01.04 and 01.2024
+        "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # such as 08.30, 01.04 and 01.2024
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind in (POINT, COMMA) and amount.digits[0] == "0",
     }
@@ -181,7 +201,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:
-    """Count what the cells of a column are."""
+    """Count the notations in the cells of a column."""
     evidence = ColumnEvidence()
     for text in texts:
         evidence.add(text)

@@ -1,6 +1,6 @@
-"""Formats of the numbers and dates of columns, by the evidence of all its cells and of the other columns.
+"""Formats of numbers and dates, inferred from all cells of a column and from the other columns.
 
-One cell never decides, and no text is rewritten: a format only says which number a text is.
+A single cell never determines the format. No text is changed: a format only determines which number a text denotes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DATE_NAME = re.compile(
 """Headers of columns whose digits may be dates."""
 _WHOLE = re.compile(r"-?\d+")
 UNCLEAR = "their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."
-"""Why a column has no numbers."""
+"""End of the note on columns without numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,12 @@ class ColumnFormat:
     """Format of the numbers and dates of a column.
 
     Args:
-        decimal: the decimal mark; "" where no text in the column is a number.
-        are_names: digits are names or dates here, and no numbers even where the file has numbers.
-        accepts: doubts that other cells resolve: `MINUS` where (12) is -12, `CODE` where RM1 is an amount as RM1.50 is,
-            `LONE_FRACTION` where 1/2 is a half, and a word behind numbers that is a unit here, besides the known ones.
-        day_first: 01/02/2024 is in February; None where nothing says.
+        decimal: decimal mark. "" if no text in the column is a number.
+        accepts: doubts of `Amount` that other cells resolve: `MINUS` if (12) is -12, `CODE` if RM1 is an amount like
+            RM1.50, `LONE_FRACTION` if 1/2 is a half, and a word that is a unit in this column, in addition to
+            `KNOWN_UNITS`.
+        are_names: whether digits are names or dates. They are not numbers then, even if the file stores numbers.
+        day_first: whether 01/02/2024 is in February. None if unknown.
     """
 
     decimal: str = "."
@@ -67,16 +68,17 @@ class ColumnFormat:
     day_first: bool | None = None
 
     def read_number(self, text: str) -> float | None:
-        """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
+        """Parse a cell as a number, 12.5 for 12.5%. Return None if the cell is not a number."""
         if type(text) is NumberText:
             return None if self.are_names else text.number
         number = self.read_exact(text)
         return float(number) if number is not None else None
 
     def read_exact(self, text: str) -> Decimal | None:
-        """Read a cell as a number with all its digits; None if it is no number."""
+        """Parse a cell as a number with all its digits. Return None if the cell is not a number."""
         if type(text) is NumberText:
-            is_shown = _WHOLE.fullmatch(text) and float(text) == text.number  # large ones have more digits
+            # The text of a large integer has more digits than its float.
+            is_shown = _WHOLE.fullmatch(text) and float(text) == text.number
             return None if self.are_names else Decimal(text if is_shown else repr(text.number))
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
             return Decimal(text) if self.decimal else None
@@ -85,17 +87,17 @@ class ColumnFormat:
         return value if value is not None and math.isfinite(value) else None
 
     def read_unit(self, text: str) -> str:
-        """Read the currency, percent sign or unit of a cell that is a number; "" for none."""
+        """Return the currency, percent sign or unit of a number, "" if the cell has none."""
         amount = self._read(text)
         return amount.unit if amount else ""
 
     def read_sortable(self, text: str) -> float:
-        """Read a cell as a number that compares with others of its column, dates by their time; NaN for texts."""
+        """Return a number or date as a number that sorts the cells of the column. NaN for texts."""
         number = self.read_number(text)
         return read_date(simplify(text), self.day_first) if number is None else number
 
     def _read(self, text: str) -> Amount | None:
-        """Return the parts of a cell, where the column allows for all of them."""
+        """Parse a cell. Return None if the column does not resolve all doubts of the cell."""
         amount = parse_amount(simplify(text)) if self.decimal else None
         return amount if amount and amount.doubts <= self.accepts else None
 
@@ -106,13 +108,19 @@ def find_formats(
     options: ReadOptions = AS_FOUND,
     usual: str | None = None,
 ) -> tuple[tuple[ColumnFormat, ...], list[str]]:
-    """Decide how each column of a table writes numbers and dates; `usual` is the decimal mark where no cell tells.
+    """Infer the number and date format of each column of a table.
+
+    Args:
+        names: column names.
+        columns: evidence of each column.
+        options: options of reading. Their `decimal` and `locale` override the evidence.
+        usual: decimal mark if no cell of the table proves one. None if unknown.
 
     Returns:
-        The formats, and notes for people: where decimal commas were found, and where nothing can be decided.
+        The formats, and notes for the user on columns with decimal commas and on columns with ambiguous numbers.
 
     Raises:
-        ConfigError: a locale or a mark that was typed is unknown.
+        ConfigError: `decimal` or `locale` is invalid.
     """
     stated = read_decimal(options)
     for column in columns:
@@ -120,7 +128,7 @@ def find_formats(
     proven = [stated or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
     if not votes and any(column.counts[COMMA_OR_GROUP] and column.is_dense for column in columns):
-        votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
+        votes = {"."}  # If 1,204 has a thousands separator, 1.204 has a decimal point.
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
     decimals = [_choose_decimal(column, mark, usual) for column, mark in zip(columns, proven, strict=True)]
     formats = tuple(map(_format_of, names, columns, decimals))
@@ -133,22 +141,24 @@ def find_formats(
 
 
 def format_of(texts: Iterable[str]) -> ColumnFormat:
-    """Decide how one column alone writes numbers and dates."""
+    """Infer the number and date format of a single column. The default decimal mark is "."."""
     return find_formats([""], [collect_evidence(texts)], usual=".")[0][0]
 
 
 def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | None) -> str:
-    """Return the decimal mark of a column, where its own cells prove one, else that of the others; "" for none.
+    """Return the decimal mark that the column proves, or else the mark of the other columns.
 
-    Where no column proves one, 1,204 is over a thousand, and nobody knows of 1.204.
+    If no column proves a mark, 1,204 has a thousands separator, and 1.204 is ambiguous. Return "" if the numbers of the
+    column are ambiguous.
     """
     counts = column.counts
     if proven is not None:
         return proven
     if usual is None and counts[POINT_OR_GROUP] and not counts[COMMA_OR_GROUP] and column.has_short:
         return ","
+    # $1.204 is ambiguous, because cents have two digits.
     if counts["money"] and usual != ",":
-        return ""  # cents have two digits
+        return ""
     is_unclear = counts[POINT_OR_GROUP] or (usual == "" and counts[COMMA_OR_GROUP])
     return usual or ("" if is_unclear else ".")
 

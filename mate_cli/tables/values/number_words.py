@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - letters of other alphabets
-"""Words beside numbers: currencies, magnitudes, units, months, and how languages write decimals."""
+"""Words next to numbers: currencies, magnitudes, units and months, and the decimal marks of languages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ gbp jpy chf cad aud inr sek nok dkk Rs. Rs kr. kr Kr. Kr KR zł Kč Ft lei лв.
 Rp. Rp RM TL R S/ S/. Dh Dhs euros d'euros dollars pesos rupees rubles yen yuan บาท
 """
 CURRENCIES = frozenset([*"$€£¥₹₽₩₺₴₦₫₱฿₪₡₲₵₸₼₾₭₮₨₿¢円元圓원", *_CURRENCIES.split()])
-"""Currencies by sign, code and word; Euro is none, as Euro 1996 is a competition."""
+"""Signs, codes and words of currencies, except Euro, because Euro 1996 is a competition."""
 _PAIRS = "$USD $CAD $AUD $NZD $HKD $SGD $TWD $MXN $CLP $COP $ARS EUR€ GBP£ CNY¥ JPY¥ INR₹"
 SIGNED_CODES = frozenset(_PAIRS.split())
-"""Signs and codes of the same currency in their order, as in $5 USD."""
+"""Sign and code of the same currency, joined in sorted order, for cells such as $5 USD."""
 
 _SHORT = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
 SHORT_MAGNITUDES = {letters: power for power, words in _SHORT.items() for letters in words.split()}
-"""Powers of ten by letters that are a magnitude beside a currency only: 200 m is metres."""
+"""Powers of ten by letters that denote a magnitude only next to a currency: 200 m means meters."""
 _MAGNITUDES = {
     2: "hundred hundreds 百",
     3: """thousand thousands tsd tsd. tausend тыс тыс. тысяч tys tys. tis tis. tusen mille mila bin ribu nghìn 千 천 k$
@@ -35,7 +35,7 @@ _MAGNITUDES = {
     12: "trillion trillions tn trn 兆 조",
 }
 MAGNITUDES = {word: power for power, words in _MAGNITUDES.items() for word in words.split()}
-"""Power of ten by word, in lower case."""
+"""Powers of ten by magnitude word, in lower case."""
 
 _UNITS = """
 % ‰ pp bp pt km m cm mm µm nm mi ft in yd nmi km² m² cm² mm² km2 m2 m³ cm³ m3 cc ha ac acre sqm kg g
@@ -44,7 +44,7 @@ mg t lb oz l L ml cl hl gal bbl s sec ms min h hr hour day week month year yr se
 kcal hp bhp PS Nm N kN Pa hPa kPa MPa bar psi dB bpm rpm ppm people person x
 """
 KNOWN_UNITS = frozenset(_UNITS.split())
-"""Units, in the singular, that count whatever stands in the other cells of a column."""
+"""Singular units that are recognized regardless of the other cells of the column."""
 
 _MONTHS = """
 january february march april may june july august september october november december
@@ -58,18 +58,18 @@ gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre nove
 januari februari maart april mei juni juli augustus september oktober november december
 """
 MONTHS = {name: month for names in _MONTHS.split("\n") for month, name in enumerate(names.split(), 1)}
-"""Month of the year by its name in seven languages, in lower case."""
+"""Number of the month (from 1) by its name in seven languages, in lower case."""
 ORDINALS = ("st", "nd", "rd", "th", "er", "re", "e", "ème", "º", "ª")
-"""Letters behind the number of a place, which can be put in order but not added."""
+"""Suffixes of ordinals, which can be sorted but not added."""
 _OPEN = "cr dr s h soll haben mil mil. bis to or and plus am pm a.m. p.m. uhr bc ad bce ce b.c. 年 月 日 時 年度 回"
 _DAYS = "mon tue wed thu fri sat sun"
 NO_UNITS = frozenset([*_OPEN.split(), *_DAYS.split(), *MONTHS, *ORDINALS])
-"""Words behind a number, in lower case, that are of a date or a time, or leave open which number it is: credit or
-debit, thousand or million, bounds."""
+"""Lower-case words after a number that are not units: parts of a date or time, bounds, and words that leave the number
+ambiguous (credit or debit, thousand or million)."""
 
 _POINT = "am ar bn cy en fa fil ga gu he hi ja kn ko ml mn mr ms mt my ne pa si sw ta te th ur yi yo zh zu"
 POINT_LANGUAGES = frozenset(_POINT.split())
-"""Languages that write decimals with a point."""
+"""Languages whose decimal mark is a point."""
 _UNLIKE = "de_CH de_LI fr_CH it_CH es_MX es_US es_GT es_HN es_NI es_PA es_PE es_SV es_DO es_PR en_ZA"
 LOCALES_UNLIKE_LANGUAGE = frozenset(_UNLIKE.split())
-"""Locales that do not write decimals as their language does elsewhere."""
+"""Locales whose decimal mark differs from that of their language."""

@@ -1,4 +1,4 @@
-"""Rows that summarize other rows, such as totals, subtotals and means: told by their numbers, then by their names."""
+"""Detection of rows that summarize other rows, such as totals and means, by their numbers and their names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ _SUM = (
 )
 _TOTAL = re.compile(rf"(?i)(?:grand|sub|overall|net)?[ -]?(?:{_SUM})\.?")
 _LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)\w*\Z|\A(?:all|ensemble|\**)\Z|\balt\Z")
-"""Names of totals, and what may name one if the row is a sum of others."""
+"""Names of totals, and names that denote a total only if the row is a sum of other rows."""
 _STATISTIC = re.compile(
     r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest|stdev"
     r"|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?|(?P<name>max|min|mod|ran|cou|med|std)(?:im\w+|us|e|ge|nt|ia)?\.?"
 )
-"""Names of statistics; those of the group may name something else."""
+"""Names of statistics. Names in the group `name` may also denote something else."""
 MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
-"""Values that a row might have as well: from the first on it may be one of several sums, from the second on alone;
-from the others on it is no sum by chance, at the end or anywhere. Several columns count as so many times more."""
+"""Minimum number of values that a row could have instead of a sum. The larger the number, the less likely is a
+coincidence. `MIN_ONE` applies to one of several sums, `MIN_DOUBT` to all sums together. From `MIN_ALONE` on, sums that
+end a table are certain. `MIN_INSIDE` applies to a sum anywhere. `IN_COLUMNS` is the factor if several columns agree."""
 MAX_GROUPS, MAX_STATISTICS = 20, 12
-"""Groups of rows right above a row, of which it may be the sum, and rows with statistics above or below a table."""
+"""Maximum number of row groups directly above a row that the row may sum up, and maximum number of rows with statistics
+above or below a table."""
 Numbers = Sequence[Decimal | None]
 
 
@@ -35,11 +37,12 @@ def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple
     """Find the rows that summarize other rows.
 
     Args:
-        names: of N rows.
-        columns: N numbers of each column, None if there is none; first those that are to be added.
+        names: names of the N rows.
+        columns: N numbers per column, None for cells without a number. The first column is the column to add up.
 
     Returns:
-        Rows that summarize the rest, and rows that may do so, but not all of their numbers agree.
+        Indices of the rows that summarize other rows, and indices of rows that may do so, but whose numbers do not all
+        agree.
     """
     rows = [row for row, number in enumerate(columns[0]) if number is not None]
     summaries, doubtful = map(set.union, *(_find_statistics(order, names, columns) for order in (rows, rows[::-1])))
@@ -58,10 +61,11 @@ def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple
 def _find_sums(
     rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers], least: float = MIN_ONE
 ) -> tuple[dict[int, float], bool]:
-    """Find the rows that are sums of groups above them or of all others, and how far these are not by chance.
+    """Find the rows that are sums of row groups above them, or of all other rows.
 
     Returns:
-        How many values each such row might have as well, and whether these rows sum up all others.
+        For each sum, the number of values that the row could have instead, which measures how unlikely a coincidence
+        is. And whether the last row is a sum, so that the sums cover all rows.
     """
     found, count, sums = dict[int, float](), 0, [Decimal(0)] * len(columns)
     groups = [(count, sums)]
@@ -89,9 +93,10 @@ def _find_sums(
 def _find_statistics(
     rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers]
 ) -> tuple[set[int], set[int]]:
-    """Find the last rows that are statistics of those before them, and those that are only called so."""
+    """Find the last rows that are statistics of the rows before them, and rows that only have such a name."""
     best = set[int](), set[int]()
-    arrays = [numpy.array([column[row] for row in rows], float) for column in columns]  # NaN where there is none
+    # None becomes NaN.
+    arrays = [numpy.array([column[row] for row in rows], float) for column in columns]
     for length in range(1, min(MAX_STATISTICS, len(rows) - 2) + 1):
         sure, doubtful = set[int](), set[int]()
         for row in rows[-length:]:
@@ -115,7 +120,7 @@ def _find_statistics(
 
 
 def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
-    """Find the statistics of values that a number is, as far as its decimals go, by the start of their names."""
+    """Find the statistics of `values` that equal a number after rounding, as prefixes of their names."""
     values = values[~numpy.isnan(values)]
     if len(values) < 2:
         return set()
@@ -131,10 +136,10 @@ def _find_step(number: Decimal) -> float:
 
 
 def _count_steps(number: Decimal, values: numpy.ndarray) -> float:
-    """Count the numbers with so many decimals among values: no mean is outside of them."""
+    """Count the possible means of values: numbers within their range with the decimals of `number`."""
     return 1 + float(numpy.nanmax(values) - numpy.nanmin(values)) / _find_step(number)
 
 
 def _count_values(number: Decimal) -> int:
-    """Count the numbers up to this one that are as round: sums of rounder numbers occur by chance."""
+    """Count the numbers up to `number` that are equally round. Sums of round numbers often coincide."""
     return 1 + int("".join(map(str, number.normalize().as_tuple().digits)))
