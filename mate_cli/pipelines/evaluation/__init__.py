@@ -1,1 +1,1 @@
-"""Score finished weights: one run or several, splits and new questions, and the files of predictions."""
+"""Evaluation of trained weights and of answers, with prediction files."""

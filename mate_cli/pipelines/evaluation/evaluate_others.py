@@ -1,6 +1,6 @@
-"""Score what comes without a run, and leave a record beside those of runs: released weights, or answers of any system.
+"""Evaluation of checkpoints and of the answers of any system, without a training run.
 
-Weights are what others released, or what `mate export` wrote.
+Checkpoints are released weights or exports of `mate export`. The results are recorded next to the records of runs.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from mate_cli.tables.example import SystemAnswer, TableExample
 def evaluate_checkpoint(
     name: str, data: Mapping[str, Any], splits: Sequence[str], runtime: RuntimeOverrides
 ) -> RunFolder:
-    """Score a checkpoint on splits of a dataset, and leave a record as a run does.
+    """Evaluate a checkpoint on splits of a dataset, and write a record as a run does.
 
     Args:
-        name: see `open_checkpoint`.
-        data: the dataset, as `conf/data` names it.
-        splits: of the dataset.
-        runtime: the machine and the folders of now.
+        name: name of the checkpoint, see `open_checkpoint`.
+        data: configuration of the dataset, an option of `conf/data`.
+        splits: splits of the dataset.
+        runtime: hardware and folders of the current machine.
 
     Returns:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
 
     Raises:
-        CheckpointError: there is no such checkpoint, or it is damaged.
-        DataError: a split is missing, or its questions are not what the checkpoint answers.
+        CheckpointError: the checkpoint is missing or damaged.
+        DataError: a split is missing, or the task of the checkpoint cannot answer its questions.
     """
     dataset = instantiate(data)
-    # Quicker than weights, and may be missing: the first process fetches.
+    # Before the weights, because reading data is faster and may fail. Rank 0 downloads missing data.
     examples = ranks.rank_zero_first(lambda: {split: dataset.examples(split) for split in splits})
     parts, config = open_checkpoint(name, runtime, dataset)
     for split in splits:
@@ -83,10 +83,17 @@ def evaluate_checkpoint(
 
 
 def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], split: str, checkpoint: str) -> None:
-    """Refuse questions whose answers are of another kind than those of a task.
+    """Check that a task can answer the questions of a split.
+
+    Args:
+        task: task of the checkpoint.
+        examples: questions of the split.
+        split: name of the dataset and split, for error messages.
+        checkpoint: name of the checkpoint, for error messages.
 
     Raises:
-        DataError: all of them are, or none has an answer.
+        DataError: no question has a known answer, or all questions are statements to judge and the task selects cells,
+            or conversely.
     """
     answers = [example.answer for example in examples if example.answer]
     if not answers:
@@ -119,7 +126,7 @@ def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Pa
 
 
 def _last(part: Mapping[str, Any]) -> str:
-    """Name a part as its group has it: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
+    """Return the option of a section: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
     return str(part["_target_"]).split(".")[-2]
 
 
@@ -133,19 +140,22 @@ def evaluate_answers(
     *,
     partial: bool = False,
 ) -> RunFolder:
-    """Score answers by the metric of a dataset, and leave a record as a run does.
+    """Score the answers of a system, and write a record as a run does.
 
     Args:
-        file: where the answers were read.
-        answers: by question; one that is missing counts as wrong.
-        name: of the system, in tables.
-        data: the dataset, as `conf/data` names it.
-        splits: of the dataset.
-        outputs: where runs have their folders.
-        partial: score files that answer less than half of the questions of a split.
+        file: file from which the answers were read.
+        answers: answers by question id. A missing answer counts as wrong.
+        name: display name of the system.
+        data: configuration of the dataset, an option of `conf/data`.
+        splits: splits of the dataset.
+        outputs: folder of all runs.
+        partial: whether to score a file that answers less than half of the questions of a split.
+
+    Returns:
+        The folder of the record.
 
     Raises:
-        DataError: a split is missing or has no known answers, or too few of its questions are answered.
+        DataError: a split is missing or has no known answers, or the file answers too few of its questions.
     """
     dataset = instantiate(data)
     title = str(data.get("name") or type(dataset).__name__)
@@ -154,7 +164,7 @@ def evaluate_answers(
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     record = RunRecord(
         command="evaluate",
-        experiment=re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers",  # the name of a folder
+        experiment=re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers",  # The experiment names a folder.
         overrides=[f"answers={file}", f"data={title}", f"split={','.join(splits)}", f"name={name}"],
         dataset=title,
         model=name,
@@ -200,18 +210,19 @@ def check_questions(
     *,
     partial: bool = False,
 ) -> None:
-    """Reject a split without known answers, and a file that answers few of its questions.
+    """Check that splits have known answers, and that a file answers enough of their questions.
 
     Args:
-        file: where the answers were read.
-        answers: by question.
-        title: of the dataset.
-        examples: of each split that is scored, by question.
-        others: returns the ids of another split; none if the dataset does not have it.
-        partial: accept a file that answers less than half of the questions, but at least one.
+        file: file from which the answers were read.
+        answers: answers by question id.
+        title: name of the dataset.
+        examples: examples of each scored split, by question id.
+        others: function that returns the question ids of another split. Empty if the dataset lacks the split.
+        partial: whether to accept a file that answers at least one, but less than half of the questions.
 
     Raises:
-        DataError: naming the split, and the split that the ids belong to if that is another one.
+        DataError: a split has no known answers, or the file answers too few of its questions. The message names the
+            split to which the ids belong if it is another split.
     """
     for split, asked in examples.items():
         where = f"{title} {split}"
@@ -234,7 +245,7 @@ def check_questions(
 
 
 def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
-    """Say where answers are from, and how many are missing, unreadable, or to questions that are not asked."""
+    """Describe the source of answers, and count missing, unreadable and unknown answers."""
     every = {key: example for some in examples.values() for key, example in some.items()}
     asked = {key: example for key, example in every.items() if example.answer}
     missing = len(asked.keys() - metric.answers.keys())

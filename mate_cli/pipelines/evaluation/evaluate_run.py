@@ -1,4 +1,4 @@
-"""Uses of a finished run: score it again, answer new questions."""
+"""Evaluation of a finished run, and predictions for a file of questions."""
 
 import itertools
 import os
@@ -29,22 +29,26 @@ from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.terminal.console import Console
 
 Scorer = Callable[[str, RunFolder], tuple[dict[str, float], Collection[TableExample]]]
-"""Scores a split, and writes predictions into a folder; returns the scores and the questions."""
+"""Function that scores a split and writes predictions to a folder. It returns the scores and the questions."""
 
 
 def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> RunFolder:
-    """Re-compute the metrics of a finished run on splits, with its best weights.
+    """Recompute the metrics of a finished run on splits, with its best weights.
 
-    Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
-    in training, both go below a folder of their own, evaluation/<what they are>, and what training left stays.
+    Metrics are written to evaluation/<split>.json, predictions to predictions/<split>.json. If the questions differ
+    from the questions of training, both are written below a separate folder evaluation/<name of the changes>, and the
+    files of training are kept. If the run folder cannot be written, results are in a temporary folder.
 
-    If the run's folder cannot be written, results are in a temporary folder.
+    Args:
+        run: run folder.
+        splits: splits to evaluate.
+        runtime: hardware and folders of the current machine, and changes of the data.
 
     Returns:
-        The folder below which predictions are.
+        The folder that contains predictions/.
 
     Raises:
-        RunError: there is no finished run.
+        RunError: the run is missing or not finished.
         DataError: a split is missing.
     """
     folder = broadcast_folder(lambda: open_run(run))
@@ -74,7 +78,7 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
 
 
 def _temporary_folder(folder: RunFolder) -> RunFolder:
-    """Return a folder for results that lasts as long as this process, since the run's cannot be written."""
+    """Return a temporary folder for results, which is deleted when this process ends."""
     print(f"{folder.path} cannot be written, so these results are not kept", flush=True)
     _temporary_folders.append(TemporaryDirectory(prefix="mate_results_"))
     return RunFolder(Path(_temporary_folders[-1].name))
@@ -84,7 +88,7 @@ _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
-    """Return the run's own folder; for other questions than training's a folder below it, named after the changes."""
+    """Return the run folder, or a subfolder if the questions differ from training."""
     if not runtime.changes:
         return folder
     last = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
@@ -100,7 +104,13 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
 
 
 def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
-    """Say in a run's record what this machine lacks of it, and what stood in; of a system by the names of stages."""
+    """Add facts about the parts of a run to its record, such as used fallbacks.
+
+    Args:
+        record: record of the run.
+        folder: folder of the run.
+        stages: parts by stage name. The name is "" for a run without stages.
+    """
     pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
     if facts := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
         record.facts |= facts
@@ -108,13 +118,13 @@ def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Part
 
 
 def _system_scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return what predicts and scores a split by the stages of a run, and the parts of these."""
+    """Return the scorer of a system, and the parts of its stages."""
     system, stages = open_stages(folder, runtime)
     return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
 
 
 def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return what predicts and scores a split by the weights of one run, and its parts."""
+    """Return the scorer of a run without stages, and its parts."""
     config = runtime.config(folder)
     parts = load_best(config, folder)
 
@@ -129,16 +139,22 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
 
 
 def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrides) -> Path:
-    """Answer the questions of a file, whether or not answers are known.
+    """Answer the questions of a file, with or without known answers.
 
-    They are a list of {question_id, question, table_id} about tables of the run's dataset, or rows with tables of their
-    own, as `LabelledFiles` reads them.
+    The file is a list of {question_id, question, table_id} about tables of the run's dataset, or has rows with separate
+    tables in a format of `LabelledFiles`.
+
+    Args:
+        run: run folder.
+        questions: path of the question file.
+        output: path of the prediction file.
+        runtime: hardware and folders of the current machine.
 
     Returns:
-        The file of predictions, [{question_id, pred}].
+        The path of the prediction file, [{question_id, pred}].
 
     Raises:
-        RunError: there is no finished run.
+        RunError: the run is missing or not finished.
         DataError: the file or one of its tables is missing or damaged.
     """
     folder = open_run(run)
@@ -159,11 +175,11 @@ def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrid
 
 
 def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
-    """Build the system that a run says it is.
+    """Build the system of stages that the configuration of a run specifies.
 
     Raises:
-        RunError: it names none that this version has.
-        TrustError: it is neither ours nor of a trusted module.
+        RunError: the run has no system, or its system cannot be built by this version of mate.
+        TrustError: the class of the system is neither mate's nor trusted.
     """
     path = folder.path / "config.yaml"
     try:
@@ -177,7 +193,7 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
 
 
 def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:
-    """Open a system and its stages, also right after the whole run was moved."""
+    """Load a system and its stages, also if the run folder was moved."""
     system, stages = open_system(folder, runtime.trust), folder.read_record().stages
     trained_stages = {}
     for name in system.stages:
@@ -189,7 +205,7 @@ def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, d
 
 
 def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
-    """Read the questions of a file: in the layout of the run's dataset, or rows that have their tables with them.
+    """Read a question file in the format of the run's dataset, or of `LabelledFiles`.
 
     Raises:
         DataError: the file, or one of the tables, is missing or damaged.

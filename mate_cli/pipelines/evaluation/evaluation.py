@@ -1,4 +1,4 @@
-"""Score finished weights on a split, and predict questions without answers."""
+"""Evaluation of trained weights on a split, and prediction without known answers."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from mate_cli.terminal.progress import track
 from mate_cli.tokenization.layout import TableBatch
 
 SAME_DATA = "Give all the same data, as on a file system that all nodes share"
-"""The remedy where processes have different questions."""
+"""Hint of the error for ranks with different questions."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,12 @@ class SplitResult:
     """Predictions of a split and their metrics.
 
     Args:
-        predictions: one per example that could be encoded.
-        metrics: fractions by name; empty where no answer is known.
-        pruned: what was left of inputs, by example; empty where the network keeps all tokens.
+        task: task that made the predictions.
+        examples: examples of the split, by id.
+        predictions: predictions of the task, one per example that could be encoded.
+        answers: predicted answers as text, by example id.
+        metrics: fractions by metric name. Empty if no answer is known.
+        pruned: pruning results by example id. Empty if the network keeps all tokens.
     """
 
     task: TableTask[Any, Any]
@@ -47,9 +50,12 @@ class SplitResult:
     pruned: dict[str, Pruning] = field(default_factory=dict)
 
     def table(self, most: int) -> tuple[list[str], list[list[Any]]]:
-        """Return columns and the first rows for people: each question with its prediction, and what is known of it.
+        """Return a table of the first `most` questions with their answers, predictions and scores.
 
-        Cells are (row, column), both from 0; whether it is right and the monitored score are None without an answer.
+        Cells are (row, column), both from 0. Correctness and the monitored score are None if the answer is unknown.
+
+        Returns:
+            Column names and rows.
         """
         rows = []
         for prediction in self.predictions[:most]:
@@ -69,11 +75,17 @@ class SplitResult:
 
 
 def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
-    """Predict a split of the run's dataset and score it.
+    """Predict and score a split of the run's dataset.
 
-    Of conversations, the metrics are those with the model's own previous answers; a part "gold_previous" tells what
-    they are with the right ones, which is what validations during training see. Where inputs are of more than one
-    length, parts by tokens of the uncut input have the metric that chooses weights, and the share of answers kept.
+    In conversations, each question is answered given the predicted previous answers. Metrics of the part
+    "gold_previous" use the gold previous answers instead, as validation during training does. If input lengths differ,
+    the parts by number of tokens before truncation contain the monitored metric, the official WTQ accuracy and the
+    fraction of answers kept by pruning, if the task has them.
+
+    Args:
+        parts: task with loaded weights, and data.
+        cfg: configuration of the network and the hardware.
+        split: name of the split.
 
     Raises:
         DataError: the split is missing or empty.
@@ -93,7 +105,12 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """Add metrics of parts by the tokens of an input before it is cut, where its answer is known."""
+    """Add metrics of subsets by input length, for examples with known answers.
+
+    Args:
+        result: result to extend.
+        tokens: number of tokens before truncation, by example id.
+    """
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
     told = (MetricName.parse(result.task.spec.monitor).score, OFFICIAL_ACCURACY.name, KEPT.name)
     metrics = dict(result.metrics)
@@ -109,7 +126,13 @@ def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
 def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
-    """Predict conversations, where each question is given what was predicted for the one before it.
+    """Predict conversations, with the predicted cells of the previous question as input.
+
+    Args:
+        parts: task with loaded weights, and data.
+        cfg: configuration of the network and the hardware.
+        examples: questions of all conversations.
+        first: predictions that include the first question of every conversation.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
     """
@@ -120,7 +143,8 @@ def predict_in_turn(
         asked = [example for example in examples if len(example.history) == turn]
         before = [by_id.get(names.get((example.conversation, turn - 1), "")) for example in asked]
         asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
-        encodings = EncodedExamples(asked, parts.serializer)  # not cached, as they depend on the weights
+        # The encodings depend on predictions, so they are not cached.
+        encodings = EncodedExamples(asked, parts.serializer)
         predictions = predict(parts.task, parts.data.loader_encoded(encodings), cfg)
         by_id |= {prediction.example_id: prediction for prediction in predictions}
     return list(by_id.values())
@@ -132,7 +156,7 @@ def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  #
 
 
 def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
-    """Score predictions of examples; those whose answer is unknown are only predicted."""
+    """Score predictions of examples with known answers, and collect all answer texts."""
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]
@@ -142,10 +166,17 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """Predict all batches of a loader on all ranks. The model returns to its device and modes afterwards.
+    """Predict all batches of a loader on all ranks.
+
+    Afterwards the device and the training modes of the task are restored.
+
+    Args:
+        task: task with loaded weights.
+        loader: batches to predict.
+        cfg: configuration, whose hardware determines device and precision.
 
     Raises:
-        RunError: a GPU has too little memory for them.
+        RunError: the GPU memory does not suffice for a batch.
     """
     device, precision = device_of(cfg.hardware), resolve_profile(cfg.hardware, moved=True).precision
     lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
@@ -165,11 +196,11 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
 
 
 MIN_ANSWERS = 5
-"""With fewer, nothing is learnt about confidences."""
+"""Minimum number of answers for fitting a calibration."""
 
 
 def calibrate(result: SplitResult) -> Calibration | None:
-    """Fit the calibration of confidences; None where too few predictions point at cells or classes."""
+    """Fit the calibration of confidences; None for fewer than `MIN_ANSWERS` answers."""
     pairs = []
     for prediction in result.predictions:
         example = result.examples[prediction.example_id]
@@ -183,7 +214,16 @@ def calibrate(result: SplitResult) -> Calibration | None:
 
 
 def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibration | None:
-    """Write predictions/<split>.json, and for the development split calibration.json, which is returned."""
+    """Write predictions/<split>.json, and calibration.json for the dev split.
+
+    Args:
+        folder: folder of the results.
+        split: name of the split.
+        result: predictions of the split.
+
+    Returns:
+        The calibration, None for other splits or if it cannot be fitted.
+    """
     calibration = calibrate(result) if split == "dev" else None
     if calibration:
         folder.write_json(CALIBRATION, calibration.to_json())
@@ -200,9 +240,9 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
 
 
 def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str, str]:
-    """Return the number of a split's questions with answers and a hash of them: `{"dev": "40:3f2a91c4d0e1"}`.
+    """Return the number and a hash of the split's questions with known answers.
 
-    Only runs with the same hash are compared.
+    An example is `{"dev": "40:3f2a91c4d0e1"}`. Only runs with the same hash are compared.
     """
     known = {example.example_id: example for example in examples if example.answer}
     answers = {name: item.answer and [*item.answer.texts, item.answer.label] for name, item in known.items()}
@@ -219,10 +259,18 @@ def save_predictions(
     score: Callable[[TableExample], Mapping[str, float]],
     details: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write predictions/<split>.json: of each question question_id and pred, as the official scorer wants, and more.
+    """Write predictions/<split>.json, a list with an object per question.
 
-    A question without an answer of ours gets an empty text; scores are of those whose answer is known, and those of
-    parts (`table/em`) are left out.
+    Each object contains `question_id` and `pred`, the format of HybridQA's official scorer, and further values.
+
+    Args:
+        folder: folder of the results.
+        split: name of the split.
+        examples: questions of the split.
+        answers: predicted answers by question id. `pred` is empty if the answer is missing.
+        score: function that returns the scores of a question. It is called for questions with known answers. Scores of
+            subsets (`table/em`) are omitted.
+        details: additional values by question id.
     """
     details = details or {}
     rows = []

@@ -1,1 +1,1 @@
-"""A finished run as a folder for others: its weights, its format for transformers, its model card."""
+"""Export of a finished run: weights, transformers format and model card."""

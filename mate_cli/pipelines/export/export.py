@@ -1,4 +1,4 @@
-"""A finished run as a folder that others can load, by `mate` and by transformers; and as a repository of the hub."""
+"""Export of a finished run to a folder for mate and transformers, and upload to the Hub."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
 
 OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
-"""Parts of the configuration that are left out."""
+"""Configuration sections that are not exported, because they belong to the machine."""
 ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
-"""Takes the place of an exact attention backend, which may need a GPU or a compiler."""
+"""Replacement of an exact attention backend, which may need a GPU or a compiler."""
 EXPORTED = {*TOKENIZER_FILES, WEIGHTS, SETTINGS, CALIBRATION, "config.json", "README.md"}
-"""Files of an export, whatever the network; all others in its folder are somebody else's."""
+"""File names of all exports. Other files in an export folder belong to the user."""
 LOG_IN = "Log in with hf auth login, or set HF_TOKEN, with a token that may write"
 NEEDS_MATE = (
     "note: the table pipeline of transformers does not read tables as this network does; "
@@ -68,22 +68,22 @@ def export_run(
     licence: str | None = None,
     hub: str | None = None,
 ) -> Path:
-    """Write the best weights of a run, its tokenizer, its settings and a model card.
+    """Export the best checkpoint of a run with its tokenizer, settings and a model card.
 
     Args:
-        run: a finished run's folder.
-        to: the folder to make.
-        runtime: the machine and the folders of now.
-        overwrite: replace an export that is there.
-        licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
-        hub: the repository of the hub, USER/NAME, that the folder is for, for the card; None for none.
+        run: folder of a finished run.
+        to: export folder to create.
+        runtime: hardware and folders of the current machine.
+        overwrite: whether to replace an existing export.
+        licence: license of the weights, by its name on the Hugging Face Hub. None: license of the training data.
+        hub: repository USER/NAME on the Hub that the model card mentions. None: no repository.
 
     Returns:
-        The folder.
+        Absolute path of the export folder.
 
     Raises:
         RunError: the run is not finished, or is a system of stages.
-        ConfigError: the folder exists and is not empty.
+        ConfigError: the folder is not empty, unless it is an export and `overwrite` is true.
     """
     folder = open_run(run)
     record = folder.read_record()
@@ -141,25 +141,28 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def exported_settings(config: RunConfig) -> dict[str, Any]:
-    """Return a run's configuration without what belongs to the machine; the tokenizer lies beside it."""
+    """Return the configuration of a run for mate.yaml, without the settings of the machine.
+
+    The tokenizer is read from the export folder itself.
+    """
     settings = config.model_dump(exclude=OF_THE_MACHINE)
     settings["data"] = {"name": settings["data"].get("name")}
-    if settings["encoding"].get("ranked_by"):  # another run, which is not exported
+    if settings["encoding"].get("ranked_by"):  # The ranker is another run, which is not exported.
         settings["encoding"] |= {"best_rows": None, "ranked_by": None}
-    settings["task"].pop("metrics", None)  # they may be of modules that nobody else has
+    settings["task"].pop("metrics", None)  # User-defined metrics may need modules that are not exported.
     settings["init"] = FOUND_BESIDE
     return settings
 
 
 def _describe_origin(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
-    """Return what `init=run:FOLDER` composes the configuration from: groups, the last stage of a chain, the scale."""
+    """Return the values for `init=run:FOLDER`: group options, stage and scale override."""
     stage = (read_yaml(folder.path / "config.yaml", RunError, "Export another run").get(ORIGIN) or {}).get("stage", "")
     scale = [word for word in record.overrides if word.startswith("scale=")]
     return {**asdict(Names.read(vars(record))), "stage": stage, "overrides": scale}
 
 
 def first_init(folder: RunFolder, config: RunConfig) -> Node:
-    """Return the `init` of the first of a run's stages, whose weights the others were handed."""
+    """Return `init` of the first stage, from which the later stages are initialized."""
     stages = read_settings(folder.path).get("stages") or {}
     first = next((stage for stage in stages.values() if stage.get("after") != "rows"), None)
     if first is None:
@@ -168,7 +171,7 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:
-    """Write config.json and model.safetensors, for a class of transformers."""
+    """Write config.json and model.safetensors for the class `name` of transformers."""
     task, serializer = parts.task, parts.serializer
     if tapas_class(task):
         weights = tapas_weights(task)
@@ -188,12 +191,13 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
 
 @contextmanager
 def _write_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside the target whose files take their places when all is written, else nothing changes.
+    """Yield a temporary folder whose files replace the files of `target` at the end.
 
-    Of an earlier export there, files that this one has no more are removed; what it did not write stays.
+    After an error, the target is unchanged. Files of an earlier export that are no longer written are removed. Files
+    that do not belong to an export are kept.
 
     Raises:
-        ConfigError: the disk is full, or the folder cannot be made there.
+        ConfigError: the disk is full, or the folder cannot be created.
     """
     try:
         with replace_file(target) as draft:
@@ -208,7 +212,7 @@ def _write_folder(target: Path) -> Iterator[Path]:
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
-    """Say what loads an export: transformers, unless classes of the user's own are in it."""
+    """Describe how to load an export: `mate_cli.Mate` is needed for user-defined classes."""
     modules = sorted({target.partition(".")[0] for target in find_targets(settings)} - {"mate_cli", "torch"})
     if modules:
         return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={modules}), or trust="
@@ -226,11 +230,11 @@ def _tell(target: Path, typed: str, loads: str) -> None:
 
 
 def check_push(name: str) -> None:
-    """Refuse a name that is none, and a hub that would refuse this user; nothing is written.
+    """Check a repository name and the user's access token, without writing anything.
 
     Raises:
-        ConfigError: the name is none, or there is no token.
-        RunError: the hub does not answer, or does not know the token.
+        ConfigError: the name is not USER/NAME, or no token is stored.
+        RunError: the Hugging Face Hub is not reachable, or rejects the token.
     """
     try:
         validate_repo_id(name)
@@ -245,13 +249,19 @@ def check_push(name: str) -> None:
 
 
 def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool) -> str:
-    """Upload these files of a folder; a repository that is there stays as public as it is.
+    """Upload files of a folder to a repository of the Hugging Face Hub.
+
+    Args:
+        folder: folder of the files.
+        files: names of the files to upload.
+        name: repository USER/NAME. It is created if it is missing.
+        private: whether a new repository is private. The visibility of an existing repository is not changed.
 
     Returns:
-        Its address.
+        URL of the repository.
 
     Raises:
-        RunError: the hub refuses it, or does not answer; the folder stays.
+        RunError: the Hub is not reachable, or rejects the upload. The folder is kept.
     """
     remedy = f"The folder is written: type {format_command('hf', 'upload', name, str(folder))}"
     with _explain_errors(name, remedy):
@@ -265,7 +275,7 @@ def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool)
 def _explain_errors(name: str, remedy: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # of the library, of what it connects with, or a ValueError of either
+    except Exception as error:  # Errors of huggingface_hub or its HTTP client, or a ValueError.
         raise RunError(
             f"the Hugging Face hub refused it: {shorten_reason(error)}", where=f"push={name}", remedy=remedy
         ) from error

@@ -1,4 +1,4 @@
-"""README.md of an exported model: what it is, where it comes from, how good it is, how to load it."""
+"""Model card (README.md) of an exported model: contents, training, metrics and loading."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.record import RunRecord
 
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
-"""By kind of initial weights, where these do not name it themselves."""
+"""Hub names of base models, by `init.kind`, for the kinds whose `init.checkpoint` does not contain the name."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 OMITTED_WORDS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
-"""Overrides for the machine, not for the result."""
+"""Prefixes of overrides that concern the machine and do not affect the result."""
 UNKNOWN = DatasetInfo("", "a dataset of its user", "other", "not known to mate", splits=(), evaluation=(), reader="")
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A model and the run that it comes from.
+    """A model and its training run.
 
     Args:
-        record: of the run.
-        settings: what mate.yaml holds.
-        init: the weights that training began with: `kind` and `checkpoint`.
-        transformers_class: the class of transformers that loads it.
-        table_answers: how it answers about any table; None where it does not.
-        licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
-        hub: the repository that the folder is uploaded to.
+        record: record of the run.
+        settings: content of mate.yaml.
+        init: section `init` of the run, with `kind` and `checkpoint` of the initial weights.
+        transformers_class: class of transformers that loads the model.
+        table_answers: type of the model's answers about tables. None if the model does not answer about tables.
+        licence: license of the weights, by its name on the Hugging Face Hub. None: license of the training data.
+        hub: repository to which the folder is uploaded. None: no repository.
     """
 
     record: RunRecord
@@ -51,7 +51,7 @@ class ExportedModel:
 
     @property
     def needs_mate(self) -> bool:
-        """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
+        """True if the table pipeline of transformers encodes tables differently than the model."""
         if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False
         as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
@@ -59,17 +59,17 @@ class ExportedModel:
 
     @property
     def dataset(self) -> DatasetInfo:
-        """The training data."""
+        """Catalogue entry of the training data, `UNKNOWN` if the dataset is user-defined."""
         return find_dataset(self.record.dataset) if self.record.dataset in dataset_names() else UNKNOWN
 
     @property
     def is_reader(self) -> bool:
-        """True for a reader of answers in passages."""
+        """True if the model reads answers in passages."""
         return self.transformers_class == MateForQuestionAnswering.__name__
 
     @property
     def pipeline(self) -> str:
-        """The pipeline of the Hugging Face hub that it is for."""
+        """Pipeline tag of the model on the Hugging Face Hub."""
         if self.is_reader:
             return "question-answering"
         is_judge = self.table_answers is not None and self.table_answers.verdict
@@ -77,7 +77,7 @@ class ExportedModel:
 
     @property
     def base_model(self) -> str | None:
-        """The first weights, by their name on the Hugging Face hub."""
+        """Name of the pre-trained checkpoint on the Hugging Face Hub, None if unknown."""
         kind = str(self.init.get("kind"))
         named = str(self.init.get("checkpoint")) if kind in ("bert", "tapas") else ""
         is_name = HUB_NAME.fullmatch(named) and not Path(named).exists()
@@ -85,18 +85,18 @@ class ExportedModel:
 
     @property
     def began_with(self) -> str:
-        """The same in words, whatever it was."""
+        """Description of the initial weights, also if they have no name on the Hub."""
         if "kind" not in self.init:
             return f"weights by {self.init['_target_']}"
         return self.base_model or ("random weights" if self.init["kind"] == "random" else "weights of an earlier run")
 
 
 def model_card(model: ExportedModel, folder: str) -> str:
-    """Return the whole text.
+    """Return the text of the model card.
 
     Args:
-        model: what it is about.
-        folder: the name of the folder, for the examples.
+        model: exported model.
+        folder: name of the export folder, for the examples.
     """
     record, settings, name = model.record, model.settings, model.transformers_class
     network, counts = settings["model"], record.data
@@ -123,7 +123,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         front_matter=yaml.safe_dump(front_matter(model), sort_keys=False, allow_unicode=True),
         tokens=f"{settings['encoding']['max_tokens']:,}",
         folder=folder,
-        folder_text=json.dumps(folder, ensure_ascii=False),  # as Python writes it, too
+        folder_text=json.dumps(folder, ensure_ascii=False),  # JSON strings are valid Python literals.
         setting=format_setting,
         command=format_command,
         data_words=[word for word in record.overrides if word.startswith("data")],
@@ -137,7 +137,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
 
 
 def front_matter(model: ExportedModel) -> dict[str, Any]:
-    """Return the entries that the Hugging Face hub reads."""
+    """Return the YAML front matter that the Hugging Face Hub reads."""
     record, dataset = model.record, model.dataset
     licence = model.licence or dataset.licence
     specs = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
@@ -157,9 +157,10 @@ def front_matter(model: ExportedModel) -> dict[str, Any]:
 
 
 def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
-    """Write a table of all metrics, shares in percent: a row each, a column per split and per baseline.
+    """Format a Markdown table with a row per metric and a column per split and baseline.
 
-    The head of a column has the largest number of questions behind a metric, which leaves out unknown answers.
+    Shares are in percent. The header of a column contains the largest number of questions of its metrics, which
+    excludes questions with unknown answers.
     """
     if not metrics:
         return "The run recorded no metrics."
@@ -178,13 +179,13 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
 
 
 def _unscored(facts: Mapping[str, str]) -> list[str]:
-    """Return sentences about the questions that are not scored or are unanswerable; see `describe_unscored`."""
+    """Return sentences about unscored and unanswerable questions, see `describe_unscored`."""
     known = [(name, fact) for name, fact in facts.items() if name.startswith(("not scored, ", "unanswerable, "))]
     return [f"{name.capitalize()}: {fact}." for name, fact in known]
 
 
 def _row(name: MetricName) -> str:
-    """Return the metric and the subset, with the name it is logged under: `EM, In-Table (em/table)`."""
+    """Return metric, subset and logged name, as in `EM, In-Table (em/table)`."""
     logged = "/".join(filter(None, [name.score, name.part]))
     return f"{name.short}, {name.part_title} (`{logged}`)" if name.part else f"{name.short} (`{logged}`)"
 
@@ -194,6 +195,6 @@ def _column(name: MetricName) -> str:
 
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
-    """Return the command, without overrides that concern the machine alone."""
+    """Return the command line without overrides that only concern the machine."""
     typed = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
     return format_command("mate", command, *typed)

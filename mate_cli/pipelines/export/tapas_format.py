@@ -1,4 +1,7 @@
-"""Our TAPAS and that of transformers: the same weights under other names, the same options under other keys."""
+"""Conversion between mate's TAPAS and transformers' TAPAS.
+
+Both have the same weights and options, under different names.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,16 @@ TASKS = {
     QUESTIONS: "mate_cli.lit_modules.table_qa.TableQA",
     STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
 }
-"""Our tasks by the class of transformers that does the same."""
+"""Task classes of mate, by the equivalent class of transformers."""
 DOT = "mate_cli.models.dot.Dot"
 MAX_TOKENS = 512
-"""Tokens of a TAPAS whose tokenizer does not say."""
+"""Maximum input length of a TAPAS if its tokenizer configuration contains no valid length."""
 AGGREGATING = "aggregation_classifier.weight"
 ENCODER, THEIRS = "encoder.", "tapas."
 
 
 def tapas_class(task: TableTask[Any, Any]) -> str | None:
-    """Return the class of transformers that computes what a task with its network does; None where there is none."""
+    """Return the transformers class equivalent to a task with its network, or None."""
     encoder = task.encoder
     if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
@@ -45,7 +48,10 @@ def tapas_class(task: TableTask[Any, Any]) -> str | None:
 
 
 def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
-    """Return all weights of a task by the names of transformers, which always scores columns: 0 where ours does not."""
+    """Return the weights of a task under the names of transformers.
+
+    transformers always has weights for column scores. They are 0 if the task does not score columns.
+    """
     heads, weights = head_names(task), {}
     for name, tensor in task.state_dict().items():
         if name in heads:
@@ -60,7 +66,7 @@ def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
 
 
 def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str, Any]:
-    """Return the options of a network by the names that all configurations of transformers share."""
+    """Return the size options of a network under the standard names of transformers."""
     size = task.encoder.size
     return {
         "vocab_size": serializer.vocab_size,
@@ -72,7 +78,7 @@ def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str,
 
 
 def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return config.json of a task as transformers' TAPAS wants it."""
+    """Return the content of config.json of a task, for transformers' `TapasConfig`."""
     model = settings["model"]
     return {
         "model_type": "tapas",
@@ -88,7 +94,7 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
 
 
 def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the heads that choose cells and aggregations."""
+    """Return the `TapasConfig` options of the cell selection and aggregation heads."""
     theirs = {name: options[ours] for ours, name in OPTIONS.items() if ours in options}
     if options["aggregation"] == "none":
         return theirs
@@ -101,29 +107,32 @@ def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_type(folder: Path) -> str | None:
-    """Return the kind of network in a folder, by its config.json; None where there is none."""
+    """Return the `model_type` of the config.json in a folder, None if it is missing."""
     path = folder / "config.json"
     return json_content(path).get("model_type") if path.is_file() else None
 
 
 def json_content(path: Path) -> dict[str, Any]:
-    """Read a JSON file.
+    """Read an object from a JSON file.
 
     Raises:
-        CheckpointError: it is damaged.
+        CheckpointError: the file is damaged.
     """
     return read_object(path, CheckpointError, "Fetch it again", links=True)
 
 
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
-    """Return the parts of our configuration that build what is in a folder of TAPAS.
+    """Return the configuration sections that build the TAPAS in a folder.
 
     Args:
-        folder: of transformers' files, or of the authors' ones.
-        bundle: the prefix of the authors' TensorFlow checkpoint; None for transformers' files.
+        folder: folder with files of transformers, or of google-research/tapas.
+        bundle: prefix of a TensorFlow checkpoint of google-research/tapas. None for files of transformers.
+
+    Returns:
+        The sections `model`, `attention`, `encoding` and `task`.
 
     Raises:
-        CheckpointError: it is of another kind, or has no head that answers.
+        CheckpointError: the network is no TAPAS, or has no head that mate supports.
     """
     config = _complete(folder, bundle)
     dot = _dot_options(bundle) if bundle else {}
@@ -136,10 +145,12 @@ def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
 
 
 def _dot_options(bundle: Path) -> dict[str, Any]:
-    """Return the options of a DoT; empty for a network of one encoder.
+    """Return the options of a DoT checkpoint, which are part of its folder name.
+
+    The result is empty if the checkpoint has a single encoder.
 
     Raises:
-        CheckpointError: the name of its folder does not say them.
+        CheckpointError: the folder name does not contain the options.
     """
     if not any(name.startswith("bert.pruner.") for name in list_variables(bundle)):
         return {}
@@ -153,8 +164,8 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
 
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
-    """Read config.json, or what stands for it, with the values that it leaves to transformers."""
-    from transformers import TapasConfig  # no other weights need it, and it takes a while
+    """Read config.json or a TensorFlow configuration, and add the defaults of `TapasConfig`."""
+    from transformers import TapasConfig  # Imported late: the import is slow, and only TAPAS needs it.
 
     config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
@@ -170,10 +181,10 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
 
 
 def _of_bundle(bundle: Path) -> dict[str, Any]:
-    """Make the config.json of a TensorFlow checkpoint.
+    """Convert the configuration of a TensorFlow checkpoint to the content of config.json.
 
     Raises:
-        CheckpointError: it does not say enough, or its network is not read.
+        CheckpointError: a required value is missing, or the network is not supported.
     """
     config, names = bundle_config(bundle), list_variables(bundle)
     where = str(bundle.with_name(CONFIG))

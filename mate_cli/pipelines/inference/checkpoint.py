@@ -1,6 +1,6 @@
-"""Weights that come with all that is needed to use them: what `mate export` wrote, or a TAPAS of Hugging Face.
+"""Standalone checkpoints: exports, and TAPAS of transformers or google-research/tapas.
 
-Beside the weights are what builds the network, and the vocabulary that transformers' tokenizers read.
+The folder of a checkpoint contains the weights, the configuration of the network and the vocabulary.
 """
 
 from __future__ import annotations
@@ -33,44 +33,49 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
 
 SETTINGS = "mate.yaml"
-"""The configuration of an exported run, without what belongs to the machine."""
+"""File of an exported run's configuration, without the settings of the machine."""
 WEIGHTS = HUB_FILES[0]
 INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
 ADAPTER = "adapter_config.json"
-"""File of weights that change others, which mate does not add up."""
+"""Configuration file of a PEFT adapter. mate does not merge adapters into their base model."""
 BUILT = ("encoding", "init", "model", "attention", "task")
-"""Parts of the settings that are built; the others say how the weights were trained."""
+"""Sections of the settings that are instantiated. The other sections describe the training."""
 AGAIN = "Fetch or export it again"
 
 
 def open_checkpoint(
     name: str, runtime: RuntimeOverrides, dataset: TableDataset | None = None
 ) -> tuple[Parts, ModelConfig]:
-    """Build the parts of a checkpoint and fill them, without a run folder.
+    """Build the parts of a checkpoint and load its weights, without a run folder.
 
-    Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
-    `evaluation.predict(parts.task, loader, config)`, as those of a run are.
+    `parts.data.loader_of(examples, name)` encodes examples, and `evaluation.predict(parts.task, loader, config)`
+    predicts them, as for a run.
 
     Args:
-        name: a folder that `mate export` or `save_pretrained` wrote, a folder with a `TapasForQuestionAnswering` or a
-            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
-            unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint, `.../model.ckpt`.
-        runtime: the machine and the folders of now.
-        dataset: of the parts; an empty one where it is None.
+        name: name of the checkpoint. One of:
+
+            - a folder written by `mate export` or `save_pretrained`,
+            - a folder with a `TapasForQuestionAnswering` or `TapasForSequenceClassification` of transformers,
+            - the name of either on the Hugging Face Hub,
+            - an unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint,
+              `.../model.ckpt`.
+        runtime: hardware and folders of the current machine.
+        dataset: dataset of the parts. None: an empty dataset.
 
     Returns:
-        The parts, and the configuration that they were made from.
+        The parts with loaded weights, and the configuration that they were built from.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
+        CheckpointError: the checkpoint is missing, damaged or not supported.
+        TrustError: the checkpoint names a class that is neither mate's nor trusted.
     """
     folder = find_checkpoint(name)
     bundle = None if _is_described(folder) else find_bundle(Path(name).expanduser())
     if (folder / SETTINGS).is_file():
         settings = rename_targets(read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True))
-    elif model_type(folder) == "mate_cli":  # as save_pretrained of transformers leaves a network of ours
+    elif model_type(folder) == "mate_cli":  # Written by save_pretrained of a `MateModel`.
         settings = rename_targets(json_content(folder / "config.json"))
     else:
         settings = tapas_parts(folder, bundle)
@@ -97,10 +102,15 @@ def _is_described(folder: Path) -> bool:
 
 
 def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
-    """Refuse settings that would build anything but parts of ours, or of trusted modules.
+    """Check that settings only instantiate classes of mate or of trusted modules.
+
+    Args:
+        settings: settings of a checkpoint.
+        where: location of the settings, for the error message.
+        trust: trusted modules.
 
     Raises:
-        TrustError: naming it.
+        TrustError: a `_target_` is neither mate's nor trusted. The message contains the `_target_`.
     """
     check_targets(_built(settings), where, trust)
 
@@ -110,10 +120,12 @@ def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
+    """Return the folder of a checkpoint.
+
+    A checkpoint of the Hugging Face Hub is downloaded first, or read from the cache when offline.
 
     Raises:
-        CheckpointError: it is neither here nor reachable, or it is no checkpoint.
+        CheckpointError: the checkpoint is missing and cannot be downloaded, or the folder contains no checkpoint.
     """
     folder = Path(name).expanduser()
     if folder.is_file():
@@ -160,25 +172,31 @@ def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeO
     try:
         return ModelConfig(
             **_built(settings), hardware=runtime.hardware, paths=runtime.paths, seed=0
-        )  # the seed shapes no prediction
+        )  # The seed does not affect predictions.
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
 
 
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
-"""The first weights of what is exported, and where its tokenizer is."""
+"""Section `init` of an export, whose tokenizer is in the export folder itself."""
 TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt")
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write what builds the model."""
+    """Write the settings that build the model to mate.yaml."""
     text = f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
     (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
 def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
-    """Name the tokenizer of transformers that reads the same pieces, and tables where it does so as ours."""
+    """Return the name of the tokenizer class of transformers with the same tokens.
+
+    Args:
+        serializer: serializer of the exported model.
+        table_answers: whether the model answers about tables. Then the tokenizer is `TapasTokenizer` if it also encodes
+            tables as the serializer does.
+    """
     if isinstance(serializer.tokenizer, ByteVocabulary):
         return "RobertaTokenizerFast"
     reads_tables = table_answers and type(serializer) is TapasSerializer
@@ -186,13 +204,13 @@ def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
 
 
 def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
-    """Write what transformers' tokenizers read; the piece of an empty cell has the name that TAPAS gives it.
+    """Write the files of a transformers tokenizer. Empty cells have TAPAS's token.
 
     Args:
-        folder: where to.
-        vocabulary: the word pieces.
-        max_tokens: the longest input.
-        name: of the tokenizer's class.
+        folder: folder of the files.
+        vocabulary: vocabulary of the model.
+        max_tokens: maximum input length in tokens.
+        name: class name of the tokenizer.
     """
     special = {
         f"{kind}_token": vocabulary.tokens[index]

@@ -1,4 +1,4 @@
-"""Questions about one's own tables, and the tables: read and checked before any network is loaded, without torch."""
+"""User tables and questions, read without torch before a network is loaded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenTables:
-    """Tables that could be read, with the questions about each.
+    """Readable tables and the questions about each table.
 
     Args:
-        skipped: why other files could not be read, by path.
-        seconds: that reading took, as `tables`.
+        files: tables by path.
+        questions: questions by path of their table.
+        skipped: reasons why other files cannot be read, by path.
+        seconds: reading time in seconds, with the key `tables`.
     """
 
     files: Mapping[Path, TableFile]
@@ -38,17 +40,17 @@ class OpenTables:
 
 @contextmanager
 def record_time(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """Note how long something took."""
+    """Store the duration of the context as `seconds[name]`."""
     start = time.perf_counter()
     yield
     seconds[name] = time.perf_counter() - start
 
 
 def find_questions(path: str) -> Path:
-    """Find the file of questions about a dataset's tables, or with tables of their own.
+    """Return the path of a question file, with `~` expanded.
 
     Raises:
-        DataError: it is not there.
+        DataError: the file is missing.
     """
     file = Path(path).expanduser()
     if not file.is_file():
@@ -64,24 +66,24 @@ def open_tables(
     options: ReadOptions,
     say: Callable[[str], None],
 ) -> OpenTables:
-    """Read the questions and the tables; of several tables those that cannot be read are left out.
+    """Read questions and tables. If there are several tables, unreadable tables are skipped.
 
     Args:
-        tables: files, folders or patterns.
-        questions: about each of them.
-        questions_file: a file of more, or None.
-        output: where answers are written, which is no table.
-        options: how tables are read; their encoding is also that of the questions.
-        say: is told what is being done.
+        tables: files, folders or glob patterns.
+        questions: questions about each table.
+        questions_file: file of additional questions, or None.
+        output: file to which answers are written, which is not read as a table. None if there is none.
+        options: options for reading tables. Their character encoding also applies to the question file.
+        say: callback for progress messages.
 
     Raises:
-        ConfigError: no question or no table is given.
+        ConfigError: no question or no table is passed.
         DataError: no table can be read.
     """
     seconds: dict[str, float] = {}
     asked = all_questions(questions, questions_file, options.encoding)
     beside = Path(questions_file).expanduser().parent if questions_file else None
-    # Questions and earlier answers may lie in the folder of the tables.
+    # The question file and earlier answers may be in the folder of the tables.
     others = {os.path.realpath(Path(file).expanduser()) for file in (questions_file, output) if file}
     pairs = pair_up(asked, [file for file in find_tables([*tables]) if os.path.realpath(file) not in others], beside)
     with record_time(seconds, "tables"):
@@ -90,11 +92,16 @@ def open_tables(
 
 
 def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[QuestionInput]:
-    """Return the questions that are typed, and those of a file.
+    """Return the questions of the command line and of a file.
+
+    Args:
+        texts: questions of the command line.
+        file: question file, or None.
+        encoding: character encoding of the file. None: UTF-8.
 
     Raises:
-        ConfigError: one is blank.
-        DataError: the file is missing or holds no question.
+        ConfigError: a question is blank.
+        DataError: the file is missing or contains no question.
     """
     if not all(map(str.strip, texts)):
         raise ConfigError("is blank", where="question", remedy='Write question="..."')
@@ -107,7 +114,7 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
 def _open_all(
     paths: Sequence[Path], options: ReadOptions, say: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
-    from mate_cli.tables.read import open_table  # a second of readers, and a table may be missing
+    from mate_cli.tables.read import open_table  # Imported late: the import takes a second, and tables may be missing.
 
     files: dict[Path, TableFile] = {}
     skipped: dict[str, str] = {}
@@ -124,10 +131,10 @@ def _open_all(
 
 
 def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
-    """Refuse to go on where nothing is left.
+    """Check that at least one table was not skipped.
 
     Raises:
-        DataError: with the reason of the first that was left out.
+        DataError: all tables were skipped. The message contains the reason of the first.
     """
     if not items:
         first = next(iter(skipped.values()))
@@ -135,11 +142,11 @@ def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping
 
 
 def check_model(run: str | None, checkpoint: str | None) -> None:
-    """Refuse what cannot answer about any table or database.
+    """Check that a single run or checkpoint is specified, and that the run has no stages.
 
     Raises:
-        ConfigError: neither or both of a run and a checkpoint are given.
-        RunError: the run is not there, or is a chain of stages.
+        ConfigError: a run and a checkpoint are both specified or both missing.
+        RunError: the run is missing, or is a system of stages, which cannot answer about user tables.
     """
     if (run is None) == (checkpoint is None):
         problem = "needs a value" if run is None else "cannot be combined with checkpoint"

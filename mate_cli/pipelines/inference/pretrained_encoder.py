@@ -1,4 +1,4 @@
-"""A trained network in one's own code: tables and questions in, states or answers out; `mate_cli.Mate`."""
+"""`mate_cli.Mate`: a trained model that encodes tables and answers questions."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
 Tables = Any
-"""A table, a data frame of pandas, the path of a file, or a list of these."""
+"""A `Table`, a pandas data frame, a mapping of columns, the path of a file, or a list of these."""
 
 
 @dataclass(frozen=True)
 class EncodedTables:
-    """Output of a network for a batch; names are those of transformers.
+    """Output of a network for a batch, with the field names of transformers.
 
     Args:
-        last_hidden_state: of every token of `batch`, [B, T, D]; zero on padding.
-        pooler_output: of every example, [B, D].
-        batch: the tokens that the states are of: row ids and column ids say whose, both from 1; 0 is the question.
-        hidden_states: where they are asked for, what goes into the first layer and what comes out of each, [B, T, D].
-        attentions: where they are asked for, how much query i attends to key j in each layer, [B, N, T, T].
+        last_hidden_state: hidden state of every token of `batch`, [B, T, D]. Zero on padding.
+        pooler_output: pooled hidden state of every example, [B, D].
+        batch: the encoded tokens. Their row ids and column ids count the cells from 1. Ids of the question are 0.
+        hidden_states: input of the first layer and output of each layer, [B, T, D] each. None unless requested.
+        attentions: attention weights of query i and key j in each layer, [B, N, T, T] each. None unless requested.
     """
 
     last_hidden_state: Tensor
@@ -56,15 +56,15 @@ class EncodedTables:
 
     @check_arguments
     def of_cell(self, row: SupportsIndex, column: SupportsIndex, example: SupportsIndex = 0) -> Tensor:
-        """Return the mean of the states of a cell's tokens, [D].
+        """Return the mean hidden state of the tokens of a cell, [D].
 
         Args:
-            row: of the body, from 0.
-            column: from 0.
-            example: of the batch, from 0.
+            row: index of the row below the header, from 0.
+            column: index of the column, from 0.
+            example: index of the example in the batch, from 0.
 
         Raises:
-            DataError: no token of this cell was read, or there is no such example.
+            DataError: the example does not exist, or no token of the cell was encoded.
         """
         ids = self.batch.row_ids, self.batch.column_ids
         is_row, is_column = (part == index(place) + 1 for part, place in zip(ids, (row, column), strict=True))
@@ -77,10 +77,10 @@ class EncodedTables:
 
 
 class Mate(TaskModel, nn.Module):
-    """A trained model with its tokenizer. It moves between devices and types as any module does.
+    """A trained model with its tokenizer. Its device and dtype change as for any module.
 
     Args:
-        model: a loaded run or checkpoint; see `from_pretrained`.
+        model: a loaded run or checkpoint, see `from_pretrained`.
     """
 
     encoder: TableEncoder
@@ -101,26 +101,26 @@ class Mate(TaskModel, nn.Module):
         dtype: torch.dtype | str | None = None,
         trust: str | Sequence[str] = (),
     ) -> Mate:
-        """Load a network with its best weights, ready for evaluation.
+        """Load a model with its best weights, in evaluation mode.
 
         Args:
-            name: a folder that `mate export` wrote, a run folder, or a TAPAS of transformers: a folder, or its name on
-                the Hugging Face hub, after which @ and a revision may follow.
-            device: where it goes; the CPU when it is None.
-            dtype: of the weights, or its name; float32 when it is None, that of a checkpoint when it is "auto".
-            trust: modules of one's own that a run may be made of; their code is run.
+            name: export folder of `mate export`, run folder, folder of a TAPAS of transformers, or name of a model on
+                the Hugging Face Hub, optionally followed by @ and a revision.
+            device: device of the model. None: the CPU.
+            dtype: data type of the weights, or its name. None: float32. "auto": the data type of the checkpoint.
+            trust: user modules whose classes may be instantiated, which executes their code.
 
         Raises:
-            CheckpointError: there is no such checkpoint, or it is damaged.
-            ConfigError: there is no such type or device.
+            CheckpointError: the checkpoint is missing or damaged.
+            ConfigError: the data type or device does not exist.
             RunError: the run is not finished, or is a system of stages.
-            TrustError: it is made of what is neither ours nor trusted.
+            TrustError: the configuration names a class that is neither mate's nor trusted.
         """
         wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
         paths = Paths(outputs="outputs", cache=default_cache(), data="data")
         runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
         place = find_device(device)
-        with keep_random_states():  # weights are initialized randomly before they are loaded
+        with keep_random_states():  # Weights are initialized randomly before they are loaded.
             is_run = (Path(name).expanduser() / "record.json").is_file()
             model = load_model(str(name) if is_run else None, None if is_run else str(name), runtime)
         return cls(model).to(device=place, dtype=wanted).eval()
@@ -132,7 +132,7 @@ class Mate(TaskModel, nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the weights."""
+        """The data type of the weights."""
         return next(self.parameters()).dtype
 
     @check_arguments
@@ -143,19 +143,21 @@ class Mate(TaskModel, nn.Module):
         *,
         conversation: bool = False,
     ) -> TableAnswerResult | list[TableAnswerResult]:
-        """Answer questions about a table as `mate predict` does: where it is too long, rows are chosen for each.
+        """Answer questions about a table, as `mate predict` does.
+
+        If the table is too long, the model reads a selection of its rows for each question.
 
         Args:
-            table: one; see `Tables`.
-            question: about the table: one or more, or statements.
-            conversation: questions build on the answers before them.
+            table: a single table, see `Tables`.
+            question: a question or statement about the table, or several.
+            conversation: whether each question depends on the answers to the previous questions.
 
         Returns:
-            For one question its `answer`, the `cells` as (row, column) in `table`, its `confidence` and more; a list
-            for a list of questions.
+            The result of a question, with its `answer`, the `cells` as (row, column) in `table`, and its `confidence`.
+            A list of results if several questions are passed.
 
         Raises:
-            DataError: the table cannot be read, or a question is no text.
+            DataError: the table cannot be read, or a question is no string.
             RunError: the network does not answer about tables.
         """
         questions = _as_questions(question)
@@ -165,25 +167,25 @@ class Mate(TaskModel, nn.Module):
             return []
         model = replace(self.model, config=self._config)
         inputs = OpenTables({file.path: file}, {file.path: questions}, {}, {})
-        with keep_random_states():  # a DataLoader draws a seed for its workers
+        with keep_random_states():  # A DataLoader samples a seed for its workers.
             answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
 
     @check_arguments
     def read(self, question: str, passages: str | Iterable[str] = (), cell: str = "") -> TableAnswerResult:
-        """Read the answer to a question in a cell and the passages that it links to.
+        """Answer a question with a text span of a cell or of the passages that the cell links to.
 
         Args:
-            question: a text.
-            passages: one or more texts.
-            cell: the text of the cell.
+            question: text of the question.
+            passages: text of a passage, or several. Default: no passage.
+            cell: text of the cell. Default: an empty cell.
 
         Returns:
-            The `answer`, and its `confidence` from 0 to 1.
+            The result with the `answer` and its `confidence` from 0 to 1.
 
         Raises:
-            DataError: the question is blank, or there is nothing to read.
-            RunError: the model is not a reader (`task=span_reading`).
+            DataError: the question is blank, or the passages and the cell are empty.
+            RunError: the model is not a span reader (`task=span_reading`).
         """
         if self.task.spec.auto_class != "QuestionAnswering":
             problem = f"{type(self.task).__name__} does not read passages"
@@ -203,24 +205,24 @@ class Mate(TaskModel, nn.Module):
 
     @property
     def _config(self) -> ModelConfig:
-        """The configuration, with the device of the weights."""
+        """Configuration of the model, with the accelerator on which the weights are."""
         accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
         config = self.model.config
         return config.model_copy(update={"hardware": config.hardware.model_copy(update={"accelerator": accelerator})})
 
     @check_arguments
     def batch(self, tables: Tables, questions: str | Iterable[str]) -> TableBatch:
-        """Encode questions about tables; one table or one question stands for as many as there are of the other.
+        """Tokenize questions about tables. A single table or question is repeated.
 
         Args:
-            tables: one or more; see `Tables`.
-            questions: one or more, or statements.
+            tables: one or more tables, see `Tables`.
+            questions: one or more questions or statements.
 
         Returns:
             The batch, padded to its longest example, on the device of the weights.
 
         Raises:
-            DataError: there are not as many questions as tables, or one of them cannot be encoded.
+            DataError: the numbers of questions and tables differ, or an example cannot be encoded.
         """
         examples = _examples(tables, questions)
         encodings = []
@@ -234,10 +236,16 @@ class Mate(TaskModel, nn.Module):
 
     @check_arguments
     def batches(self, tables: Tables, questions: str | Iterable[str], batch_size: int = 8) -> Iterator[TableBatch]:
-        """Encode many questions, in their order, a few at a time; see `batch`.
+        """Yield batches of questions about tables, in order.
+
+        Args:
+            tables: see `batch`.
+            questions: see `batch`.
+            batch_size: maximum number of questions per batch.
 
         Raises:
-            ConfigError: `batch_size` is no number of questions.
+            ConfigError: `batch_size` is less than 1.
+            DataError: see `batch`.
         """
         if batch_size < 1:
             raise ConfigError(f"is {batch_size}", where="batch_size", remedy="Use at least 1")
@@ -256,16 +264,16 @@ class Mate(TaskModel, nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncodedTables:
-        """Encode a batch, or tables and the questions about them.
+        """Encode tables and questions, or a batch of `batch`.
 
         Args:
-            tables: a batch, or one or more tables; see `Tables`.
-            questions: about the tables.
-            output_hidden_states: also return the states between layers.
-            output_attentions: also return attention weights, which takes memory for all pairs of tokens.
+            tables: a batch, or one or more tables, see `Tables`.
+            questions: one or more questions about the tables. They are ignored if `tables` is a batch.
+            output_hidden_states: also return the hidden states of every layer.
+            output_attentions: also return attention weights, which need memory for all pairs of tokens.
 
         Raises:
-            ConfigError: attention weights are asked for of a network that has none for pairs of tokens.
+            ConfigError: attention weights are requested, but the network has no attention weights for pairs of tokens.
             DataError: see `batch`.
         """
         batch = tables if isinstance(tables, TableBatch) else self.batch(tables, questions)
@@ -277,14 +285,14 @@ class Mate(TaskModel, nn.Module):
 
 
 def find_device(device: torch.device | str | int | None) -> torch.device:
-    """Return a device of this machine. The default is the CPU.
+    """Return a device of this machine. None is the CPU.
 
     Raises:
-        ConfigError: it is missing.
+        ConfigError: the device does not exist.
     """
     try:
         return torch.empty(0, device="cpu" if device is None else device).device
-    except (AssertionError, RuntimeError) as error:  # torch has no class of its own for this
+    except (AssertionError, RuntimeError) as error:  # torch raises no specific error class.
         raise ConfigError(f"{device!r} is not available", where="device", remedy="Use cpu") from error
 
 
@@ -292,10 +300,10 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Find the type of weights; None for that of the file, which is also called "auto".
+    """Return the data type of a name; None for "auto", the data type of the checkpoint.
 
     Raises:
-        ConfigError: it is no floating-point type.
+        ConfigError: the data type is no floating-point type.
     """
     if dtype is None or dtype == "auto":
         return None
@@ -306,14 +314,14 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
 
 
 def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
-    """Read the type of weights in a folder from config.json; None where it does not."""
+    """Return the data type of a folder's config.json, None if it is not specified."""
     path = folder / "config.json"
     config = json_content(path) if path.is_file() else {}
     return find_dtype(config.get("dtype") or config.get("torch_dtype"))
 
 
 def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:
-    """Build a table of one cell that links to passages, as a reader encodes it."""
+    """Build a table of one cell that links to passages, as input of a span reader."""
     texts = [passages] if isinstance(passages, str) else passages
     linked = {str(index): text for index, text in enumerate(texts)}
     return Table("cell", (Cell(""),), ((Cell(cell, tuple(linked)),),), passages=linked)
@@ -323,7 +331,7 @@ def _as_questions(questions: str | Iterable[str]) -> list[str]:
     """Return questions as a list.
 
     Raises:
-        DataError: they are not texts.
+        DataError: a question is no string.
     """
     asked = [questions] if isinstance(questions, str) else list(questions)
     if not all(isinstance(text, str) for text in asked):
@@ -337,7 +345,7 @@ def _examples(tables: Tables, questions: str | Iterable[str]) -> list[TableExamp
     count = max(len(asked), len(sources))
     if not sources or {len(asked), len(sources)} - {1, count}:
         raise DataError(f"{len(sources)} tables and {len(asked)} questions", remedy="Give one question for each table")
-    known = {id(source): _table(source) for source in sources}  # equal tables are worked out once
+    known = {id(source): _table(source) for source in sources}  # Each table object is converted once.
     pairs = zip(sources * (count // len(sources)), asked * (count // len(asked)), strict=True)
     return [TableExample(str(place), text, known[id(source)]) for place, (source, text) in enumerate(pairs)]
 

@@ -1,4 +1,4 @@
-"""Fit a table that is too large for the network to each question: choose rows and columns, and say which."""
+"""Selection of the rows and columns of a large table that fit a network's input."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFail
 from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
 CELL_PIECES = 4
-"""So many word pieces of each cell should have room when rows are chosen: with fewer, names are no longer told apart;
-with more, few rows are left."""
+"""Tokens per cell for which space is planned when rows are selected. With fewer tokens, names become
+indistinguishable. With more tokens, few rows fit."""
 MIN_ROWS = 16
-"""So many rows should fit; where they do not, columns are left out."""
+"""Number of rows that should fit. If they do not fit, columns are omitted."""
 FIRST_COLUMN = 0.25
-"""The first column often names what a row is about; so much nearer to any question it counts."""
+"""Bonus of the first column's similarity to a question, because this column often names the entity of a row."""
 
 
 @dataclass(frozen=True)
 class TableView:
-    """The part of a table that a question is asked about.
+    """The part of a table that the network reads for a question.
 
     Args:
-        table: all rows, or those that were chosen.
-        numbers: of each row, its number below the header, from 1.
-        notes: how rows and columns were chosen, as sentences; none where all are there.
+        table: all rows, or the selected rows.
+        numbers: number of each row in the file, counted from 1 below the header.
+        notes: sentences about the selection of rows and columns. Empty if the table is complete.
     """
 
     table: Table
@@ -44,11 +44,11 @@ class TableView:
 
 
 class RowFitter:
-    """Chooses rows, and columns where there are too many, for the network that will read them.
+    """Selects the rows, and if necessary the columns, of a table that fit a network.
 
     Args:
-        serializer: encodes for it.
-        task: whose head may tell fewer rows and columns apart than the serializer gives.
+        serializer: serializer of the network.
+        task: task of the network. Its head may support fewer rows and columns than the serializer.
     """
 
     def __init__(self, serializer: Serializer, task: TableTask[Any, Any]) -> None:
@@ -58,12 +58,15 @@ class RowFitter:
         self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
 
     def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[TableView]:
-        """Choose the part of a table that each question is asked about.
+        """Select the part of a table to read for each question.
 
         Args:
             file: the table.
-            questions: asked of it.
-            together: all are asked about the same rows and columns.
+            questions: Q questions about the table.
+            together: whether all questions share the same rows and columns.
+
+        Returns:
+            Q views of the table.
         """
         asked = [" ".join(questions)] if together else list(questions)
 
@@ -79,7 +82,7 @@ class RowFitter:
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
-        """Say for each question whether the table cannot be encoded with all its rows."""
+        """Return for each question whether the encoded table would lack rows."""
         examples = [TableExample(str(place), question, table) for place, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
         return [
@@ -105,7 +108,10 @@ class RowFitter:
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
-        """Return all columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
+        """Return all columns if `MIN_ROWS` rows fit, else those most similar to the question.
+
+        The most similar columns come first.
+        """
         needed = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if needed.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
@@ -121,7 +127,7 @@ class RowFitter:
         return list(chosen)[: self.columns] or [int(np.argmax(scores))]
 
     def _budget(self, question: str, title: str) -> int:
-        """Return the tokens that are left for header and rows."""
+        """Return the number of tokens available for header and rows."""
         most = self.serializer.max_tokens
         if not isinstance(self.serializer, TextSerializer):
             return most - 1
@@ -130,7 +136,7 @@ class RowFitter:
         return most - 2 - titled - min(sum(map(len, before)), most // 2)
 
     def _costs(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return the tokens that each cell should have, [R, C]."""
+        """Return the planned number of tokens of each cell, [R, C]."""
         if not isinstance(self.serializer, TextSerializer):
             return np.ones((len(rows), len(rows[0])), int)
         vocabulary = self.serializer.tokenizer
@@ -140,19 +146,19 @@ class RowFitter:
 
 
 def _first_word(is_continuation: np.ndarray) -> int:
-    """Count the pieces of the first word of a cell, which no cell can do without; 1 for a cell without words."""
+    """Count the tokens of a cell's first word, which is never truncated; 1 for an empty cell."""
     begins = np.flatnonzero(~is_continuation[1:])
     return int(begins[0]) + 1 if len(begins) else max(1, len(is_continuation))
 
 
 def _last_row(encoding: TableEncoding) -> int:
-    """Return the last row that has tokens, from 1."""
+    """Return the number of the last row with tokens, counted from 1."""
     rows = encoding.row_ids[encoding.row_ids < SUMMARY_ROW]
     return int(rows.max(initial=0))
 
 
 def _describe_rows(choice: RowChoice, count: int, rows: int) -> str:
-    """Say how the rows were chosen."""
+    """Describe the selection of rows."""
     start = f"{count:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.matching:

@@ -1,4 +1,4 @@
-"""A finished run or a checkpoint, loaded once, answers questions about one's own tables."""
+"""Answers to questions about user tables, by a finished run or a checkpoint."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class LoadedModel:
     """A network that is ready to answer.
 
     Args:
-        name: for people.
-        parts: task, serializer and loaders.
-        config: what it was made from, on the hardware of now.
-        calibration: what its confidences are worth; None where nobody knows.
+        name: display name: the run folder or the name of the checkpoint.
+        parts: task with loaded weights, serializer and data module.
+        config: configuration of the network, with the hardware of the current machine.
+        calibration: calibration of its confidences. None if unknown.
     """
 
     name: str
@@ -51,31 +51,32 @@ class LoadedModel:
 
 
 def load_model(run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> LoadedModel:
-    """Load the run or checkpoint that is named.
+    """Load a run or a checkpoint.
 
     Args:
-        run: a run folder, or None.
-        checkpoint: an exported folder or one of transformers, or None.
-        runtime: the machine and the folders of now.
+        run: run folder, or None.
+        checkpoint: name of a checkpoint, see `open_checkpoint`, or None.
+        runtime: hardware and folders of the current machine.
 
     Raises:
-        ConfigError: neither or both of them are given.
-        RunError: the run is a chain of stages, or left no weights.
-        CheckpointError: there is no such checkpoint.
+        ConfigError: a run and a checkpoint are both specified or both missing.
+        RunError: the run is a system of stages, or has no weights.
+        CheckpointError: the checkpoint is missing or damaged.
     """
     check_model(run, checkpoint)
     if run is not None:
         folder = open_run(run)
         trained = runtime.config(folder)
         return LoadedModel(run, load_best(trained, folder, NoDataset()), trained, read_calibration(folder.path))
-    from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint  # a run needs no file formats
+    # Imported late, because runs do not need the checkpoint formats.
+    from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
 
     parts, config = open_checkpoint(str(checkpoint), runtime)
     return LoadedModel(str(checkpoint), parts, config, read_calibration(find_checkpoint(str(checkpoint))))
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """Read the calibration of the confidences of the network in a folder; None where there is none.
+    """Read the confidence calibration of a run folder or checkpoint, None if it is missing.
 
     Raises:
         DataError: the file is damaged.
@@ -90,7 +91,13 @@ def read_calibration(folder: Path) -> Calibration | None:
 
 @dataclass(frozen=True)
 class PreparedQuestion:
-    """A question with what of its table is looked at."""
+    """A question with the part of its table that the network reads.
+
+    Args:
+        example: the question about the rows and columns of `view`.
+        file: the complete table.
+        view: the part of the table.
+    """
 
     example: TableExample
     file: TableFile
@@ -105,19 +112,22 @@ def answer_tables(
     conversation: bool = False,
     abstain: float | None = None,
 ) -> Session:
-    """Answer all questions about all tables that could be read; the others are named.
+    """Answer all questions about all readable tables.
 
     Args:
-        inputs: the questions and tables.
-        load: loads what answers.
-        say: is told what is being done.
-        conversation: questions build on the answers before them.
-        abstain: answers with less confidence (0 to 1) are withheld; None for none.
+        inputs: questions and tables.
+        load: function that loads the model.
+        say: callback for progress messages.
+        conversation: whether each question depends on the answers to the previous questions.
+        abstain: minimum confidence, from 0 to 1, below which answers are withheld. None: no minimum.
+
+    Returns:
+        The answers, the reasons for skipped tables, and the time of each step in seconds.
 
     Raises:
-        DataError: nothing can be chosen of any table.
-        RunError: there is no such run, or it cannot answer questions about any table.
-        CheckpointError: there is no such checkpoint.
+        DataError: no table has rows that fit the input of the network.
+        RunError: the run is missing, or its task does not answer about tables.
+        CheckpointError: the checkpoint is missing or damaged.
     """
     skipped, seconds = dict(inputs.skipped), dict(inputs.seconds)
     say("loading the model")
@@ -140,7 +150,10 @@ def answer_tables(
 def _prepare(
     model: LoadedModel, inputs: OpenTables, skipped: dict[str, str], *, together: bool
 ) -> list[PreparedQuestion]:
-    """Choose what is looked at of the tables of questions; a table of which nothing can be chosen is skipped."""
+    """Select the rows and columns to read for each question.
+
+    A table whose selection fails is added to `skipped`, unless it is the only table.
+    """
     fitter = RowFitter(model.parts.serializer, model.parts.task)
     questions: list[PreparedQuestion] = []
     for path, file in inputs.files.items():
@@ -238,14 +251,14 @@ def _with_selection(
 
 
 def _text(selection: Selection, table: Table, text: str) -> str:
-    """Return the chosen cells, equal ones once; what the task says where it says something else."""
+    """Return distinct texts of selected cells; `text` for aggregations or no cells."""
     if selection.aggregation != "none" or not selection.cells:
         return text
     return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
 
 
 def _truncation_notes(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
-    """Return the rows and columns that were chosen and cut, as sentences."""
+    """Return sentences about the selection and truncation of rows, columns and cells."""
     notes = list(question.view.notes)
     counts = dict(zip(TRUNCATION_COUNTS, cut or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
