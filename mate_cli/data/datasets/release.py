@@ -239,7 +239,7 @@ class Release(ABC):
         }
         # A public release answers all of its questions. Files of a user may leave some answers out.
         unanswered = [*find_unanswered(used_examples, files)]
-        damage, remarks = (unanswered, []) if self.remote_files else ([], unanswered)
+        damage, remarks = (unanswered, []) if self.published else ([], unanswered)
         more = (*find_repeated_ids(used_examples, files, self.origins), *damage, *empty_entries, *self.suspicions)
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
