@@ -1,1 +1,1 @@
-"""One file per family of table files: each yields lines of cells and says what it did to get them."""
+"""Readers of table files, one module per family of formats. Every module yields lines of cells and notes for the user."""

@@ -1,4 +1,4 @@
-"""A value as people read it in a cell, which data frames, Parquet, JSON and workbooks write alike; counts and lists."""
+"""Texts of cell values, equal for data frames, Parquet, JSON and workbooks, and texts of counts and lists."""
 
 from __future__ import annotations
 
@@ -11,41 +11,44 @@ from decimal import Decimal
 from typing import Any
 
 MAX_WHOLE = 1e20
-"""Whole numbers below are written without an exponent."""
+"""Integers below this number are written without an exponent."""
 MAX_NUMBER = 40
 _ZEROS, _NO_SECONDS = re.compile(r"(\.\d+?)0+(?!\d)"), re.compile(r"(?<=:\d\d):00(?![:.])")
 _MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
 class NumberText(str):
-    """The text of a cell whose number the file itself has: sums and comparisons take that number, whatever is shown.
+    """The text of a cell whose number the file stores. Sums and comparisons use the number, not the text.
 
-    What `str` makes of it, such as `lower`, is a text without a number.
+    Methods of `str`, such as `lower`, return a text without a number.
     """
 
     __slots__ = ("number",)
     number: float
 
     def __new__(cls, text: str, number: float) -> NumberText:
-        """Make the text of a number; in percent it is 12.5 for 12.5%."""
+        """Create the text of a number. The number of the text 12.5% is 12.5."""
         number_text = super().__new__(cls, text)
         number_text.number = number
         return number_text
 
     def __getnewargs__(self) -> tuple[str, float]:  # type: ignore[override]
-        """Return what copies are made of."""
+        """Return the arguments of `__new__` for copy and pickle."""
         return str(self), self.number
 
 
-def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table holds
-    """Write a value as a spreadsheet shows it: no `.0` after whole numbers, dates as 2024-03-01, nothing for null."""
+def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
+    """Format a value as a spreadsheet shows it.
+
+    Integers have no `.0`, dates are written as 2024-03-01, null is empty, and nested values become JSON.
+    """
     if isinstance(value, str):
         return value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return ""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    if hasattr(value, "dtype"):  # numpy's
+    if hasattr(value, "dtype"):  # numpy scalar or array
         return spreadsheet_text(_of_numpy(value))
     if isinstance(value, (int, float, Decimal)):
         text = f"{value:d}" if isinstance(value, int) else spreadsheet_number(value)
@@ -61,11 +64,12 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
-    """Return a value of Python for one of numpy; a float of any width is the number that its shortest decimal says."""
+    """Convert a numpy value to Python. A float of any width becomes the number of its shortest decimal."""
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":
-        number = float(value)  # of 32 bits, all whole numbers below 2 ** 24 are exact
+        number = float(value)
+        # 32 bits represent all integers below 2 ** 24 exactly.
         return number if number.is_integer() and abs(number) < 2**24 else float(str(value))
     return str(value) if value.dtype.kind in "mM" else value.item()
 
@@ -82,7 +86,7 @@ def _for_json(value: Any) -> Any:  # noqa: ANN401
 
 
 def spreadsheet_number(value: float | Decimal) -> str:
-    """Write a number with at most 15 digits, as many as a spreadsheet keeps; whole ones and decimals exactly."""
+    """Format a number with at most 15 digits, like a spreadsheet. Integers and `Decimal` are exact."""
     if not math.isfinite(value):
         return "" if math.isnan(value) else str(float(value))
     if isinstance(value, Decimal):
@@ -93,7 +97,7 @@ def spreadsheet_number(value: float | Decimal) -> str:
 
 
 def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:
-    """Write a date, a time or a duration; midnight and seconds of zero are left out, other fractions are not."""
+    """Format a date, a time or a duration. Midnight, zero seconds and trailing zeros of fractions are omitted."""
     if isinstance(value, datetime.timedelta):
         seconds, parts = divmod(abs(value) // datetime.timedelta(microseconds=1), 10**6)
         sign = "-" if value.days < 0 else ""
@@ -105,22 +109,22 @@ def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) 
 
 
 def valid(text: str) -> str:
-    """Replace halves of characters, which JSON can name, so that every file can hold the text."""
+    """Replace surrogates, which JSON can contain, so that the text can be encoded as UTF-8."""
     return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
 
 
 def is_mostly_digits(text: str) -> bool:
-    """Tell whether a text has the looks of a number, a date or a time, perhaps with a unit."""
+    """Return whether a text looks like a number, a date or a time, possibly with a unit."""
     return len(text) <= MAX_NUMBER and _MOSTLY_DIGITS.fullmatch(text) is not None
 
 
 def count_noun(count: int, noun: str) -> str:
-    """Write `1 row`, `3 rows`, `50,000 rows`."""
+    """Format a count and its noun, such as `1 row`, `3 rows` or `50,000 rows`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def list_names(names: Iterable[str], most: int = 5) -> str:
-    """Write the first few names, and how many more there are."""
+    """Join the first `most` names by commas, followed by the number of other names."""
     shown = list(names)
     rest = f" and {len(shown) - most:,} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + rest

@@ -1,4 +1,4 @@
-"""Parquet, a few hundred rows at a time."""
+"""Parquet files, read in batches of rows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mate_cli.tables.read_options import MEGABYTE, ReadOptions
 from mate_cli.tables.table import Grid
 
 AT_ONCE = 1024
-"""Rows that are turned into texts of Python at once."""
+"""Number of rows per batch that is converted to Python texts."""
 _INDEX, _LEVEL = re.compile(r"__index_level_\d+__"), re.compile(r"'([^']+)'")
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Grid:
-    """Open a Parquet file; the index that pandas may have saved is no column.
+    """Open a Parquet file. An unnamed index saved by pandas is omitted.
 
     Raises:
-        DataError: it is too large, or has a column of the type VARIANT, of which only coded bytes would be read.
+        DataError: the file is too large, or a column has the type VARIANT, whose values are encoded bytes.
     """
     file = ParquetFile(path)
     metadata = file.metadata
@@ -37,7 +37,8 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
             problem, remedy = f"the column {field.name!r} is of the type VARIANT", "Write it as a text or as columns"
             raise DataError(problem, where=str(path), remedy=remedy)
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
-    header = [" ".join(_LEVEL.findall(name)) if name.startswith("('") else name for name in names]  # levels of pandas
+    # pandas writes the levels of a column name as a tuple.
+    header = [" ".join(_LEVEL.findall(name)) if name.startswith("('") else name for name in names]
     return Grid(_lines(file, names), header)
 
 
@@ -48,19 +49,22 @@ def _lines(file: ParquetFile, names: list[str]) -> Iterator[list[str]]:
 
 
 def _values(column: Array) -> list[Any]:
-    """Return values of Python, or of numpy where these have a shorter decimal; far dates are texts."""
+    """Convert a column to Python values, or to numpy floats if these have a shorter decimal.
+
+    Dates beyond the range of Python become texts.
+    """
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if types.is_float32(column.type) or types.is_float16(column.type):
         return list(column.to_numpy(zero_copy_only=False))
     try:
         return column.to_pylist()
-    except (ValueError, OverflowError):  # of dates that Python has no word for
+    except (ValueError, OverflowError):  # dates beyond the range of Python
         return list(map(_read_scalar, column))
 
 
 def _read_scalar(scalar: Scalar) -> Any:  # noqa: ANN401
-    """Return a value of Python, in which far dates are texts, however deep."""
+    """Convert a scalar to Python. Dates beyond the range of Python become texts, also in nested values."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Text with a delimiter, quoted or not, or in columns that are aligned with spaces."""
+"""Text files whose columns are separated by a delimiter or aligned with spaces."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mate_cli.tables.table import Grid
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 RULED_LINES = 10
-"""A rule below the header of a table that is drawn with signs stands in so many lines."""
+"""Number of first lines that are searched for a drawn rule, such as dashes below the header."""
 _BARS = str.maketrans("│┃║", "|||")
 _COUNT = re.compile(r"\s*\(?\d+ rows?(?: in set.*| selected\.?|\))?\s*")
-"""What programs for databases write below a table."""
+"""Row counts that database clients print below a table."""
 _QUOTED = re.compile(r'^="([^"]*)"$')
-"""A text that no spreadsheet program should read as a number."""
+"""Notation of a text that a spreadsheet program must not read as a number."""
 _HINT = re.compile(r"sep=(.)\r?\n?")
 
 
@@ -36,7 +36,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     """Read a file of delimited text.
 
     Raises:
-        DataError: it is not text.
+        DataError: the file is not text, or its encoding is unknown.
     """
     text, usual = read_text(path, options.encoding), USUAL.get(path.suffix.lower())
     if nothing := text.content.count("\0"):
@@ -60,7 +60,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
 
 
 def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
-    """Say what is unusual about a dialect."""
+    """Return notes on the unusual properties of a dialect."""
     dialect = fit.dialect
     word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), repr(dialect.delimiter))
     is_unusual = fit.width > 1 and not dialect.slices and dialect.delimiter != usual and not options.delimiter

@@ -1,4 +1,7 @@
-"""A dialect of delimited text, its records, and the dialect that gives lines the same number of plain cells."""
+"""Dialects of delimited text, their records, and detection of the dialect of a file.
+
+The detected dialect splits the lines into equal numbers of plain cells.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ from mate_cli.tables.formats.header import find_width, has_numbers
 
 NO_DELIMITER = "\x1f"
 MAX_QUOTED_LINES = 10_000
-"""A quotation mark that so many lines do not close counts as never closed."""
+"""Maximum number of lines of a quotation. A longer quotation is treated as never closed."""
 MAX_INNER = 1_000
-"""Characters of a quotation that may hold quotation marks which are not doubled."""
+"""Maximum length, in characters, of a quotation that may contain quotation marks that are not doubled."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Delimiter, quotation mark and escape of a line.
+    """Delimiter, quotation mark and escape character of a file.
 
     Args:
-        delimiter: one character.
-        quote: quotation mark, which is doubled inside a quotation; "" where none is one.
-        has_escapes: a backslash makes a quotation mark, a delimiter, a line break or a backslash behind it text.
-        slices: places of the columns, where they are aligned with spaces.
+        delimiter: the delimiter, one character.
+        quote: the quotation mark, which is doubled inside a quotation. "" for none.
+        has_escapes: whether a backslash escapes a quotation mark, delimiter, line break or backslash.
+        slices: slices of the columns if they are aligned with spaces.
     """
 
     delimiter: str
@@ -38,14 +41,14 @@ class Dialect:
 
 
 class Records:
-    """Records of lines, in which no quotation mark swallows others.
+    """Reader of records, in which an unbalanced quotation mark does not absorb the following records.
 
     Args:
-        dialect: of the lines.
-        width: cells that most records have; 0 as long as that is not known.
+        dialect: dialect of the lines.
+        width: number of cells of most records. 0 if unknown.
 
     Attributes:
-        irregular: records so far whose quotation marks do not fit together.
+        irregular: number of records read so far that have unbalanced quotation marks.
     """
 
     def __init__(self, dialect: Dialect, width: int = 0) -> None:
@@ -60,13 +63,14 @@ class Records:
         """Yield the cells of each record.
 
         Raises:
-            csv.Error: a cell is too long.
+            csv.Error: a cell exceeds `csv.field_size_limit`.
         """
         return self._read_aligned(lines) if self.dialect.slices else self._read_delimited(lines)
 
     def _read_aligned(self, lines: Iterator[str]) -> Iterator[list[str]]:
         slices = self.dialect.slices
-        for line in lines:  # a title has words across the places of columns
+        # A line with words across column boundaries is a title, which becomes a single cell.
+        for line in lines:
             gaps = [line[place.start - 1 : place.start + 1] for place in slices[1:] if line[place.start :]]
             yield [line[place] for place in slices] if all(gap.strip() != gap for gap in gaps) else [line]
 
@@ -100,38 +104,45 @@ class Records:
             yield self._split(first)
 
     def _split(self, line: str) -> list[str]:
-        """Split a line whose quotation marks may not fit together: one that does not end a cell is text."""
+        """Split a line with unbalanced quotation marks. A mark that does not enclose a whole cell is text."""
         quote = self.dialect.quote
         cells = self._cell.finditer(line.rstrip("\r\n"))
         return [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:
-        """Tell whether a quotation of several lines holds what look like records themselves."""
+        """Return whether a quotation of several lines contains lines that look like records."""
         rows = list(map(self._split, lines))
         if any(len(row) != self.width for row in rows):
             return len(cells) != self.width == len(rows[0])
-        is_prose = any(cell.startswith(" ") for row in rows[1:] for cell in row)  # such as an address
+        # A space after a delimiter is typical of prose, such as an address.
+        is_prose = any(cell.startswith(" ") for row in rows[1:] for cell in row)
         columns = [{is_mostly_digits(cell) for cell in column if cell} for column in zip(*rows, strict=True)]
         return not is_prose and {True} in columns and {True, False} not in columns
 
 
 LIKELY, RARE = ",;\t|", "#^~ "
-"""Delimiters that are believed in only where each line has as many of them."""
+"""Common delimiters, and rare ones that are accepted only if every line contains equally many."""
 SAMPLE = 1 << 17
-"""Characters of the start of a file that decide."""
+"""Number of characters at the start of a file that determine its dialect."""
 SAMPLE_ROWS = 300
 CLOSE = 0.75
-"""A dialect is close to the best one with more than this share of its score."""
+"""Share of the best score above which another dialect is close to the best dialect."""
 MAX_ALIGNED = 2_000
-"""Characters of the longest line of columns that are aligned with spaces."""
+"""Maximum length of a line with columns aligned with spaces, in characters."""
 MAX_TITLES = 5
-"""Lines above columns that are aligned with spaces."""
+"""Maximum number of title lines above columns aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
 
 
 @dataclass(frozen=True)
 class DialectFit:
-    """Fit of a dialect: a score from 0 (not at all) to 1, and the width of most records."""
+    """Fit of a dialect to the lines of a file.
+
+    Args:
+        dialect: the dialect.
+        score: score from 0 (no fit) to 1.
+        width: number of cells of most records.
+    """
 
     dialect: Dialect
     score: float
@@ -144,23 +155,26 @@ def find_dialect(
     """Find the dialect of a file.
 
     Args:
-        lines: of the file.
-        usual: delimiter that the name of the file lets expect; spaces part columns only where there is none.
-        delimiter: the one that was typed.
-        quote: quotation mark that was typed, "" for none.
+        lines: lines of the file.
+        usual: delimiter expected from the file name. Spaces are tried as the delimiter only if this is None.
+        delimiter: delimiter set by the user. None: infer it.
+        quote: quotation mark set by the user, "" for none. None: infer it.
     """
     before = accumulate(map(len, lines), initial=0)
     start = [line[:SAMPLE] for line, _ in takewhile(lambda pair: pair[1] <= SAMPLE, zip(lines, before, strict=False))]
     text = "".join(start)
     quotes = [quote] if quote is not None else ['"', "'"] if "'" in text and '"' not in text else ['"']
     delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
-    escapes = [True, False] if '\\"' in text else [False, True] if "\\" in text else [False]  # the first of equals
+    # Of dialects with equal scores, the first one is selected.
+    escapes = [True, False] if '\\"' in text else [False, True] if "\\" in text else [False]
     dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]
     fits = [fit for dialect in dialects if (fit := measure_dialect(start, dialect)).score]
     best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
     close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
-    is_inside = usual is None and close[:1] == [","] and "," not in start[0]  # of numbers
-    most = best.width if best and best.dialect.delimiter == " " else 0  # parts of names among them
+    # The commas may be inside numbers.
+    is_inside = usual is None and close[:1] == [","] and "," not in start[0]
+    # A split at every space also splits names, so aligned columns are preferred if there are fewer.
+    most = best.width if best and best.dialect.delimiter == " " else 0
     slices = () if delimiter or "  " not in text or not (is_inside or most or not best) else find_slices(lines)
     if slices and not 0 < most <= len(slices):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
@@ -168,7 +182,11 @@ def find_dialect(
 
 
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
-    """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
+    """Score a dialect on the first lines of a file.
+
+    The score increases with the share of records of the most frequent width, with that width, and with the share of
+    plain cells.
+    """
     delimiter, quote = dialect.delimiter, dialect.quote
     records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines[:SAMPLE_ROWS]))))))
     rows = list(filter(any, records.read(iter(lines))))
@@ -193,13 +211,13 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
 
 
 def _is_plain(cell: str, delimiter: str) -> bool:
-    """Tell whether a cell is none that another delimiter joins."""
+    """Return whether a cell contains no other delimiter that may separate cells."""
     joins = [mark for mark in ";\t|," if mark in cell and mark != delimiter and f"{mark} " not in cell]
     return not joins or (joins == [","] and is_mostly_digits(cell))
 
 
 def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str]) -> bool:
-    """Tell whether lines below one without a delimiter are those of a table, and not prose, or numbers with commas."""
+    """Return whether the lines below a line without delimiter are a table, not prose or numbers with commas."""
     delimiter, text = dialect.delimiter, "".join(lines)
     if not re.search(rf"{re.escape(delimiter)}[^ \r\n]", text) and not has_numbers(rows):
         return False
@@ -208,12 +226,12 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str])
 
 
 def is_rule(line: str) -> bool:
-    """Tell whether a line is drawn to part a header from rows, as Markdown and programs for databases do."""
+    """Return whether a line is drawn between header and rows, as in Markdown and database clients."""
     return not line.strip(_DRAWN) and any(mark * 2 in line for mark in "-=─━═")
 
 
 def find_ruled_slices(line: str) -> tuple[slice, ...]:
-    """Find the places of columns by a rule of dashes with spaces between them; none where it is another line."""
+    """Find the slices of columns from a rule of dashes separated by spaces. Empty for another line."""
     if not re.fullmatch(r" *(?:[-=]+ +)+[-=]+\s*", line) or not is_rule(line):
         return ()
     starts = [0, *(dashes.start() for dashes in list(re.finditer("-+|=+", line))[1:])]
@@ -221,9 +239,10 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 
 
 def find_slices(lines: Sequence[str]) -> tuple[slice, ...]:
-    """Find the places of columns that are aligned with spaces; none where there are no such columns."""
+    """Find the slices of columns that are aligned with spaces. Empty if there are none."""
     start = [line[:MAX_ALIGNED].rstrip() for line in lines[:SAMPLE_ROWS]]
-    blank = max((place for place, line in enumerate(start[:MAX_TITLES]) if not line), default=-1)  # below titles
+    # A blank line separates titles from the table.
+    blank = max((place for place, line in enumerate(start[:MAX_TITLES]) if not line), default=-1)
     sample = list(filter(None, start[blank + 1 :]))
     covered = [False, *(not {*signs} <= {" "} for signs in zip_longest(*sample, fillvalue=" "))]
     blocks = [place for place, (before, here) in enumerate(pairwise(covered)) if here and not before]

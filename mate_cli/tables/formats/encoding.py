@@ -1,4 +1,4 @@
-"""Encoding of the text of a file, from its bytes, and the check that it is text at all."""
+"""Detection of the text encoding of a file from its bytes, and the check that the file is text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.formats.cell_text import count_noun
 
 COMMON = 14
-"""So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
+"""Number of frequent letters of a non-Latin alphabet. Of a Latin alphabet, all non-ASCII letters are frequent."""
 _WESTERN = "éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç àèéíïòóúüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž"
 ALPHABETS = {
     "cp1252 mac-roman cp850": f"{_WESTERN} {_WESTERN.replace(' ', '')}",
@@ -31,7 +31,7 @@ ALPHABETS = {
     "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
     "cp874": "านรอกเงมยลวดทตะสปขบคแหจพำชไผถใฟโธซณภฐฒศ่้ิีัุู็์ืึๆ",
 }
-"""Letters beyond ASCII of languages that are written in encodings of one byte, in both the commonest first."""
+"""Non-ASCII letters of languages by single-byte encodings. Letters and encodings are sorted by frequency."""
 ASIAN = {
     "gb18030": "[\ue000-\uf8ff]",
     "euc_kr": "[\u4e00-\u9fff]",
@@ -39,30 +39,35 @@ ASIAN = {
     "big5": "(?!)",
     "euc_jp": "[\uff61-\uff9f]",
 }
-"""Encodings of two bytes a character, with the characters that are rare in texts of their languages."""
+"""Double-byte encodings, with a pattern of characters that are rare in texts of their languages."""
 MAX_DAMAGE = 0.05
-"""Share of characters of a text in such an encoding that may be broken; a single one may, among a few."""
+"""Maximum share of broken characters in a double-byte encoding. In a text of more than `MIN_CHARACTERS`, one broken
+character is always accepted."""
 MIN_CHARACTERS = 3
 RARE = 0.9
-"""Weight of an encoding behind the commonest one of its letters."""
+"""Weight of the score of an encoding that is not the most frequent encoding of its letters."""
 FITS = 0.75
-"""How natural a text is at least in an encoding of one byte."""
+"""Minimum score of a text in a single-byte encoding."""
 MARKS_OF_TEXT = "“”„‘’‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
 SIGNS = re.compile(
     r"[€£¥¢$°²³¹§ªº©®™×÷±¼½¾¶†‡‰]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|[a-zA-Z]+[a-z][®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
 )
-"""Signs, alone or where they stand beside letters."""
+"""Signs, alone or next to the letters that they occur with."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
 _NO_BREAK = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
-"""No-break spaces of Windows in numbers and before units, which are letters and signs in other encodings."""
+"""No-break spaces of Windows encodings in numbers and before units. The byte is a letter or sign in other encodings."""
 _STRANGE = re.compile("õ(?=[rlz])|œ[wkmr]|ç[bcdfghjklmnprstvz]")
-"""Letters of Windows-1252 that are Hungarian and Polish ones of Windows-1250, or Latvian ones of Windows-1257."""
+"""Letters of Windows-1252 that suggest Hungarian or Polish in Windows-1250, or Latvian in Windows-1257."""
 
 
 def guess(sample: bytes) -> str | None:
-    """Find the most likely encoding of a text: UTF-8, also if damaged, or Windows-1252, if its letters and signs fit.
+    """Guess the encoding of a text, or return None if no encoding fits.
 
-    Return None if the text is natural in no encoding. `sample` has lines with letters beyond ASCII.
+    UTF-8 is tried first, and fits even if some characters are broken. The single-byte encoding with the best score
+    follows (Windows-1252 on a tie), then the double-byte encodings.
+
+    Args:
+        sample: lines of the file with non-ASCII bytes.
     """
     text = sample.decode("utf-8", "replace")
     damage = text.count("\ufffd") - sample.count(REPLACEMENT)
@@ -74,14 +79,18 @@ def guess(sample: bytes) -> str | None:
         for names, alphabets in ALPHABETS.items()
         for name in names.split()
     }
-    best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
+    # On a tie, max returns the first encoding, which is the most frequent one.
+    best = max(scores, key=scores.__getitem__)
     if scores[best] >= FITS:
         return best
     return min(filter(None, map(partial(_judge_asian, sample), ASIAN)), default=(0, 0, None))[-1]
 
 
 def _judge_asian(sample: bytes, encoding: str) -> tuple[float, float, str | None] | None:
-    """Judge a text in an encoding of two bytes a character; the least is the most natural one."""
+    """Score how unnatural a text is in a double-byte encoding.
+
+    Return tuples that sort the most natural encoding first, or None if too many characters are broken.
+    """
     from charset_normalizer import from_bytes
 
     text = sample.decode(encoding, "replace")
@@ -95,8 +104,8 @@ def _judge_asian(sample: bytes, encoding: str) -> tuple[float, float, str | None
 
 
 def _score(sample: bytes, encoding: str, alphabets: list[str]) -> float:
-    """Score how natural the words with letters beyond ASCII are in an encoding, in the language that fits best."""
-    # Kana of cp932 are low quotation marks with letters in cp1252, where such a mark only begins a word.
+    """Score from 0 to 1 how natural the non-ASCII words are in an encoding and its best language."""
+    # Kana of cp932 are low quotation marks with letters in cp1252, where such a mark only starts a word.
     found = (word.lstrip("\u201a") for word in _WORDS.findall(sample.decode(encoding, "replace")))
     words = [word for word in found if not word.isascii()]
     scores = (sum(_judge(word, letters) for word in words) for letters in alphabets)
@@ -105,7 +114,7 @@ def _score(sample: bytes, encoding: str, alphabets: list[str]) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def _judge(word: str, letters: str) -> float:
-    """Score how natural a word is in a language with these letters, from 0 to 1."""
+    """Score from 0 to 1 how natural a word is in a language with these letters."""
     if SIGNS.fullmatch(word):
         return 1.0
     added = [letter for letter in word.lower() if not letter.isascii()]
@@ -114,7 +123,8 @@ def _judge(word: str, letters: str) -> float:
     is_strange = _STRANGE.search(word.lower()) if is_latin else len(added) < len(word)
     if is_strange or not has_case or not {*letters}.issuperset(added):
         return 0.0
-    if is_latin:  # of many languages at once; Turkish before Icelandic
+    # Letters of many languages at once score less than letters of one. Icelandic scores less than Turkish.
+    if is_latin:
         return 0.8 if len(letters) > 40 else 0.95 if "þ" in letters else 1.0
     share = sum(letter in letters[:COMMON] for letter in added) / len(added)
     return (0.6 + 0.4 * share) * (0.85 if word.isupper() else 1)
@@ -122,17 +132,23 @@ def _judge(word: str, letters: str) -> float:
 
 REPLACEMENT = "\ufffd".encode()
 SAMPLE, SAMPLE_LINES = 1 << 16, 300
-"""Bytes and lines with letters beyond ASCII that are looked at where a guess is needed."""
+"""Maximum size in bytes and maximum number of lines of the sample from which an encoding is guessed."""
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-"""How files begin that say their encoding."""
+"""Encodings by byte order mark."""
 CONTROL = bytes({*range(32), 127} - {*b"\t\n\r\f\v\x0e\x0f\x1b"})
 FEW, MAX_CONTROL = 3, 0.02
-"""Text has few control characters, or fewer than this share."""
+"""Maximum number and maximum share of control characters in text. The larger limit applies."""
 REMEDY = "write text_encoding=NAME"
 
 
 class Text(NamedTuple):
-    """Content of a text file, its encoding, and what people should know of it, as plain sentences."""
+    """Content of a text file.
+
+    Args:
+        content: the decoded text.
+        encoding: name of the encoding.
+        notes: notes for the user, as sentences.
+    """
 
     content: str
     encoding: str
@@ -143,7 +159,7 @@ def known_encoding(name: str) -> str:
     """Return Python's name of a text encoding.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: Python has no text encoding of this name.
     """
     with suppress(LookupError, ValueError):
         "".encode(name)
@@ -154,14 +170,19 @@ def known_encoding(name: str) -> str:
 
 
 def read_text(path: Path, encoding: str | None = None) -> Text:
-    """Read a text file in the encoding that its bytes tell, or a mark, which counts more than what is typed.
+    """Read a text file. A byte order mark takes precedence over `encoding`.
+
+    Args:
+        path: path of the file.
+        encoding: encoding of the file. None: guess it from the bytes.
 
     Raises:
-        DataError: the file is not text, or not in that encoding.
+        DataError: the file is not text, is not in `encoding`, or its encoding cannot be guessed.
     """
     data = path.read_bytes()
     sample = b"".join(islice((line for line in BytesIO(data) if not line.isascii()), SAMPLE_LINES))
-    if len(sample) > SAMPLE:  # it ends with a line, not inside a character
+    # The sample must not end inside a character, so it ends after a line.
+    if len(sample) > SAMPLE:
         sample = sample[:SAMPLE].rpartition(b"\n")[0] or sample[:SAMPLE]
     start = data[:SAMPLE]
     marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)

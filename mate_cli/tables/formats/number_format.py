@@ -1,7 +1,7 @@
-"""Stored numbers and dates as the cell of a spreadsheet shows them, in English, in the formats that people meet.
+"""Formatting of stored numbers and dates as a spreadsheet cell shows them, in English.
 
-These are integers, decimals, thousands, percent, currencies, units, leading zeros, codes and dates; what else a format
-asks for is shown as General. The text is for reading: sums take the stored number.
+The supported formats are integers, decimals, thousands, percent, currencies, units, leading zeros, codes and dates.
+Other formats are shown as General. The text is for reading: sums use the stored number.
 
 Source: ECMA-376 part 1, sections 18.8.30 (numFmt) and 18.8.31 (numFmts).
 """
@@ -21,13 +21,13 @@ from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_date
 
 GENERAL = "General"
 Section: TypeAlias = tuple[str, tuple[str, float]]
-"""Placeholders and literal texts of a section of a format, and the condition of its numbers."""
+"""Placeholders and literal texts of a section of a format, and the condition on its numbers."""
 _CODES = """0|0.00|#,##0|#,##0.00|"$"#,##0|"$"#,##0|"$"#,##0.00|"$"#,##0.00|0%|0.00%|0.00E+00|# ?/?|# ??/??
 yyyy-m-d|yyyy-m-d|d-mmm|mmm-yy|h:mm AM/PM|h:mm:ss AM/PM|h:mm|h:mm:ss|yyyy-m-d h:mm
 #,##0|#,##0|#,##0.00|#,##0.00|#,##0;-#,##0;"-"|"$"#,##0;-"$"#,##0;"-"|#,##0.00;-#,##0.00;"-"
 "$"#,##0.00;-"$"#,##0.00;"-"|mm:ss|[h]:mm:ss|mm:ss.0|##0.0E+0"""
 BUILTIN = dict(zip(map(str, (*range(1, 23), *range(37, 49))), re.split(r"[|\n]", _CODES), strict=True))
-"""The number formats that workbooks need not define, by their ids."""
+"""Built-in number formats by id, which workbooks do not define."""
 _WHOLE, _DECIMAL = (Context(15, way) for way in (ROUND_DOWN, ROUND_HALF_UP))
 _EXACT = Context(1000, ROUND_HALF_UP)
 
@@ -38,10 +38,10 @@ _TOKEN = re.compile(
 _HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne}
 _ANY = (">=", -math.inf)
 _BY_SIGN = {2: [(">=", 0.0), _ANY], 3: [(">", 0.0), ("<", 0.0), _ANY]}
-"""Conditions of two and three sections that have none of their own."""
+"""Default conditions of formats with two and three sections."""
 _LITERAL = {code: 0xF000 + code for code in range(128)}
 _SHOWN = {literal: code for code, literal in _LITERAL.items()} | {ord("_"): " "}
-"""Signs of literal texts while placeholders are filled in, and what they are shown as; _ is the width of a sign."""
+"""Characters that represent literal texts while placeholders are filled, and their output. _ becomes a space."""
 _SIGNS = {*"-(▼".translate(_LITERAL)}
 _GROUPED = re.compile("(?<=[0#?]),(?=[0#?])|(?<=#)[\uf020\uf027\uf02e\u00a0\u202f\u2019](?=##[0#])")
 _SCALE = re.compile(r"(?<=[0#?.]),+(?=\.|[^0#?]*$)")
@@ -52,18 +52,27 @@ _DATE_PART = re.compile(r"([ymdhis])\1*(?:\.0+)?|am/pm")
 _PLACE, _THOUSAND = re.compile("[0#?]"), re.compile(r"(?<=\d)(?=(?:\d{3})+$)")
 _ACCOUNTING, _NOTHING = re.compile(r"(\W?)\(([\d.,]+)\)"), re.compile(r"^\W ?-$")
 _PARTS = {"yy": "y", "y": "Y", "mmmm": "B", "mmm": "b", "m": "m", "dddd": "A", "ddd": "a", "d": "d", "i": "M", "s": "S"}
-"""Directives of `strftime` for parts of a date, or for all parts of that first letter; those of hours follow."""
+"""`strftime` directives by part of a date or by its first letter. `format_date` adds the directives of hours."""
 
 
 @lru_cache(maxsize=1 << 14)
 def format_number(value: float, code: str = GENERAL) -> NumberText:
-    """Write a finite number in a number format; in percent it counts a hundredfold."""
+    """Format a finite number.
+
+    Args:
+        value: stored number.
+        code: number format, such as `#,##0.00`.
+
+    Returns:
+        The text with its number, which is 100 times `value` for a percent format.
+    """
     exact, sections = Decimal(repr(value)), _sections(code)
     number = (_WHOLE if value == round(value) else _DECIMAL).create_decimal(exact).normalize()
     place, pattern = next((n, text) for n, (text, (sign, than)) in enumerate(sections) if _HOLDS[sign](number, than))
     symbols = _write_number(pattern, abs(number))
     text = _NOTHING.sub("-", " ".join(symbols.translate(_SHOWN).split()))
-    if number < 0 and place:  # such a section may say itself that the number is negative; a colour is no sign
+    # A section for negative numbers may contain the sign as literal text. A color is not a sign.
+    if number < 0 and place:
         text = _ACCOUNTING.sub(r"-\1\2", text)
     if number < 0 and text and (not place or _SIGNS.isdisjoint(symbols)):
         text = f"-{text}"
@@ -72,7 +81,7 @@ def format_number(value: float, code: str = GENERAL) -> NumberText:
 
 @lru_cache(maxsize=1024)
 def _sections(code: str) -> list[Section]:
-    """Return the sections of a format for numbers, and General behind them."""
+    """Return the sections of a format for numbers, followed by General."""
     patterns, conditions = [""], [_ANY]
     for token in _TOKEN.finditer(code):
         symbol = token["symbol"] or token["elapsed"] or token[3] or ""
@@ -85,7 +94,8 @@ def _sections(code: str) -> list[Section]:
             patterns[-1] += symbol.lower() or "".join(filter(None, token.group(1, 2, 4, 9))).translate(_LITERAL)
     if set(conditions[:3]) == {_ANY}:
         conditions = _BY_SIGN.get(len(patterns[:3]), conditions)
-    return [*zip(patterns[:3], conditions, strict=False), ("general", _ANY)]  # the fourth would be for texts
+    # The fourth section is for texts.
+    return [*zip(patterns[:3], conditions, strict=False), ("general", _ANY)]
 
 
 def _write_number(pattern: str, number: Decimal) -> str:
@@ -95,20 +105,21 @@ def _write_number(pattern: str, number: Decimal) -> str:
     if fraction := _FRACTION.search(pattern):
         whole, part = divmod(Fraction(number).limit_denominator(10 ** len(fraction[1]) - 1), 1)
         return f"{whole} {part}" if whole and part else f"{part or whole}"
-    if not {*"@/ymdhse"}.isdisjoint(pattern):  # also of "general"
+    # True for "general" too, which contains an "e".
+    if not {*"@/ymdhse"}.isdisjoint(pattern):
         return re.sub(r"general|@|.*(?:[/ymdhs]|e[+-]).*", _write_general(number), pattern, count=1)
     return _write_fixed(pattern, number)
 
 
 def _write_general(number: Decimal) -> str:
-    """Write a number in about 11 characters; whole ones keep their digits, as identifiers must."""
+    """Format a number in about 11 characters. Integers keep all digits, because they may be identifiers."""
     if number == round(number) < 2**63:
         return f"{number:.0f}"
     return f"{round(float(number), 9):.10G}" if 0.0001 <= number < 10**11 else f"{float(number):.6G}"
 
 
 def _write_fixed(pattern: str, number: Decimal) -> str:
-    """Put the digits of a number into the placeholders 0, # and ? of a pattern; the first one takes the rest."""
+    """Fill digits into the placeholders 0, # and ? of a pattern. The first one takes all leading digits."""
     number = number.scaleb(-3 * sum(map(len, _SCALE.findall(pattern))))
     pattern = re.sub(r"(?<![0#?.])\.(?=[0#?])", "#.", _SCALE.sub("", pattern))
     group = mark[0] if (mark := _GROUPED.search(pattern)) else ""
@@ -125,7 +136,10 @@ def _write_fixed(pattern: str, number: Decimal) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def format_date(value: datetime.date | datetime.time | datetime.timedelta, code: str = GENERAL) -> str:
-    """Write a date or a time in a number format; one with day, month and year is written as 2024-03-01."""
+    """Format a date, time or duration by a number format.
+
+    A format with day, month and year gives 2024-03-01. `General` and Japanese eras give the full date and time.
+    """
     pattern = _MINUTES.sub(lambda part: (part[1] or "") + "i" * part[0].count("m"), _sections(code)[0][0])
     kinds = {part[1] for part in _DATE_PART.finditer(pattern)} - {None}
     if isinstance(value, datetime.timedelta):
@@ -133,7 +147,8 @@ def format_date(value: datetime.date | datetime.time | datetime.timedelta, code:
         return text.rpartition(":")[0] if kinds and "s" not in kinds else text
     if isinstance(value, datetime.datetime) and kinds >= {*"ymd"} and "s" not in kinds:
         value = value.replace(second=0, microsecond=0) if "h" in kinds else value.date()
-    if not kinds or kinds >= {*"ymd"} or "ge" in code:  # with a Japanese era
+    # "ge" is the year of a Japanese era.
+    if not kinds or kinds >= {*"ymd"} or "ge" in code:
         return spreadsheet_date(value)
     parts = _PARTS | {"a": "p", "h": "I" if "am/pm" in pattern else "H"}
 

@@ -1,4 +1,4 @@
-"""JSON: objects or lists one after another or in a list, an object in a shape of pandas, or lists under keys."""
+"""Tables in JSON: objects or lists (consecutive, in a list or under keys), or an object in an `orient` of pandas."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from mate_cli.tables.table import Grid
 YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
 NAMES = ("name", "label", "title", "id")
-"""Keys of the name in a description of a column."""
+"""Keys that contain the name in the description of a column."""
 HEADERS, INDEX = ("header", "columns", "fields"), "index"
-"""Keys of the names of columns, which may be few or stand above no rows, and of the names of rows."""
+"""Keys of column names, which may be fewer than the columns or have no rows, and the key of row names."""
 MAX_DEPTH = 4
-"""So deep a table may lie below keys."""
+"""Maximum depth of nested keys above a table."""
 FILLED = 2 / 3
-"""Of a table whose rows and columns both have keys, at least so many cells are there."""
+"""Minimum share of cells that exist in a table whose rows and columns both have keys."""
 _START = re.compile(r"[^\s\ufeff,]")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 Keys = tuple[str, ...]
 Shape = tuple[list[Any] | None, list[Any]]
-"""The header, and the rows as lists; or no header, and objects, or lists of which the first is one."""
+"""The header, and the rows as lists. Or None, and rows as objects, or as lists whose first may be the header."""
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
-    """Open a JSON file: rows that are objects or lists, or one object with a table in it.
+    """Open a JSON file whose rows are objects or lists, or whose object contains a table.
 
     Raises:
-        DataError: it is not text or holds no table. What is not JSON is refused when it is read.
+        DataError: the file is not text or contains no table. Later invalid JSON raises it when the lines are read.
     """
     text, has_lines = read_text(path, options.encoding), path.suffix.lower() != ".json"
     values, header, notes = _read_values(text.content, path), None, text.notes
@@ -47,7 +47,8 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     if len(start) == 1 and not has_lines:
         header, content = find_table(start[0], path, notes)
         rows = iter(content)
-    elif len(start) > 1 and isinstance(start[0], dict) and isinstance(start[1], list):  # metadata come first
+    elif len(start) > 1 and isinstance(start[0], dict) and isinstance(start[1], list):
+        # The first value is metadata, the second one contains the rows.
         header, _ = find_table({"0": start[0], "1": [start[1]]}, path, [])
         rows = chain(start[1:], values)
     elif any(map(_is_table, start[:1])):
@@ -64,10 +65,10 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
 
 
 def _read_values(content: str, path: Path) -> Iterator[Any]:
-    """Yield values that stand one after another, perhaps with commas between them.
+    """Yield consecutive JSON values, possibly separated by commas.
 
     Raises:
-        DataError: the file is not JSON.
+        DataError: the file is not valid JSON.
     """
     place, decode = 0, json.JSONDecoder().raw_decode
     while match := _START.search(content, place):
@@ -80,7 +81,7 @@ def _read_values(content: str, path: Path) -> Iterator[Any]:
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
-    """Yield rows of objects, whose keys become the header in the order of their first appearance."""
+    """Yield the rows of objects. Their keys are added to `header` in order of first appearance."""
     known = set[str]()
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
@@ -100,14 +101,19 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
 def find_table(content: object, path: Path, notes: list[str]) -> Shape:
     """Find the table in the content of a JSON file.
 
+    Args:
+        content: parsed content of the file.
+        path: path of the file, for errors.
+        notes: list to which a note on the keys of the table is added.
+
     Returns:
-        The header, and the rows as lists; or no header, and objects, or lists of which the first is one.
+        The header, and the rows as lists. Or None, and rows as objects, or as lists whose first may be the header.
 
     Raises:
-        DataError: there is none, or more than one.
+        DataError: the content has no table or several tables.
     """
     if isinstance(content, list) and len(content) == 2 and isinstance(content[0], dict) and _is_table(content[1]):
-        content = dict(zip("01", content, strict=True))  # metadata come first
+        content = dict(zip("01", content, strict=True))  # The first value is metadata.
     described = list(_find_described(content))
     tables = [table for table in described if table[1][1]] or described[:1] or list(_tables(content, ()))
     if len(tables) != 1:
@@ -120,7 +126,7 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
 
 
 def _tables(content: Any, keys: Keys) -> Iterator[tuple[Keys, Shape]]:  # noqa: ANN401
-    """Yield the tables in a content, with the keys that lead to each."""
+    """Yield the tables in a content, each with the keys that lead to the table."""
     if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
         if shape := _of_columns(content) or _of_keyed(content):
             yield keys, shape
@@ -132,7 +138,7 @@ def _tables(content: Any, keys: Keys) -> Iterator[tuple[Keys, Shape]]:  # noqa: 
 
 
 def _find_described(content: object) -> Iterator[tuple[Keys, Shape]]:
-    """Yield lists of rows, all columns of which another list names, and the keys that lead to both."""
+    """Yield the lists of rows whose columns another list names, with the keys that lead to both lists."""
     lists = dict(_find_lists(content, ()))
     for keys, values in lists.items():
         rows, labels = list(map(_unwrap, values)), lists.get((*keys[:-1], INDEX), [])
@@ -151,7 +157,7 @@ def _find_lists(content: object, keys: Keys) -> Iterator[tuple[Keys, list[Any]]]
 
 
 def _name_columns(place: Keys, fields: list[Any]) -> Iterator[list[Any]]:
-    """Yield the names in a header, or in descriptions of columns by each key that has another name in each of them."""
+    """Yield the names of a header, or of column descriptions by each key whose names are distinct."""
     for key in NAMES if _are_all(fields, dict) else ():
         names = [field.get(key) for field in fields]
         if _are_all(names, str) and all(names) and (len({*names}) == len(names) or place[-1] in HEADERS):
@@ -161,10 +167,11 @@ def _name_columns(place: Keys, fields: list[Any]) -> Iterator[list[Any]]:
 
 
 def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[Any], list[Any]] | None:
-    """Return names and rows of cells if the names are those of all columns; a header may have less."""
+    """Return names and rows of cells, or None if the names do not fit. A header may name fewer columns."""
     known = {key for row in rows if isinstance(row, dict) for key in row}
     if known and known <= {*names} and _are_all(rows, dict):
-        if _counts([row.get(INDEX) for row in rows]):  # pandas' orient "table"
+        # `orient="table"` of pandas includes the index.
+        if _counts([row.get(INDEX) for row in rows]):
             names = [name for name in names if name != INDEX]
         return names, [[row.get(name) for name in names] for row in rows]
     is_header = place[-1] in HEADERS and all(isinstance(row, list) for row in rows)
@@ -172,7 +179,7 @@ def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[An
 
 
 def _unwrap(row: Any) -> Any:  # noqa: ANN401
-    """Return the cells of a row such as `{"f": [{"v": 1}]}`, whose only key holds an object for each cell."""
+    """Return the cells of a row such as `{"f": [{"v": 1}]}`, whose only key has one object per cell."""
     cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
     if not isinstance(cells, list) or any(cell and not (isinstance(cell, dict) and "v" in cell) for cell in cells):
         return row
@@ -188,7 +195,7 @@ def _are_all(values: object, kind: type) -> bool:
 
 
 def _of_columns(content: dict[str, Any]) -> Shape | None:
-    """Return lists of cells of one length below their names, not all of which are tables themselves."""
+    """Return the table of an object with equally long lists of cells by column name, or None."""
     columns = list(content.values())
     if not _are_all(columns, list) or len(set(map(len, columns))) > 1 or all(map(_is_table, columns)):
         return None
@@ -196,7 +203,10 @@ def _of_columns(content: dict[str, Any]) -> Shape | None:
 
 
 def _of_keyed(content: dict[str, Any]) -> Shape | None:
-    """Return a table whose rows and columns both have keys: whole numbers, or else kinds, show which are which."""
+    """Return the table of an object whose rows and columns both have keys, or None.
+
+    Integer keys, or else the types of the values, determine which keys name the rows.
+    """
     objects = list(content.values())
     if not _are_all(objects, dict):
         return None
@@ -215,7 +225,7 @@ def _of_keyed(content: dict[str, Any]) -> Shape | None:
 
 
 def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> Shape:
-    """Put labels before rows, if there is one for each and they do not only count from 0."""
+    """Prepend labels to the rows if each row has a label and the labels do not only count from 0."""
     if len(labels) != len(rows) or _counts(labels):
         return header, rows
     return ["", *header], [[label, *row] for label, row in zip(labels, rows, strict=True)]
@@ -230,5 +240,5 @@ def _is_number(value: object) -> bool:
 
 
 def _counts(labels: list[Any]) -> bool:
-    """Tell whether labels only count from 0."""
+    """Return whether labels are 0, 1, 2, ..."""
     return list(map(str, labels)) == list(map(str, range(len(labels))))

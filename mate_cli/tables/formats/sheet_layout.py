@@ -1,4 +1,4 @@
-"""Layout of a sheet of .xlsx that calamine does not tell: number formats, formulas, errors, what is hidden, the size.
+"""Layout of sheets that calamine does not report: number formats, formulas, errors, hidden rows and columns.
 
 Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.8 (styles); part 2 (relationships).
 """
@@ -17,20 +17,20 @@ from mate_cli.tables.formats.number_format import BUILTIN, GENERAL
 
 TABLE, OFFICE = (f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}" for name in ("table", "office"))
 CONTENT, TRUE = "content.xml", ("1", "true")
-"""Part of .ods that has all sheets, and how .xlsx writes what is true."""
+"""Part of an .ods file that contains all sheets, and the values of true in .xlsx."""
 MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14
-"""Rows and columns of a sheet that a spreadsheet program can hide."""
+"""Maximum number of rows and of columns of a sheet that a spreadsheet program can hide."""
 
 
 @dataclass
 class SheetLayout:
-    """Layout of the cells of a sheet, rows and columns from 0.
+    """Layout of the cells of a sheet. Indices of rows and columns start at 0.
 
     Attributes:
-        formats: for each row twice the number of each cell's style, and one more for a formula.
-        errors: error values such as #DIV/0!, by row and column.
-        hidden_rows: rows that are hidden.
-        hidden_columns: columns that are hidden.
+        formats: for each row, one integer per cell: twice the style number, plus 1 if the cell has a formula.
+        errors: error values such as #DIV/0!, by (row, column).
+        hidden_rows: indices of hidden rows.
+        hidden_columns: indices of hidden columns.
     """
 
     formats: dict[int, array[int]] = field(default_factory=dict)
@@ -40,9 +40,10 @@ class SheetLayout:
 
 
 def read_layout(file: IO[bytes]) -> SheetLayout:
-    """Read the layout of a sheet of .xlsx."""
+    """Read the layout of a sheet of an .xlsx file."""
     layout, row, root = SheetLayout(), -1, ElementTree.parse(file).getroot()
-    space = root.tag[: root.tag.find("}") + 1]  # a path with any name space takes long
+    # A path with the namespace is faster than a path with the wildcard {*}.
+    space = root.tag[: root.tag.find("}") + 1]
     for element in root.iter(f"{space}col"):
         if element.get("hidden") in TRUE:
             first, last = int(element.get("min", 1)), int(element.get("max", 1))
@@ -64,7 +65,7 @@ def read_layout(file: IO[bytes]) -> SheetLayout:
 
 
 def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
-    """Read the layout of a sheet of .ods, of which only errors and what is hidden are known."""
+    """Read the layout of a sheet of an .ods file: only its errors, hidden rows and hidden columns."""
     layout, tables = SheetLayout(), ElementTree.parse(file).iter(f"{TABLE}table")
     table = next(table for table in tables if table.get(f"{TABLE}name") == name)
     for hidden, kind, most in ((layout.hidden_rows, "row", MAX_ROWS), (layout.hidden_columns, "column", MAX_COLUMNS)):
@@ -85,7 +86,7 @@ def _count_repeats(element: ElementTree.Element, kind: str) -> int:
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
-    """Find the part of each sheet by the sheet's name, and the number format of each style by the style's number."""
+    """Return the archive part of each sheet by name, and the number format of each style by number."""
     roots = (name for name in archive.namelist() if name.endswith("workbook.xml"))
     folder, name = posixpath.split(max(roots, key=lambda name: name.startswith("xl/"), default=""))
     references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
@@ -106,5 +107,5 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
 
 @lru_cache
 def column_number(letters: str) -> int:
-    """Return the number of a column, from 1, by its letters such as AB; 0 where it has none."""
+    """Convert the letters of a column, such as AB, to its number (from 1). Return 0 for no letters."""
     return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:3].upper(), 0)

@@ -1,7 +1,7 @@
-"""Workbooks, opened by calamine: one sheet as lines of what its cells show, with the numbers that are stored in them.
+"""Workbooks, opened by calamine: one sheet as lines of the texts that its cells show, with their stored numbers.
 
-Calamine reads values of .xlsx, .xlsm, .xlsb, .xls and .ods; of .xlsx the number formats and what is hidden are looked
-up beside it. Formulas give the values that were saved with them.
+Calamine reads the values of .xlsx, .xlsm, .xlsb, .xls and .ods. `sheet_layout` reads the number formats of .xlsx, and
+hidden rows and columns. Formulas have the values that were saved with them.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from mate_cli.tables.read_options import MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Grid
 
 SEARCHED_ROWS = 100
-"""Rows of a sheet in which its table is looked for."""
+"""Number of first rows of a sheet that are searched for a table."""
 MAX_AREA = 10_000
-"""Cells of a merged area, above which it is no part of a table."""
+"""Maximum number of cells of a merged area that is part of a table."""
 HIDDEN, MERGED, UNSAVED = "hidden row", "merged area", "formula without a saved value"
-"""What is counted."""
+"""Names of the unusual cells that are counted, as written in the notes."""
 OLD, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
-"""Begin of an .xls, and the name of the part that holds an encrypted workbook."""
+"""First bytes of an .xls file, and the name of the part that contains an encrypted workbook."""
 _DURATION = re.compile(r"(-?)P(?:(\d+)D)?T(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 
 
 def read_workbook(path: Path, options: ReadOptions) -> Grid:
-    """Open one sheet of a workbook; a value stands in every cell of its merged area.
+    """Open one sheet of a workbook. Every cell of a merged area has the value of the area.
 
     Raises:
-        DataError: it is damaged, something else, or has no such sheet.
+        DataError: when the lines are read, if the file is damaged, has a password, is not a workbook or has no such
+            sheet.
     """
     notes = list[str]()
     return Grid(_lines(path, options, notes), notes=notes)
 
 
 class Workbook:
-    """A workbook of any kind that calamine reads.
+    """A workbook in any format that calamine reads.
 
     Attributes:
-        visible: names of the sheets of cells that are shown.
-        hidden: names of the others.
-        is_open: it is an OpenDocument.
+        visible: names of the visible worksheets.
+        hidden: names of the hidden worksheets.
+        is_open: whether the file is an OpenDocument.
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -61,14 +62,16 @@ class Workbook:
 
         self.path, self.limits, self.archive = path, limits, None
         content = path.read_bytes()
-        if content.startswith(b"PK"):  # an .xls of newer programs holds a small archive
+        # `is_zipfile` is no test: an .xls file of newer programs contains a small archive.
+        if content.startswith(b"PK"):
             self.archive = archive = zipfile.ZipFile(path)
             limits.check(path, megabytes=sum(part.file_size for part in archive.infolist()) / MEGABYTE)
             if not any(name.lower().endswith(("workbook.xml", "workbook.bin", CONTENT)) for name in archive.namelist()):
                 problem = "this is an archive (.zip) without a workbook"
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
         self.is_open = self.archive is not None and CONTENT in self.archive.namelist()
-        kind = ".xls" if content.startswith(OLD) else ".ods" if self.is_open else ""  # told of a password by its name
+        # Calamine reports the password of such a file only if it opens the file by name.
+        kind = ".xls" if content.startswith(OLD) else ".ods" if self.is_open else ""
         try:
             self.values = load_workbook(path if path.suffix.lower() == kind else BytesIO(content))
             self.parts, self.codes = find_parts(self.archive) if self.archive else ({}, {})
@@ -83,15 +86,15 @@ class Workbook:
 
 
 class Sheet:
-    """The cells of a sheet as texts, some of which know the number that is stored.
+    """The cells of a sheet as texts. Cells with a stored number are `NumberText`.
 
     Attributes:
-        values: what calamine tells of it.
-        layout: what calamine does not tell.
-        width: columns, those before the first value too.
+        values: the sheet as read by calamine.
+        layout: the layout that calamine does not report.
+        width: number of columns, including those before the first value.
 
     Raises:
-        DataError: it is too large.
+        DataError: the sheet exceeds a limit.
     """
 
     def __init__(self, book: Workbook, name: str) -> None:
@@ -105,14 +108,20 @@ class Sheet:
         book.limits.check(book.path, rows=height, columns=self.width)
 
     def has_rows(self, least: int) -> bool:
-        """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
+        """Return whether at least `least` of the first rows have at least `least` cells.
+
+        A cover sheet rarely has two rows with two cells.
+        """
         rows = islice(self.values.iter_rows(), SEARCHED_ROWS)
         return sum(sum(value != "" for value in row) >= least for row in rows) >= least
 
     def lines(self, count: Counter[str]) -> list[list[str]]:
-        """Return the texts of each row, with the values of merged areas in all their cells, and count what is unusual.
+        """Return the texts of each row, with the value of a merged area in each of its cells.
 
-        A text alone in its line is not spread over columns: it may be a title.
+        A text that is alone in its row is not copied to other columns, because it may be a title.
+
+        Args:
+            count: counter of unusual cells, which is updated.
         """
         lines, room = list(self._plain_lines(count)), self._limits.cells
         filled = [sum(map(bool, line)) for line in lines]
@@ -163,7 +172,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
 
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
-    """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
+    """Return the sheet with the name or number `wanted`, or the first sheet with a table, hidden sheets last."""
     sheets, groups, names = cache(partial(Sheet, book)), (book.visible, book.hidden), [*book.visible, *book.hidden]
     labels = {name: f"{name} (hidden)" if name in book.hidden else name for name in names}
     if wanted is None:
@@ -182,8 +191,8 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     return sheets(chosen)
 
 
-def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine gives
-    """Write what a cell shows of its value, which is not lost where it is a number."""
+def _show(value: Any, code: str) -> str:  # noqa: ANN401 - any calamine value
+    """Format a value as its cell shows it. A number is also stored with the text."""
     if isinstance(value, str):
         if match := _DURATION.fullmatch(value):
             days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])

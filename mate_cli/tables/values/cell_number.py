@@ -37,8 +37,8 @@ PLAIN, FRACTION, LONE_FRACTION, LIST = "1 234", "1½", "1/2", "1.2.3"
 MINUS, CODE = "(1)", "A1"
 DOUBTS = frozenset([MINUS, CODE, LONE_FRACTION])
 """Reasons to doubt that a cell is a number. `MINUS`: an integer in parentheses may be a note, and 2009- means since
-2009. `CODE`: letters adjacent to bare digits form a name, as in TL-23025, RM1 and 395000A. `LONE_FRACTION`: 1/2 may be a
-date or a ratio."""
+2009. `CODE`: letters adjacent to bare digits form a name, as in TL-23025, RM1 and 395000A. `LONE_FRACTION`: 1/2 may be
+a date or a ratio."""
 
 _PLAIN = str.maketrans(
     dict.fromkeys("\u200b\u200e\u200f\u2060\u202a\u202b\u202c\u2066\u2067\u2069\ufeff\u00ad", "")
@@ -135,8 +135,9 @@ def parse_amount(text: str) -> Amount | None:
     measure = _measure(_WORDS.findall(before), _WORDS.findall(after))
     if measure is None or not _SIGNED.fullmatch(signs):
         return None
+    # 12-inch is a text, not a negative number.
     if signs == "#-" and not after.endswith("-") and not is_currency(after[2:]):
-        return None  # such as 12-inch
+        return None
     kind, digits, numbers = _read_core(core)
     if not digits:
         return None
@@ -146,7 +147,8 @@ def parse_amount(text: str) -> Amount | None:
     is_code = is_bare and _CODE.fullmatch(around) and not (after in ("V", "W") and len(digits) <= MAX_VOLTS)
     doubts = {MINUS: is_note or _SINCE_YEAR.fullmatch(text), CODE: is_code, LONE_FRACTION: kind == LONE_FRACTION}
     is_known = power or not unit or is_currency(unit) or (unit in KNOWN_UNITS and not is_code)
-    is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))  # as 12 Main St
+    # 12 Main St is a name.
+    is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))
     unit_doubts = () if is_known else ("" if is_name else unit,)
     sign = "-" if "-" in signs or "(" in signs else ""
     values = {mark: Decimal(f"{sign}{number}e{power + int(core['power'] or 0)}") for mark, number in numbers.items()}

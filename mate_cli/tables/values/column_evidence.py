@@ -53,8 +53,8 @@ _DATE_OR_YEAR = re.compile(
     r"|(?P<date>(?:19|20)\d\d\.(?:0[1-9]|1[0-2])|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?)"
     r"|(?P<like_date>(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}|[2-6]\d{4}))"
 )
-"""Cells whose digits may be a year or a date such as 20240131. `like_date` is a month, a Unix timestamp or a spreadsheet
-day if the column name denotes dates."""
+"""Cells whose digits may be a year or a date such as 20240131. `like_date` is a month, a Unix timestamp or a
+spreadsheet day if the column name denotes dates."""
 
 
 @dataclass
@@ -193,7 +193,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
         "short": amount.kind == PLAIN and len(amount.digits) <= 3 and amount.digits[0] != "0",
         "long": amount.kind == PLAIN and len(amount.digits) > 3,
         "padded": form.isdigit() and form[:1] == b"0",
-        "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # such as 08.30, 01.04 and 01.2024
+        "clock": re.fullmatch(rb"0\d\.\d\d(?:\d\d)?", form) is not None,  # 08.30, 01.04 and 01.2024 match.
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind in (POINT, COMMA) and amount.digits[0] == "0",
     }
