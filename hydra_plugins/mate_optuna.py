@@ -44,7 +44,7 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "qmc": {"name": "QMCSampler"},
     "grid": {"name": "BruteForceSampler"},
 }
-"""Class and listed arguments of each Optuna sampler, by config group option. Other arguments are added with `+`."""
+"""Class and predefined arguments of each Optuna sampler, by config group option. `+` adds other arguments."""
 
 OPTIONS = {
     "_target_": f"{__name__}.OptunaSweeper",

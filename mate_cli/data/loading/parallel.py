@@ -50,7 +50,7 @@ def map_on_cores(work: Callable[[Item], Result], items: Sequence[Item], processe
     Args:
         work: function of one item, which must be picklable.
         items: N picklable items. The pickles of an item and of its result have at most 4 kB.
-        processes: maximum number of worker processes. 1 runs everything in this process.
+        processes: maximum number of worker processes. With 1, all work runs in this process.
 
     Raises:
         DataError: a worker process was killed.

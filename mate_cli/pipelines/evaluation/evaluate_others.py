@@ -245,7 +245,13 @@ def check_questions(
 
 
 def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
-    """Describe the source of answers, and count missing, unreadable and unknown answers."""
+    """Describe the source of answers, and count missing, unreadable and unknown answers.
+
+    Args:
+        file: file from which the answers were read.
+        metric: metric with the answers.
+        examples: examples of each scored split, by question id.
+    """
     every = {key: example for some in examples.values() for key, example in some.items()}
     asked = {key: example for key, example in every.items() if example.answer}
     missing = len(asked.keys() - metric.answers.keys())

@@ -34,7 +34,7 @@ class SplitResult:
     """Predictions of a split and their metrics.
 
     Args:
-        task: task that made the predictions.
+        task: task of the predictions.
         examples: examples of the split, by id.
         predictions: predictions of the task, one per example that could be encoded.
         answers: predicted answers as text, by example id.
@@ -156,7 +156,13 @@ def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  #
 
 
 def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
-    """Score predictions of examples with known answers, and collect all answer texts."""
+    """Score predictions of examples with known answers, and collect all answer texts.
+
+    Args:
+        task: task that made the predictions.
+        examples: examples, with or without known answers.
+        predictions: predictions of the examples that could be encoded.
+    """
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]

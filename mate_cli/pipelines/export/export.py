@@ -230,7 +230,7 @@ def _tell(target: Path, typed: str, loads: str) -> None:
 
 
 def check_push(name: str) -> None:
-    """Check a repository name and the user's access token, without writing anything.
+    """Check a repository name and the user's access token, without any upload.
 
     Raises:
         ConfigError: the name is not USER/NAME, or no token is stored.

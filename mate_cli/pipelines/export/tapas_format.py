@@ -78,7 +78,13 @@ def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str,
 
 
 def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of config.json of a task, for transformers' `TapasConfig`."""
+    """Return the content of config.json of a task, for transformers' `TapasConfig`.
+
+    Args:
+        task: task, with an equivalent class in `tapas_class`.
+        serializer: serializer of the task.
+        settings: settings of mate.yaml.
+    """
     model = settings["model"]
     return {
         "model_type": "tapas",

@@ -1,1 +1,1 @@
-"""A finished run or a checkpoint at work: answer questions about own tables and databases, read states in own code."""
+"""Inference with a run or checkpoint: answers about user tables, and hidden states."""

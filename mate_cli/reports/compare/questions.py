@@ -1,4 +1,4 @@
-"""Answers of runs, question by question: read from predictions, scored, and where configurations disagree."""
+"""Predictions and scores per question, and disagreements between configurations."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Cell = tuple[int, int]
 
 
 MAX_CACHED = 256 << 20
-"""Bytes of files whose predictions stay in memory, so that each is read once."""
+"""Total size in bytes of the prediction files that are cached in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuestion:
-    """A question of a data set; equal in two runs when its id and its text are.
+    """A question of a dataset. Questions of two runs are equal if their ids and texts are equal.
 
     Args:
-        question_id: as in the data set.
-        text: the question.
-        answers: the right ones, any of which will do.
-        source: where the answer stands: table, passage, missing, or empty when nobody knows.
-        subsets: the names of the subsets that it belongs to.
-        table_id: the table it is about.
-        candidates: the cells that hold the answer or link to it, as (row, column); none where nobody says.
+        question_id: id in the dataset.
+        text: text of the question.
+        answers: gold answers, each of which is correct.
+        source: source of the answer: "table", "passage" or "missing". Empty if unknown.
+        subsets: names of the subsets that contain the question.
+        table_id: id of the question's table.
+        candidates: cells that contain the answer or link to it, as (row, column). Empty if unknown.
     """
 
     question_id: str
@@ -49,14 +49,14 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """An answer of a run, and its scores as fractions by name; without scores where the right answer is not known.
+    """An answer of a run to a question.
 
     Args:
-        text: the answer.
-        scores: by name.
-        cells: the cells that it points at, as (row, column), the best first.
-        is_selection: all of these cells are the answer; else they are a ranking.
-        confidence: in the answer, as far as it was recorded.
+        text: predicted answer.
+        scores: scores by name, as fractions. Empty if the gold answer is unknown.
+        cells: predicted cells as (row, column), best first.
+        is_selection: whether all of these cells are the answer. Otherwise they are a ranking.
+        confidence: confidence in the answer. None if it was not recorded.
     """
 
     text: str
@@ -67,27 +67,30 @@ class Prediction:
 
     @property
     def chosen(self) -> tuple[Cell, ...]:
-        """The cells that are the answer, or lead to it."""
+        """Predicted cells of the answer: all selected cells, or the best cell of a ranking."""
         return self.cells if self.is_selection else self.cells[:1]
 
 
 Questions = Mapping[ScoredQuestion, Prediction]
-"""All that a run answered on a split."""
+"""Predictions of a run on a split, by question."""
 Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
-"""Answers of a run with their scores."""
+"""Predictions of a run and their scores by one metric, by question."""
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
-    """Read a run's predictions of a split, see `read_predictions`."""
+    """Read the predictions of a run on a split, see `read_predictions`."""
     return read_predictions(run.folder / "predictions" / f"{split}.json")
 
 
 _cached: dict[tuple[Path, int, int], Questions] = {}
-"""Answers that were read last, by file, the time when it was changed, and its size."""
+"""Recently read predictions, by path, modification time in ns and size in bytes of their file."""
 
 
 def read_predictions(file: Path) -> Questions:
-    """Read a file of predictions, once while it stays as it is; nothing of one that is not there or is damaged."""
+    """Read a prediction file, cached until the file changes.
+
+    The result is empty if the file is missing or damaged.
+    """
     try:
         status = file.stat()
     except (OSError, ValueError):
@@ -95,7 +98,8 @@ def read_predictions(file: Path) -> Questions:
     version = (file, status.st_mtime_ns, status.st_size)
     if version not in _cached:
         _cached[version] = _parse(file)
-        while len(_cached) > max(1, MAX_CACHED // max(1, status.st_size)):  # those of a comparison are about as large
+        # Files of a comparison have similar sizes.
+        while len(_cached) > max(1, MAX_CACHED // max(1, status.st_size)):
             del _cached[next(iter(_cached))]
     return _cached[version]
 
@@ -110,12 +114,12 @@ def _parse(file: Path) -> Questions:
 
 
 def keep_scored(questions: Questions) -> Questions:
-    """Return the questions whose answers are known: those with scores, or all of a file without any scores."""
+    """Return the questions with scores, or all questions if none has scores."""
     return {question: answer for question, answer in questions.items() if answer.scores} or questions
 
 
 def describe_unscored(questions: Questions) -> str:
-    """Return how many questions are not scored, to stand behind a number of questions; empty if all are."""
+    """Return the number of unscored questions as a suffix of a sentence, empty if 0."""
     count = len(questions) - len(keep_scored(questions))
     return f"; {count:,} whose answers are not known are not scored" if count else ""
 
@@ -141,7 +145,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
 
 
 def _confidence(row: Mapping[str, Any]) -> float | None:
-    """Return the confidence in an answer: as recorded, else the probability of its best cell."""
+    """Return the recorded confidence in an answer, else the probability of its best cell."""
     cells = row.get("cells")
     best = cells[0] if isinstance(cells, list) and cells else None
     value = row.get("confidence", best[2] if isinstance(best, list) and len(best) > 2 else None)
@@ -149,7 +153,7 @@ def _confidence(row: Mapping[str, Any]) -> float | None:
 
 
 def _cells(value: object) -> tuple[Cell, ...]:
-    """Return cells of a list of [row, column, ...]; what is none is left out."""
+    """Parse cells from a list of [row, column, ...]. Invalid entries are skipped."""
     lists = [cell[:2] for cell in value if isinstance(cell, list)] if isinstance(value, list) else []
     return tuple((cell[0], cell[1]) for cell in lists if list(map(type, cell)) == [int, int])
 
@@ -159,13 +163,13 @@ def _text(value: object) -> str:
 
 
 def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
-    """Return what each run of a configuration that counts answered to the questions that it has a score for.
+    """Return the scored predictions of each counted run of a configuration.
 
-    The folds of a cross-validation are one: the first stands for all, with the questions of all.
+    The folds of a cross-validation are joined: the first fold gets the questions of all folds.
 
     Args:
-        group: the configuration.
-        metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
+        group: configuration of the runs.
+        metric: full name of the metric, such as `dev/hits@1`, or `dev/hits@1/table` for a subset of the questions.
     """
     name, scored = MetricName.parse(metric), dict[LoadedRun, Scored]()
     for run in group.counted:
@@ -177,7 +181,10 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
 
 
 def _score_questions(questions: Questions, name: MetricName) -> Scored:
-    """Score answers; how well a reader reads in the right cell is its exact match or F1."""
+    """Return the predictions that have the score of a metric.
+
+    Predictions without `gold_em` or `gold_f1`, the metrics of a reader that is given the gold cell, use `em` or `f1`.
+    """
     scored: dict[ScoredQuestion, tuple[Prediction, float]] = {}
     for question, prediction in questions.items():
         value = prediction.scores.get(name.score, prediction.scores.get(name.score.removeprefix("gold_")))
@@ -187,24 +194,24 @@ def _score_questions(questions: Questions, name: MetricName) -> Scored:
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
-    """Return the mean score of every question over the seeds, for the questions that all of these seeds have.
+    """Return the mean score of each question over seeds, for the questions of all seeds.
 
     Args:
-        group: the configuration, of which the runs that count and have per-question scores are used.
-        metric: see `scored_runs`.
+        group: configuration, whose counted runs with scores per question are used.
+        metric: full name of the metric, see `scored_runs`.
     """
     seeds = list(scored_runs(group, metric).values())
     return {question: statistics.fmean(seed[question][1] for seed in seeds) for question in common_questions(seeds)}
 
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
-    """List the questions that all of the mappings have, in the order of the first."""
+    """List the questions that all mappings contain, in the order of the first mapping."""
     first, *others = mappings or [{}]
     return [question for question in first if all(question in other for other in others)]
 
 
 SHOWN = 20
-"""Questions that are shown where nobody asks for another number."""
+"""Default number of displayed questions."""
 
 
 @dataclass(frozen=True)
@@ -212,10 +219,10 @@ class ModelAnswer:
     """The answers of a configuration to a question.
 
     Args:
-        label: of the configuration.
-        texts: its predictions with the number of seeds that made them, most frequent first.
-        score: mean over its seeds.
-        cells: the cells that any of its seeds chose, as (row, column).
+        label: name of the configuration.
+        texts: predicted texts with their numbers of seeds, most frequent first.
+        score: mean score over the seeds.
+        cells: cells that any seed predicted, as (row, column).
     """
 
     label: str
@@ -226,34 +233,39 @@ class ModelAnswer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A question that configurations answer differently well; configurations that were not asked it are left out."""
+    """A question on which the scores of configurations differ.
+
+    Args:
+        question: the question.
+        answers: answers of the configurations that were evaluated on the question.
+    """
 
     question: ScoredQuestion
     answers: tuple[ModelAnswer, ...]
 
     @property
     def spread(self) -> float:
-        """Between the best and the worst score."""
+        """Difference between the best and the worst score."""
         scores = [answer.score for answer in self.answers]
         return max(scores) - min(scores)
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """Labels, each with True if its score is nearer to the best than to the worst."""
+        """Labels, each with True if the score is closer to the best than to the worst."""
         middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
         return tuple((answer.label, answer.score > middle) for answer in self.answers)
 
 
 def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
-    """List questions that configurations answer differently well, most telling first.
+    """List questions on which the scores of configurations differ, largest spread first.
 
-    Those with the widest spread come first; among equals the patterns of who is right take turns, so that the first
-    few questions do not all tell the same story.
+    Questions with equal spread alternate between the patterns of successful configurations, so that the first
+    questions show different patterns.
 
     Args:
-        groups: the configurations; their order is that of the answers.
-        metric: see `scored_runs`.
-        most: how many questions are returned at most.
+        groups: configurations, in the order of the answers.
+        metric: full name of the metric, see `scored_runs`.
+        most: maximum number of questions.
     """
     asked: dict[ScoredQuestion, list[ModelAnswer]] = {}
     for group in groups:

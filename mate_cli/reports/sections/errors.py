@@ -1,4 +1,4 @@
-"""Wrong answers: of configurations by kind, beside the shares in the MATE paper; of one run, the surest first."""
+"""Report sections of wrong answers: error types, and the errors of a single run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,15 @@ NOTES = (
 
 
 def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return an analysis of errors beside the shares in the MATE paper; None where no run answers with texts."""
+    """Return the fractions of error types next to those of the MATE paper.
+
+    Args:
+        report: report of the runs.
+        wide: not used.
+
+    Returns:
+        The section, None if no configuration has wrong answer texts.
+    """
     split = (report.metric or "dev/").partition("/")[0]
     scored = {f"{split}/{name}" for name in SCORED}
     answering = [group for group in report.groups if scored & group.metric_names]
@@ -68,29 +76,32 @@ def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def error_column(name: str) -> Column:
-    """Return the column of a kind, its heading in lines that are no longer than they must be."""
+    """Return the column of an error type, with a heading wrapped to short lines."""
     heading = HEADINGS.get(name) or "\n".join(textwrap.wrap(name, NARROW))
     return Column(name, short=heading, stacked=heading, minor=name not in PAPER)
 
 
 def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
-    """Return the share of each kind."""
+    """Return the percentages of the error types `names`, with empty cells if unknown."""
     known = error_shares(counts)
     return [ViewCell(known[name], float(known[name])) if name in known else ViewCell() for name in names]
 
 
 SCORED = ("em", "gold_em")
-"""Runs with one of these scores answer with texts."""
+"""Scores of runs that answer with text."""
 
 
 def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, ErrorCounts]:
-    """Sort the wrong answers of configurations on a split, all seeds together; those without any are left out."""
+    """Count the error types of each configuration on a split, over all seeds.
+
+    Configurations without wrong answers are omitted.
+    """
     every = {group.label: errors_in(load_questions(run, split) for run in group.counted) for group in groups}
     return {label: counts for label, counts in every.items() if counts.wrong}
 
 
 def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
-    """Sort the wrong answers of some runs; nothing where the answers are no texts."""
+    """Count the error types in the answer texts of several runs."""
     every = (pair for questions in answers for pair in questions.items() if set(SCORED) & pair[1].scores.keys())
     return count_errors(
         AnsweredQuestion(
@@ -101,7 +112,7 @@ def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
 
 
 def error_shares(counts: ErrorCounts) -> dict[str, str]:
-    """Write the shares of what is wrong in percent by their names: kinds, those the paper has, places of cells."""
+    """Return the percentages of error types, of the paper's types and of cell positions."""
     placed, shares = counts.places.total(), counts.shares()
     kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
     known = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
@@ -109,7 +120,7 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
 
 
 def errors_view(file: Path) -> View | None:
-    """Return what is wrong with the answers in a file of predictions; None where none is a wrong text."""
+    """Return the error types of a prediction file, None if it has no wrong answer texts."""
     counts = errors_in([read_predictions(file)])
     if not counts.wrong:
         return None
@@ -126,7 +137,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def paper_text(name: str) -> str:
-    """Write a share of the paper."""
+    """Return the percentage of an error type in the MATE paper, as text."""
     value = f"{100 * PAPER[name]:.0f}"
     return f"> {value}" if name == [*PAPER][-1] else value
 
@@ -136,11 +147,17 @@ WRONG_COLUMNS = (
     Column("Confidence", stacked="Confi-\ndence"),
 )
 MAX_WRONG = 200
-"""Questions on the page; the file of `csv=` has all."""
+"""Maximum number of questions on the page. The file of `csv=` contains all."""
 
 
 class WrongAnswer(NamedTuple):
-    """A question, what was answered, and what is wrong: the kind of error, and where its cell stands."""
+    """A wrongly answered question.
+
+    Args:
+        question: the question.
+        prediction: prediction of the run.
+        kind: error type and position of the predicted cell, as text.
+    """
 
     question: ScoredQuestion
     prediction: Prediction
@@ -148,7 +165,15 @@ class WrongAnswer(NamedTuple):
 
 
 def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the wrong answers of one run, the surest first; None where the comparison is not of one."""
+    """Return the wrong answers of a single run, highest confidence first.
+
+    Args:
+        report: report of the runs.
+        wide: whether the report is wide, which has no such section.
+
+    Returns:
+        The section, None if the report has several runs or no predictions.
+    """
     runs = [run for run in report.runs if run.parent is None]
     if wide or len(runs) != 1:
         return None
@@ -171,7 +196,7 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
-    """Yield the questions that a run does not answer wholly right, those it was surest of first."""
+    """Yield the questions with a score below 1, highest confidence first."""
     questions = keep_scored(load_questions(run, split))
     score = common_score(list(questions.values()), split)
     wrong = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
@@ -183,7 +208,7 @@ def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
 
 
 def answer_row(wrong: WrongAnswer) -> Row:
-    """Return the line of a question; rows and columns are counted from 1."""
+    """Return the table row of a question. Cell rows and columns are counted from 1."""
     question, prediction, kind = wrong
     cells = ", ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
     texts = (prediction.text, " / ".join(question.answers), cells, kind)

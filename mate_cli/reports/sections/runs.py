@@ -1,4 +1,4 @@
-"""Single runs with their commands, where they ran, the settings that they share or not, and two side by side."""
+"""Report sections of single runs, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.runs.identity import ABSENT, CODE, REPEATED, differing_keys, is_ignored
 
 MAX_SETTINGS, FIRST = 20, 100
-"""Settings to group by; rows that stand in the page itself, the others are built where a reader asks for them."""
+"""Maximum number of settings to group by, and number of rows in the page. Later rows are rendered on demand."""
 FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/"))
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return single runs with their commands, to filter, pick and group."""
+    """Return a table of single runs with their commands, to filter, select and group."""
 
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
@@ -56,7 +56,17 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
-    """Return rows as compact values: what many of them have stands once in `texts`, and its place in their stead."""
+    """Return rows as compact JSON values for the page's script.
+
+    Each text is stored once in `texts`. The rows contain its index.
+
+    Args:
+        rows: rows of `run_row`.
+        link: function that returns the link to a run folder.
+
+    Returns:
+        `rows` and `texts`.
+    """
     texts: dict[str, int] = {}
 
     def place(text: str) -> int:
@@ -72,17 +82,25 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
         numbers = [row["seed"], *(row["score"] or ("", "")), row["seconds"] or 0, row["time"]]
         return [name, place(above), ends, place(row["run"].status), *told, *numbers, files, settings, command]
 
-    return {"rows": [compact(row) for row in rows], "texts": list(texts)}  # in this order: the rows fill the texts
+    # The order matters, because building the rows fills `texts`.
+    return {"rows": [compact(row) for row in rows], "texts": list(texts)}
 
 
 def list_varying_settings(report: Report) -> list[str]:
-    """Return the settings by which runs are told apart here: what was compared, then what else differs."""
+    """Return the setting names for grouping: fields, then other settings that differ."""
     others = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 
 def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the line of one run."""
+    """Return the template values of one run.
+
+    Args:
+        run: the run.
+        values: settings of the run.
+        report: report of the runs.
+        keys: names of the displayed settings.
+    """
     above, _, name = shown_name(run, report).rpartition("/")
     seconds = run.number("wall_seconds") or None
     return {
@@ -103,13 +121,13 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
 
 
 def score_texts(run: LoadedRun, metric: str | None) -> tuple[str, str] | None:
-    """Return a run's main metric in full and as printed."""
+    """Return the main metric of a run in full precision and as displayed, None if missing."""
     score, name = run.metrics.get(metric or ""), MetricName.parse(metric or "")
     return None if score is None else (f"{score:.8g}", center_text(summarize([score]), name))
 
 
 def shown_name(run: LoadedRun, report: Report) -> str:
-    """Return a run's folder without the folder that was searched."""
+    """Return the folder of a run, relative to the searched folder."""
     for root in report.folders:
         if run.folder.is_relative_to(root) and run.folder != Path(root):
             return clean(run.folder.relative_to(root))
@@ -117,7 +135,7 @@ def shown_name(run: LoadedRun, report: Report) -> str:
 
 
 def command_text(run: LoadedRun) -> str:
-    """Return the command line that started a run, empty where it is not known."""
+    """Return the command line that started a run, empty if unknown."""
     argv = run.record.get("argv")
     if not isinstance(argv, list) or not argv:
         return ""
@@ -126,7 +144,7 @@ def command_text(run: LoadedRun) -> str:
 
 
 def environment_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return hardware and versions of the runs."""
+    """Return the hardware and package versions of the runs."""
 
     def content() -> Mapping[str, Any]:
         facts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -138,14 +156,14 @@ def environment_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def environment_facts(run: LoadedRun) -> dict[str, str]:
-    """Return what a run recorded of its surroundings."""
+    """Return the recorded device, host, code version and package versions of a run."""
     facts = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
     versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
     return {name: value for name, value in (facts | versions).items() if value}
 
 
 def environment_text(counts: Counter[str], total: int) -> str:
-    """Write the values of one fact, with how many runs had each unless all agree."""
+    """Format the values of one fact, with numbers of runs unless all runs agree."""
     if len(counts) == 1 and counts.total() == total:
         return next(iter(counts))
     return ", ".join(f"{value} ({count} of {total} runs)" for value, count in counts.most_common())
@@ -155,7 +173,7 @@ MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
 
 
 def settings_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return settings that configurations share, and those that differ."""
+    """Return the equal and the different settings of the configurations."""
 
     def content() -> Mapping[str, Any] | None:
         parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
@@ -169,7 +187,10 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
-    """Return one dataset and task: what its configurations share in words, then a row per setting they do not."""
+    """Return the template values of a comparison on one dataset and task.
+
+    They contain the common settings as text, and a row per setting that differs.
+    """
     labels = comparison.labels[:MAX_COLUMNS]
     hints = [
         count_line(len(comparison.labels), "configuration", MAX_COLUMNS),
@@ -187,7 +208,12 @@ def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
 
 
 def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
-    """Return the value of one configuration, None where it has none, and whether no other of several has it."""
+    """Return the value of a setting in one configuration, and whether it is unique.
+
+    Returns:
+        The value, None if the configuration lacks the setting. True if at least three configurations are compared and
+        no other configuration has this value.
+    """
     pair = next(((value, labels) for value, labels in difference.values.items() if label in labels), None)
     if pair is None or pair[0] == ABSENT:
         return None, False
@@ -196,7 +222,13 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
 
 
 def count_line(count: int, noun: str, most: int) -> str:
-    """Say how much is shown of how much, empty when everything is."""
+    """Describe the limit of a table: `first 10 of 12 settings`. Empty if all rows are shown.
+
+    Args:
+        count: number of all rows.
+        noun: singular of the rows' name.
+        most: maximum number of shown rows.
+    """
     return f"first {most} of {plural(count, noun)}" if count > most else ""
 
 
@@ -209,13 +241,14 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     """Compare two runs.
 
     Args:
-        runs: the first and the second.
-        most: how many of the questions whose answer changed are shown.
+        runs: first and second run.
+        most: maximum number of shown questions whose answer changed.
     """
     places = run_names([run.folder for run in runs])
     hint = ", ".join(f"{name}: {place}" for name, place in zip(NAMES, places, strict=True))
     choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
-    classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])  # their names say it
+    # Classes are not compared if the option names already differ.
+    classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])
     code = [{f"{CODE} of {clean(file)}": clean(mark) for file, mark in run.part(CODE).items()} for run in runs]
     parts = zip(choices, runs, code, strict=True)
     named = [choice | settings(run, (*classes, CODE)) | files for choice, run, files in parts]
@@ -237,14 +270,14 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """Name runs by as much of their folders as differs."""
+    """Name runs by their folders, relative to the common parent folder."""
     places = [folder.resolve() for folder in folders]
     parent = os.path.commonpath(places)
     return [clean(Path(os.path.relpath(place, parent))) for place in places]
 
 
 def score_views(runs: Pair) -> Iterator[View]:
-    """Yield the scores of both and how they changed; those of the test split stand apart."""
+    """Yield a table of scores and their changes, and a separate table of the test split."""
     known = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
     metrics = sorted(map(MetricName.parse, known), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
@@ -255,14 +288,26 @@ def score_views(runs: Pair) -> Iterator[View]:
 
 
 def score_row(metric: MetricName, first: float | None, second: float | None) -> Row:
-    """Return one score of both runs, and its change."""
+    """Return the row of a metric: the scores of both runs and the change.
+
+    Args:
+        metric: the metric.
+        first: score of the first run, None if missing.
+        second: score of the second run, None if missing.
+    """
     cells = [ViewCell.of(score, metric.spec.text, metric.scale) for score in (first, second)]
     change = None if first is None or second is None else second - first
     return Row(metric.title, (*cells, ViewCell.of(change, metric.spec.difference_text, metric.scale)))
 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
-    """Return the entries in which two runs differ."""
+    """Return a table of the entries that differ between runs.
+
+    Args:
+        title: title of the table.
+        head: heading of the column of names.
+        facts: entries by name, one mapping per run.
+    """
     keys = dict.fromkeys(key for entries in facts for key in entries)
     differing = [key for key in keys if len({entries.get(key, "") for entries in facts}) > 1]
     rows = (Row(key, tuple(ViewCell(entries.get(key) or NOTHING) for entries in facts)) for key in differing)
@@ -270,12 +315,12 @@ def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> Vie
 
 
 def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Return columns of words."""
+    """Return text columns."""
     return tuple(Column(name, is_number=False) for name in names)
 
 
 def data_view(runs: Pair) -> View:
-    """Return the counts of examples in which two runs differ."""
+    """Return a table of the example counts that differ between two runs."""
     counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
     keys = dict.fromkeys(key for numbers in counts for key in numbers)
     rows = []
@@ -289,7 +334,7 @@ def data_view(runs: Pair) -> View:
 
 
 def question_views(runs: Pair, most: int) -> Iterator[View]:
-    """Yield the questions of a split whose answer changed: of dev where both have it, else of test."""
+    """Yield the changed answers of the first split that both runs have: dev, else test."""
     for split in SPLITS:
         first, second = (load_questions(run, split) for run in runs)
         if first and second:
@@ -298,7 +343,16 @@ def question_views(runs: Pair, most: int) -> Iterator[View]:
 
 
 def questions_view(split: str, first: Questions, second: Questions, most: int) -> View:
-    """Return the questions that both were asked and answered differently, those won and lost first."""
+    """Return a table of the common questions with changed answers.
+
+    Questions whose correctness changed come first.
+
+    Args:
+        split: name of the split.
+        first: predictions of the first run.
+        second: predictions of the second run.
+        most: maximum number of rows.
+    """
     scored, others = keep_scored(first), keep_scored(second)
     both = [(question, prediction, others[question]) for question, prediction in scored.items() if question in others]
     score = common_score([prediction for _, *pair in both for prediction in pair], split)
@@ -314,7 +368,16 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
 
 
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
-    """Return a question with the right answer and both answers, each with a mark that says how right it is."""
+    """Return the row of a question with the gold answer and both predictions.
+
+    Each prediction is preceded by a symbol for its correctness.
+
+    Args:
+        question: the question.
+        old: prediction of the first run.
+        new: prediction of the second run.
+        rights: correctness of both predictions, from 0 to 1.
+    """
     pairs = zip(rights, (old, new), strict=True)
     answers = [f"{verdict(right)['mark']} {prediction.text or NOTHING}" for right, prediction in pairs]
     gold = " / ".join(question.answers) or NOTHING
@@ -322,14 +385,20 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 
 
 def common_score(predictions: Sequence[Prediction], split: str) -> str:
-    """Return the score that all answers have and that sums a run up best, empty without any."""
+    """Return the preferred main score that all predictions have, empty if there is none."""
     shared = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
     shares = [name for name in shared if MetricName.parse(f"{split}/{name}").is_share]
     return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
 
 
 def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
-    """Return how right an answer is, from 0 to 1: its score, else whether it is one of the right ones."""
+    """Return the correctness of a prediction, from 0 to 1.
+
+    Args:
+        question: question with its gold answers.
+        prediction: prediction of a run.
+        score: name of the score to use. If empty, 1 if the prediction equals a gold answer regardless of case, else 0.
+    """
     if score:
         return prediction.scores[score]
     return float(prediction.text.casefold() in {answer.casefold() for answer in question.answers})

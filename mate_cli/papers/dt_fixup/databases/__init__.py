@@ -1,1 +1,1 @@
-"""Questions about databases of your own: learnt from, and answered."""
+"""Questions about user databases, for training and prediction."""

@@ -1,4 +1,4 @@
-"""Answer questions about one's own databases with SQL, and show what it gives."""
+"""Answers to questions about user databases: SQL queries and their results."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 
 _TRIAL_STEPS = 40_000_000
-"""Steps of SQLite of each query that is tried: about one second."""
+"""Maximum SQLite steps of each candidate query in execution-guided decoding, about one second."""
 WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
 
 
 def answer_database(
     opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None] = lambda text: None
 ) -> Session:
-    """Answer all questions about a database; a query is run where the database is there, and only reads.
+    """Answer all questions about a database with SQL.
+
+    Predicted queries are executed read-only if the file is a database and not only a schema.
 
     Args:
-        opened: the questions and the schema.
-        load: loads what answers.
-        say: is told what is being done.
+        opened: questions and schema.
+        load: function that loads the model.
+        say: callback for progress messages.
 
     Raises:
-        RunError: there is no such run, or it does not answer with SQL.
-        CheckpointError: there is no such checkpoint.
+        RunError: the run is missing, or its task does not answer with SQL.
+        CheckpointError: the checkpoint is missing or damaged.
     """
     path, seconds = opened.path, dict(opened.seconds)
     say("loading the model")
@@ -69,7 +71,7 @@ def _answer(
     model: LoadedModel, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
 ) -> list[TableAnswerResult]:
     parts = model.parts
-    task: Any = parts.task  # one that answers with SQL
+    task: Any = parts.task  # A task that answers with SQL.
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     encodings = EncodedExamples(examples, parts.serializer)
     predictions = predict(task, parts.data.loader_encoded(encodings), model.config)
@@ -89,7 +91,7 @@ def _runs(sql: str, path: Path) -> bool:
 
 
 def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
-    """Return the answer with the rows of its query, or with the schema where there are none to show."""
+    """Return the answer with its result rows, or with the schema if there is no result."""
     answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, answer=sql), example.table)
     if not sql:
         return replace(answered, failure=failure or "no query was found")
@@ -114,7 +116,7 @@ def _with_rows(answered: TableAnswerResult, result: Rows) -> TableAnswerResult:
 
 
 def _plain(value: Value) -> float | str | None:
-    """Return a value of a database as JSON can hold it."""
+    """Return a database value as a JSON value: infinities and NaN become strings."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Questions of one's own that a query of a database answers: the schema is read from a file of SQLite."""
+"""Databases of labelled user questions, whose schemas are read from SQLite files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mate_cli.tables.table import Table
 
 @dataclass
 class RowDatabases:
-    """The databases of rows, each read once.
+    """The databases of labelled rows. Each schema is read once.
 
     Args:
-        files: finds the files that rows name.
-        shared: the database of all rows that name none.
-        values: also read the texts that columns hold.
+        files: finder of the files that rows name.
+        shared: path of the database for rows without the field `database`. None if there is none.
+        values: whether to also read the texts in the columns.
     """
 
     metric = "mate_cli.papers.dt_fixup.metrics.exact_set_match.Queries"
@@ -30,14 +30,21 @@ class RowDatabases:
     _known: dict[str, tuple[Schema, Table]] = field(default_factory=dict, init=False)
 
     def has(self, row: LabelledRow) -> bool:
-        """Tell whether a question is about a database."""
+        """Return whether the question of a row is about a database."""
         return "table" not in row.values and (self.shared is not None or "database" in row.values)
 
     def example(self, row: LabelledRow, name: str) -> tuple[SchemaExample, str]:
-        """Make an example of a row; with the reason why its query teaches nothing, which is empty for most.
+        """Convert a row to an example.
+
+        Args:
+            row: the row.
+            name: id of the example if the row has no id.
+
+        Returns:
+            The example, and the reason why its gold query is not usable for training, "" if it is usable or missing.
 
         Raises:
-            RowError: it has no question, or its database cannot be read.
+            RowError: the row has no question, or its database cannot be read.
         """
         question, sql = row.text("question"), row.text("sql")
         if not question:

@@ -1,4 +1,7 @@
-"""A database as what `mate predict` is asked about; no SQL is loaded before one is named, and torch to answer only."""
+"""Databases as the subject of `mate predict`.
+
+The SQL modules are imported only if a database is specified, and torch only to answer questions.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ _SCHEMA_FILES = (".json", ".json.gz")
 
 @dataclass(frozen=True)
 class DatabaseSource:
-    """A database, or its schema.
+    """A database or schema that questions are about.
 
     Args:
-        file: of SQLite, or schemas in the layout of Spider's `tables.json`; None where none is asked about.
-        schema: which of these; None for the only one.
-        execution_guided: of the queries that were found, the best one is taken that the database runs.
+        file: SQLite file, or schema file in the format of Spider's `tables.json`. None if no database is specified.
+        schema: name of the schema in a schema file. None for the only schema.
+        execution_guided: whether to answer with the best predicted query that the database executes without error.
     """
 
     file: str | None = None
@@ -33,10 +36,14 @@ class DatabaseSource:
     execution_guided: bool = True
 
     def open(self, questions: Sequence[str], questions_file: str | None) -> OpenDatabase:
-        """Read the questions, those of a file too, and the schema of the database.
+        """Read the questions and the schema of the database.
+
+        Args:
+            questions: questions of the command line.
+            questions_file: file of additional questions, or None.
 
         Raises:
-            ConfigError: no question is given, or the schema is none of several.
+            ConfigError: no question is specified, or the schema file contains no schema of this name.
             DataError: no schema can be read.
         """
         from mate_cli.papers.dt_fixup.sql.example import OpenDatabase, schema_example, schema_table
@@ -56,7 +63,13 @@ class DatabaseSource:
         return OpenDatabase(path, known, examples, seconds, self.execution_guided)
 
     def answer(self, opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
-        """Answer all questions with SQL, see `answer_database`."""
+        """Answer all questions with SQL, see `answer_database`.
+
+        Args:
+            opened: questions and schema.
+            load: function that loads the model.
+            say: callback for progress messages.
+        """
         from mate_cli.papers.dt_fixup.databases.answer_database import answer_database
 
         return answer_database(opened, load, say)

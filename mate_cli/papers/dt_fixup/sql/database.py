@@ -1,4 +1,4 @@
-"""Databases of SQLite, also untrusted ones: their schemas, the texts of their columns, and the rows of queries."""
+"""Schemas, column texts and query results of SQLite databases, which may be untrusted."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mate_cli.papers.dt_fixup.sql.schema import KINDS, Schema, SchemaColumn, Sch
 from mate_cli.tables.formats.cell_text import list_names
 
 MAX_STEPS = 200_000_000
-"""Steps of SQLite's virtual machine of a query: about five seconds."""
+"""Maximum steps of SQLite's virtual machine per query, about five seconds."""
 MAX_SECONDS, MAX_VALUES_SECONDS = 10.0, 30.0
-"""CPU time of a query or of reading a schema, and of reading the texts of all columns of a database."""
+"""Maximum CPU seconds of a query or of reading a schema, and of reading the texts of all columns."""
 MAX_FETCHED_ROWS, MAX_COUNTED_ROWS = 100, 1_000_000
 MAX_FETCHED_BYTES = 8 << 20
-"""Length of the fetched rows, as text."""
+"""Maximum total length of the fetched rows, as text."""
 
 _MAX_NAMED = 20
-"""Tables and views that a note names."""
+"""Maximum number of tables and views named in a note."""
 _MAGIC = b"SQLite format 3\0"
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 _TYPES = {
@@ -47,8 +47,8 @@ class Rows:
     Args:
         names: names of the columns.
         rows: the first rows.
-        more: whether there are further rows.
-        count: number of all rows. None if it is unknown; then there are more rows.
+        more: whether the query has further rows.
+        count: number of all rows. None if unknown, which implies further rows.
     """
 
     names: tuple[str, ...]
@@ -64,7 +64,13 @@ def is_database(path: Path) -> bool:
 
 
 def read_database_schema(path: Path, *, seconds: float = MAX_SECONDS) -> Schema:
-    """Return the tables, views, columns and keys of a database. Its notes name those that cannot be read.
+    """Return the tables, views, columns and keys of a database.
+
+    The notes of the schema list unreadable tables and views.
+
+    Args:
+        path: the database file.
+        seconds: maximum CPU time in seconds.
 
     Raises:
         DataError: the file is missing, is no database, or has no tables that can be read.
@@ -106,7 +112,7 @@ def run_query(
         counting: maximum number of further rows that are counted.
 
     Raises:
-        UnrunnableQueryError: the query fails, would do something other than read, or exceeds a limit.
+        UnrunnableQueryError: the query fails, exceeds a limit, or would not only read.
         DataError: the file is missing or no database.
     """
     with open_database(path, seconds) as database:
@@ -160,7 +166,10 @@ def _schema(name: str, parts: Mapping[str, Definition], notes: tuple[str, ...]) 
 def _foreign_keys(
     parts: Mapping[str, Definition], places: Mapping[tuple[str, str], int], primary: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """Return pairs of columns; a key that names none of its target refers to the primary key, in its order."""
+    """Yield pairs of column numbers of foreign keys.
+
+    A foreign key without target columns refers to the primary key, in its order.
+    """
     for original, part in parts.items():
         sizes = Counter(number for number, *_ in part[1])
         for number, place, table, source, target, *_ in part[1]:
@@ -175,7 +184,7 @@ def _foreign_keys(
 
 
 def words_of_name(name: str) -> str:
-    """Return a name of SQL as people say it: "Song_Name", "songName" and "song name" are the same."""
+    """Return the words of an SQL name: "Song_Name" and "songName" become "song name"."""
     return " ".join(_WORD_START.sub(" ", name).lower().split()) or name
 
 
@@ -184,22 +193,24 @@ def _kind(declared: str) -> str:
 
 
 MAX_TEXTS = 2000
-"""Different texts of a column at most."""
+"""Maximum number of distinct texts per column."""
 MAX_LETTERS = 100
-"""Of a text; longer ones are prose."""
+"""Maximum length of a text. Longer texts are considered prose and skipped."""
 MAX_ROWS = 100_000
-"""Of a table that are looked at."""
+"""Maximum number of rows per table that are searched for texts."""
 _TEXT_STEPS = 10_000_000
-"""For the texts of one column, which those of a view may exceed."""
+"""Maximum SQLite steps for the texts of one column. The columns of a view may exceed it."""
 
 
 def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECONDS) -> Schema:
-    """Add to a schema the first texts of each of its columns, and a note that names the columns that cannot be read.
+    """Return a schema with the first texts of each column.
+
+    Unreadable columns are listed in its notes.
 
     Args:
         schema: schema of the database.
         path: the database file.
-        seconds: CPU time for all columns.
+        seconds: maximum CPU seconds for all columns.
 
     Raises:
         DataError: the file is missing or no database.
@@ -220,7 +231,7 @@ def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECON
 
 
 def read_values(schema: Schema, path: Path) -> Schema:
-    """Add the texts that columns hold, see `with_values`; a warning says which cannot be read."""
+    """Return `with_values` of a schema, and warn about unreadable columns."""
     known = with_values(schema, path)
     for note in known.notes[len(schema.notes) :]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
@@ -228,7 +239,10 @@ def read_values(schema: Schema, path: Path) -> Schema:
 
 
 def _query(column: SchemaColumn, schema: Schema) -> str:
-    """Write a query for the texts of one column; a column that is not there is refused, and no text in quotes."""
+    """Return the query for the texts of one column.
+
+    The prefix `t.` makes SQLite reject a missing column instead of reading its quoted name as a string.
+    """
     table, name = quote_identifier(schema.tables[column.table].original), f"t.{quote_identifier(column.original)}"
     rows = f"SELECT {name} AS text FROM {table} AS t LIMIT {MAX_ROWS}"
     where = f"typeof(text) = 'text' AND length(text) <= {MAX_LETTERS}"

@@ -81,7 +81,7 @@ def schema_example(
         question: the question.
         schema: schema of the database.
         table: view of the schema, see `schema_table`.
-        known: gold query. None: unknown.
+        known: gold query. None if unknown.
     """
     if known is None:
         return SchemaExample(name, question, table, schema=schema)
@@ -108,6 +108,8 @@ class OpenDatabase:
 
     Args:
         path: database file or schema file.
+        schema: schema of the database.
+        examples: the questions.
         seconds: reading time in seconds, with the key `tables`.
         execution_guided: if true, the best predicted query that the database can run is used.
     """

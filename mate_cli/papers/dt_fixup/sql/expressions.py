@@ -229,7 +229,7 @@ class ExpressionReader(ABC):
         if tree.key not in _COMPARISON_KEYS:
             raise UnreadableQueryError(f"unsupported condition {write_text(tree)}")
         self.take(tree, tree.key)
-        negated ^= bool(tree.args.get("negate"))  # newer versions of sqlglot set this argument for NOT LIKE
+        negated ^= bool(tree.args.get("negate"))  # Newer versions of sqlglot set this argument for NOT LIKE.
         sign = ir.OPERATORS.index(_COMPARISON_KEYS[tree.key])
         return ir.Condition(negated, sign, self.unit(tree.left), self._value(tree.right))
 
@@ -294,7 +294,7 @@ def write_text(tree: Tree) -> str:
 
     try:
         return str(tree.sql(dialect="sqlite", unsupported_level=ErrorLevel.IGNORE))
-    except Exception:  # sqlglot cannot write every tree that it can parse
+    except Exception:  # sqlglot cannot write every tree that it can parse.
         return str(tree.key)
 
 

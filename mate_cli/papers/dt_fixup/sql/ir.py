@@ -39,7 +39,13 @@ class ColumnUnit:
 
 @dataclass(frozen=True, slots=True)
 class ValueUnit:
-    """A column, or two columns joined by an operator of `UNIT_OPERATORS`."""
+    """A column, or two columns joined by an arithmetic operator.
+
+    Args:
+        operator: index in `UNIT_OPERATORS`.
+        left: the column, or the left operand.
+        right: the right operand, None for a single column.
+    """
 
     operator: int
     left: ColumnUnit
@@ -114,11 +120,18 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query.
+    """A query.
 
     Args:
-        limit: maximum number of rows; None for all.
-        following: a set operator and the query that it joins to this query.
+        select: result columns.
+        source: tables and join conditions of FROM.
+        where: conditions on rows.
+        group_by: columns of GROUP BY.
+        having: conditions on groups.
+        order_by: order of the result, None if unspecified.
+        limit: maximum number of rows, None for all rows.
+        distinct: whether SELECT DISTINCT removes duplicate rows.
+        following: set operator and the query that it joins to this query, None if there is none.
     """
 
     select: tuple[SelectItem, ...]

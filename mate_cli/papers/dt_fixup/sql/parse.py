@@ -49,7 +49,7 @@ def parse(sql: str, schema: Schema) -> ir.Query:
         raise
     except RecursionError as error:
         raise UnreadableQueryError("not SQL: nested too deep") from error
-    except Exception as error:  # sqlglot raises arbitrary errors for some texts
+    except Exception as error:  # sqlglot raises arbitrary errors for some texts.
         raise UnreadableQueryError(f"not SQL: {next(iter(str(error).splitlines()), type(error).__name__)}") from error
     return read_tree(tree, schema, sql)
 
@@ -74,7 +74,7 @@ def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
         TypeError,
         KeyError,
         IndexError,
-    ) as error:  # syntax trees differ between versions of sqlglot
+    ) as error:  # Syntax trees differ between versions of sqlglot.
         raise UnreadableQueryError(f"an unknown form of syntax tree ({error!r})") from error
     reader.refuse_unread(tree)
     return query
@@ -83,7 +83,7 @@ def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
 def _refuse_signs(tokens: Sequence[Any]) -> None:
     """Raise `UnreadableQueryError` for a unary "+".
 
-    It changes how SQLite compares its operand, but is missing in the syntax tree.
+    A unary "+" changes how SQLite compares its operand, but it is missing in the syntax tree.
     """
     for previous, token in zip([None, *tokens], tokens, strict=False):
         if token.token_type.name == "PLUS" and not _ends_operand(previous):
@@ -279,7 +279,7 @@ class _Reader(ExpressionReader):
         for expression in tree.expressions:
             self.take(expression, "ordered")
             directions.add(descending := bool(expression.args.get("desc")))
-            if bool(expression.args.get("nulls_first")) == descending:  # NULL is the smallest value in SQLite
+            if bool(expression.args.get("nulls_first")) == descending:  # NULL is the smallest value in SQLite.
                 raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(expression)}")
         if len(directions) > 1:
             raise UnreadableQueryError("ORDER BY in two directions")

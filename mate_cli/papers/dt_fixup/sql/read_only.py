@@ -1,6 +1,6 @@
-"""A SQLite file opened for reading only, within limits on steps, processor time, memory and lengths.
+"""Read-only SQLite databases with limits on steps, CPU time, memory and lengths.
 
-SQLite itself keeps the limits: an authorizer allows reading and nothing else, and a progress handler ends a statement.
+SQLite enforces the limits: an authorizer only allows reading, and a progress handler terminates slow statements.
 SQLite calls the handler between two steps. Functions whose time grows with the square of a length, such as `instr`,
 therefore work on short values only, so that each step is short.
 """
@@ -20,11 +20,12 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.papers.dt_fixup.sql.schema import fold, quote_identifier
 
 MEMORY_BYTES = 256 << 20
-"""Bytes that SQLite may use in this process, sorting included. Temporary files are not written."""
+"""Maximum memory of SQLite in this process in bytes, including sorting. Temporary files are not written."""
 MAX_VALUE_BYTES, MAX_ARGUMENT_BYTES, MAX_TRIM_BYTES = 1 << 24, 1 << 17, 1 << 12
-"""Lengths of a value: at most, if a statement calls other functions than `_LINEAR`, and if it calls one of `_TRIM`."""
+"""Maximum length of a value in bytes: in general, if a statement calls a function not in `_LINEAR`, and if it calls a
+function in `_TRIM`."""
 MAX_PATTERN_BYTES, MAX_INSTRUCTIONS = 500, 1 << 17
-"""Length of a LIKE pattern, and of a compiled statement."""
+"""Maximum length of a LIKE pattern in bytes, and maximum number of instructions of a compiled statement."""
 STEPS_PER_CALL, FUNCTION_STEPS_PER_CALL = 200, 50
 """Steps of SQLite between two calls of the progress handler."""
 
@@ -33,7 +34,7 @@ _ERRORS = (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryErro
 _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33})
 """Allowed actions. 33 is SQLITE_RECURSIVE, which Python 3.10 does not name."""
 _PRAGMAS = frozenset({"data_version", "table_xinfo", "foreign_key_list"})
-"""Full-text search uses the first one itself."""
+"""Allowed pragmas. SQLite's full-text search itself uses `data_version`."""
 _FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "writefile", "readfile", "edit", "fts3_tokenizer"})
 _LINEAR = re.compile(
     r"(abs|avg|coalesce|count|date(time)?|ifnull|iif|julianday|length|lower|max|min|nullif|round|strftime|substr(ing)?"
@@ -55,7 +56,7 @@ _SHADOWS: Mapping[str, tuple[str, ...]] = {
 }
 """Suffixes of the internal tables of virtual tables, by module."""
 _HIDDEN = 1
-"""Code of the columns by which virtual tables take arguments. Generated columns are 2 and 3."""
+"""Code in `table_xinfo` of hidden columns, which pass arguments to virtual tables. Generated columns are 2 and 3."""
 _NOT_UTF8 = "a name of it is not in UTF-8"
 
 
@@ -72,8 +73,8 @@ class ReadOnlyDatabase:
 
     Args:
         path: the SQLite file.
-        connection: to this file.
-        seconds: CPU time for everything that is read.
+        connection: connection to this file.
+        seconds: maximum CPU seconds for all reads.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, seconds: float) -> None:
@@ -90,7 +91,7 @@ class ReadOnlyDatabase:
         self.objects = self._find_objects()
         """Name, "table", "view" or "virtual", and the CREATE statement of each table and view."""
         for name, kind, _ in self.objects:
-            if kind == "virtual":  # It prepares its own statements before only reading is allowed.
+            if kind == "virtual":  # Virtual tables prepare their own statements, which the authorizer would deny.
                 with suppress(sqlite3.Error):
                     connection.execute(f"PRAGMA table_xinfo({quote_identifier(name)})").fetchall()
         connection.set_authorizer(self._authorize)
@@ -101,7 +102,7 @@ class ReadOnlyDatabase:
 
         Args:
             sql: the statement.
-            max_steps: steps of SQLite's virtual machine.
+            max_steps: maximum steps of SQLite's virtual machine.
 
         Returns:
             The names of the columns, and the rows. Both raise `UnrunnableQueryError`.
@@ -123,7 +124,10 @@ class ReadOnlyDatabase:
 
     @contextmanager
     def _sqlite_errors(self) -> Iterator[None]:
-        """Raise `UnrunnableQueryError` for any error of SQLite, and KeyboardInterrupt if SQLite has swallowed one."""
+        """Convert SQLite errors to `UnrunnableQueryError`, or KeyboardInterrupt after Ctrl-C.
+
+        SQLite reports Ctrl-C as an interrupted statement.
+        """
         try:
             yield
         except _ERRORS as error:
@@ -133,7 +137,7 @@ class ReadOnlyDatabase:
             raise UnrunnableQueryError(exceeded or _reason(error), where=str(self._path)) from error
 
     def _limit_call(self, steps: int, length: int) -> None:
-        """Limit the steps between two calls of the progress handler, and the bytes of a value."""
+        """Set the steps between calls of the progress handler, and the maximum value length."""
 
         def count() -> int:
             self._steps += steps
@@ -150,7 +154,7 @@ class ReadOnlyDatabase:
         return f"it takes more than {self._seconds:g} s of CPU time" if time.thread_time() > self._end else ""
 
     def _limit_functions(self, sql: str) -> None:
-        """Shorten the values of a statement by the functions that it calls, also in views and generated columns."""
+        """Limit value lengths by the functions of a statement, its views and generated columns."""
         self._limit_call(FUNCTION_STEPS_PER_CALL, MAX_ARGUMENT_BYTES)  # EXPLAIN can compute constants.
         program = self._connection.execute(f"EXPLAIN {sql}")
         functions = {str(row[5]) for row in program if row[1] in ("Function", "PureFunc", "AggStep")}
@@ -172,7 +176,10 @@ class ReadOnlyDatabase:
         return sqlite3.SQLITE_OK if allowed and not self._exceeded() else sqlite3.SQLITE_DENY
 
     def _find_objects(self) -> list[tuple[str, str, str]]:
-        """List tables and views. SQLite skips a definition that it cannot read if `writable_schema` is on."""
+        """List tables and views.
+
+        With `writable_schema`, SQLite skips unreadable definitions instead of raising an error.
+        """
         statement = "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid"
         try:
             rows = self._connection.execute(statement).fetchall()
@@ -188,7 +195,7 @@ class ReadOnlyDatabase:
         ]
 
     def list_internal_tables(self) -> set[str]:
-        """Return the folded names of the tables in which virtual tables and SQLite store their data."""
+        """Return the folded names of internal tables of SQLite and of virtual tables."""
         names = {fold(name) for name, _, _ in self.objects if fold(name).startswith("sqlite_")}
         for name, kind, sql in self.objects:
             module = _MODULE.search(sql) if kind == "virtual" else None
@@ -217,11 +224,11 @@ def open_database(path: Path, seconds: float) -> Iterator[ReadOnlyDatabase]:
     """Open a SQLite file so that no file is written next to it.
 
     Args:
-        path: the file.
-        seconds: CPU time for everything that is read.
+        path: the SQLite file.
+        seconds: maximum CPU seconds for all reads.
 
     Raises:
-        DataError: the file is missing, locked or no database, or changes to it are not in it yet.
+        DataError: the file is missing, locked or no database, or recent changes are only in its log file.
     """
     with ExitStack() as stack:
         with wrap_read_errors(path, DataError, "cannot be read as a database", _REMEDY):
@@ -230,7 +237,7 @@ def open_database(path: Path, seconds: float) -> Iterator[ReadOnlyDatabase]:
                 raise DataError(problem, where=str(path), remedy=_REMEDY)
             file = path.resolve()
             for log in (file.with_name(file.name + suffix) for suffix in ("-wal", "-journal")):
-                if log.exists() and any(_read_start(log, 8)):  # A log without changes is empty or begins with zeros.
+                if log.exists() and any(_read_start(log, 8)):  # A log without changes is empty or starts with zeros.
                     remedy = "Close the program that uses it, or VACUUM INTO a copy"
                     raise ValueError(f"{log.name} holds changes that are not in it yet. {remedy}")
             header = _read_start(file, 100)
@@ -255,4 +262,4 @@ def _reason(error: BaseException) -> str:
         return _NOT_UTF8
     if isinstance(error, MemoryError) or "out of memory" in str(error):
         return f"it needs more than {MEMORY_BYTES >> 20} MB of memory"
-    return str(error) or _NOT_UTF8  # Python 3.10 gives an empty text if the message is not in UTF-8.
+    return str(error) or _NOT_UTF8  # Python 3.10 returns "" if the message is not valid UTF-8.
