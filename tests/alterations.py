@@ -1,4 +1,4 @@
-"""The ways in which a file of a dataset may be altered, by people and by machines."""
+"""Alterations of dataset files, by users and by software."""
 
 import copy
 from collections.abc import Iterator
@@ -8,12 +8,18 @@ from typing import Any
 from small_releases import Change, File, content
 
 NAMED_BY = ("id", "_id", "qid", "idx", "question_id", "id_string", "table_id", "db_id", "title", "question")
-"""Keys whose value names what holds them."""
+"""Keys whose value identifies the object that contains them."""
 
 
 @dataclass(frozen=True)
 class Alteration:
-    """A file otherwise than it was: how, its content, and the words of which a message has to hold one."""
+    """An altered file.
+
+    Args:
+        kind: description of the alteration.
+        content: content of the altered file.
+        names: strings, one of which the error message must contain.
+    """
 
     kind: str
     content: bytes
@@ -24,7 +30,7 @@ class Alteration:
 
 
 def alterations(name: str, file: File, before: bytes) -> Iterator[Alteration]:
-    """Every alteration of a file that a check has to name."""
+    """Yield every alteration of a file that the data check must report."""
     yield from of_bytes(file, before)
     if file.value is None:
         return
@@ -37,7 +43,7 @@ def alterations(name: str, file: File, before: bytes) -> Iterator[Alteration]:
 
 
 def of_bytes(file: File, before: bytes) -> Iterator[Alteration]:
-    """A cut, bytes that are not UTF-8, nothing at all."""
+    """Yield truncated and empty files, and files with invalid UTF-8."""
     named = ("line ",) if not file.as_one else ("",)
     yield Alteration("empty", b"", ("empty",))
     yield Alteration("only spaces", b" \n \n", ("",))
@@ -58,7 +64,7 @@ def of_bytes(file: File, before: bytes) -> Iterator[Alteration]:
 
 
 def harmless(before: bytes) -> Iterator[Alteration]:
-    """What a check has to accept."""
+    """Yield alterations that the data check must accept."""
     plain = before.replace(b"\r\n", b"\n")
     yield Alteration("CRLF", plain.replace(b"\n", b"\r\n"))
     yield Alteration("BOM", b"\xef\xbb\xbf" + before)
@@ -66,7 +72,7 @@ def harmless(before: bytes) -> Iterator[Alteration]:
 
 
 def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """The path of every part of a value."""
+    """Yield the path of every part of a nested value."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         yield (*path, key)
@@ -74,7 +80,7 @@ def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
 
 
 def of_place(name: str, file: File, path: tuple) -> Iterator[Alteration]:
-    """A part of a value is gone, has another key, or is of another type."""
+    """Yield alterations that remove a part, rename its key or change its type."""
     words = [str(key) for key in path]
     dotted = {*words} | {f"{outer}.{inner}" for outer, inner in zip(words, words[2:], strict=False)}
     if dotted & file.unread:
@@ -94,7 +100,7 @@ def of_place(name: str, file: File, path: tuple) -> Iterator[Alteration]:
 
 
 def others(value: Any) -> Iterator[tuple[str, Any]]:
-    """Values of other types."""
+    """Yield values of other types, with descriptions."""
     if value is not None:
         yield "null", None
     match value:
@@ -115,7 +121,7 @@ def others(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def named(file: File, path: tuple) -> Iterator[str]:
-    """What may say where a part of a value is: ids and places of what holds it."""
+    """Yield strings that may locate a part: ids and positions of the objects around it."""
     node = file.value
     for key in path:
         if isinstance(node, dict):

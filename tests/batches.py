@@ -1,4 +1,7 @@
-"""Random batches of token ids: any table shape, globals anywhere or nowhere, padding anywhere; and all backends."""
+"""Random batches of token ids, and all attention backends.
+
+The batches have any table shape, with or without global tokens and with padding at any position.
+"""
 
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
 
 BACKENDS = sorted(Path(ROOT, "conf", "attention").glob("*.yaml"))
-"""Every backend there is; a new file here is tested by all that follows."""
+"""Configuration files of all attention backends. A new file is tested automatically."""
 IDS = (
     "input_ids",
     "segment_ids",
@@ -26,11 +29,11 @@ IDS = (
     "numeric_relations",
     "attention_mask",
 )
-"""What of each token a network of TAPAS's kind reads, but for its position."""
+"""Inputs of a TAPAS-like network for each token, except its position."""
 
 
 def exact_backends(pattern):
-    """The backends, by name, that compute this pattern here and do not approximate it."""
+    """Return the exact backends that support a pattern on this machine, by name."""
     found = {path.stem: hydra.utils.instantiate(OmegaConf.load(path)) for path in BACKENDS}
     return {name: backend for name, backend in found.items() if backend.exact and not refuses(backend, pattern)}
 
@@ -44,7 +47,7 @@ def refuses(backend, pattern, dropout=0.0):
 
 
 def batch_from(rows, columns, segments, mask, **more) -> TableBatch:
-    """A batch of these [B, T] ids; everything else is zero."""
+    """Build a batch of [B, T] ids. All other fields are zero."""
     given = {"row_ids": rows, "column_ids": columns, "segment_ids": segments, "attention_mask": mask, **more}
     given = {name: torch.as_tensor(np.asarray(value), dtype=torch.int64) for name, value in given.items()}
     zero = torch.zeros_like(given["row_ids"])
@@ -52,7 +55,15 @@ def batch_from(rows, columns, segments, mask, **more) -> TableBatch:
 
 
 def one_table(random: np.random.Generator, question: int, rows: int, columns: int, cell: int) -> np.ndarray:
-    """Int [3, tokens]: segments, rows and columns of a question, a header and cells of 0 to `cell` tokens."""
+    """Sample segment, row and column ids of a question and a table, [3, tokens].
+
+    Args:
+        random: random generator.
+        question: number of question tokens.
+        rows: number of rows below the header.
+        columns: number of columns.
+        cell: maximum number of tokens per cell. The minimum is 0.
+    """
     tokens = [(0, 0, 0)] * question
     for row in range(rows + 1):
         for column in range(1, columns + 1):
@@ -61,7 +72,13 @@ def one_table(random: np.random.Generator, question: int, rows: int, columns: in
 
 
 def pad(tables: list[np.ndarray], extra: int = 0, scatter: np.random.Generator | None = None) -> TableBatch:
-    """Pad tables to one length; with `scatter`, real tokens lie anywhere among the padding, in any order."""
+    """Pad tables to one length.
+
+    Args:
+        tables: ids of each table, [3, tokens].
+        extra: number of padding tokens of the longest table.
+        scatter: generator that permutes real tokens and padding. None: padding at the end.
+    """
     length = max(table.shape[1] for table in tables) + extra
     ids, mask = np.zeros((3, len(tables), length), int), np.zeros((len(tables), length), int)
     for i, table in enumerate(tables):
@@ -72,7 +89,10 @@ def pad(tables: list[np.ndarray], extra: int = 0, scatter: np.random.Generator |
 
 @st.composite
 def batches(draw) -> TableBatch:
-    """Batches that mix table shapes: no globals, one row, one column, empty and long cells, shuffled tokens."""
+    """Sample batches of different table shapes.
+
+    They include tables without global tokens, with one row or column, with empty and long cells, and shuffled tokens.
+    """
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = st.tuples(st.integers(0, 9), st.integers(0, 6), st.integers(1, 5), st.sampled_from([1, 2, 4, 30]))
     tables = [one_table(random, *draw(shape)) for _ in range(draw(st.integers(1, 3)))]
@@ -80,7 +100,7 @@ def batches(draw) -> TableBatch:
 
 
 def projections(batch: TableBatch, heads: int = 4, size: int = 8, dtype=torch.float32, seed: int = 0):
-    """Random query, key and value [B, N, T, H] that ask for gradients."""
+    """Sample query, key and value [B, N, T, H] that require gradients."""
     generator = torch.Generator().manual_seed(seed)
     count, tokens = batch.input_ids.shape
     shape = (3, count, heads, tokens, size)
@@ -88,9 +108,16 @@ def projections(batch: TableBatch, heads: int = 4, size: int = 8, dtype=torch.fl
 
 
 def attend_padded(backend, inputs, plan, key_bias=None, **options):
-    """Outputs [B, N, T, H] of a backend, with zeros at padding, from padded query, key and value; bias [B, T].
+    """Return the outputs [B, N, T, H] of a backend for padded inputs, with zeros at padding.
 
-    Backends for GPUs compute there, and hand the result back.
+    The Triton backend runs on the GPU if there is one. The outputs are on the device of the inputs.
+
+    Args:
+        backend: attention backend.
+        inputs: query, key and value, [B, N, T, H] each.
+        plan: attention plan of the batch.
+        key_bias: bias of the keys, [B, T], or None.
+        **options: further arguments of the backend.
     """
     home = inputs[0].device
     if type(backend).__name__ == "Triton" and torch.cuda.is_available():

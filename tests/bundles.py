@@ -1,4 +1,4 @@
-"""Writes small tensor bundles with what TensorFlow would not, or no longer, write."""
+"""Writer of small tensor bundles, also with features that TensorFlow does not write."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def entry(value: np.ndarray, offset: int, kind=1, shard=0, more=b"") -> bytes:
 
 
 def pairs(items: list[tuple[bytes, bytes]]) -> bytes:
-    """A block: every key but the first tells only its difference from the one before."""
+    """Encode a block in which each key stores only its difference from the previous key."""
     block, before = b"", b""
     for key, value in items:
         shared = next(
@@ -70,7 +70,17 @@ def _block(items, snappy, compression):
 def write(
     folder: Path, values: dict[str, np.ndarray], *, shards=1, header=b"", kinds=None, more=b"", **options
 ) -> Path:
-    """A bundle `model.ckpt` of these values; later ones go to later shards."""
+    """Write a bundle `model.ckpt` of values, distributed over shards in turn.
+
+    Args:
+        folder: folder of the bundle.
+        values: tensors by name.
+        shards: number of shards.
+        header: additional bytes of the header entry.
+        kinds: TensorFlow data type codes by name. Default: 1, float32.
+        more: additional bytes of each entry.
+        **options: arguments of `index`.
+    """
     items, data = [(b"", field(1, shards) + header)], [b""] * shards
     for place, (name, value) in enumerate(sorted(values.items())):
         shard = place % shards

@@ -1,4 +1,7 @@
-"""Configurations composed from the same overrides are composed once per test run, and each YAML file is read once."""
+"""Cache of composed configurations.
+
+Each set of overrides is composed once per test run, and each YAML file is read once.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,17 @@ Composition = Callable[..., DictConfig]
 
 
 def install(folder: Path) -> None:
-    """Let Hydra store what it composes of the shipped `conf/` in `folder`, which all processes of a test run share."""
+    """Cache Hydra's compositions of the shipped `conf/` in `folder`.
+
+    All processes of a test run share the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     ConfigLoaderImpl.load_configuration = remember_compositions(ConfigLoaderImpl.load_configuration, folder)
     FileConfigSource.load_config = remember_files(FileConfigSource.load_config)
 
 
 def remember_compositions(compose: Composition, folder: Path) -> Composition:
-    """Wrap the composition. A stored result differs from a new one in the working directory only."""
+    """Cache compositions. A cached result only differs in the working directory."""
     shipped = str(config_dir())
 
     def load_configuration(
@@ -52,7 +58,7 @@ def remember_compositions(compose: Composition, folder: Path) -> Composition:
 
 
 def remember_files(load: Callable[..., object]) -> Callable[..., object]:
-    """Wrap the reader of YAML files. Files of the shipped `conf/` do not change in a test run."""
+    """Cache YAML files of the shipped `conf/`, which do not change in a test run."""
     shipped = str(config_dir())
 
     @cache

@@ -1,4 +1,4 @@
-"""What can be wrong with a tree of configuration files, as a function that tests can turn on a broken tree."""
+"""Checks of a tree of configuration files, which tests also apply to invalid trees."""
 
 from __future__ import annotations
 
@@ -30,20 +30,25 @@ USER_GIVES = {
     "export.yaml": ["run=folder", "to=folder"],
     "init/path.yaml": ["init.checkpoint=folder"],
 }
-"""The only values that may be left to the user, by file."""
+"""Values that the user must specify, by file. All other values need a default."""
 
 
 def files(root: Path) -> list[str]:
-    """Every configuration file of a tree."""
+    """List the configuration files of a tree that can be composed separately."""
     found = (path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
     # A recipe fits only what its scale, network, task or dataset is chosen with, a base the experiments that extend it.
     return sorted(file for file in found if not file.startswith(("recipe/", "experiment/base/")))
 
 
 def problem(root: Path, file: str, *, everywhere: bool = True) -> str | None:
-    """What is wrong with one file, tried in every command that uses it, or in one; None when all is well.
+    """Return the error of a configuration file, or None.
 
-    A command that takes over another whole one, as `inspect` takes over `train`, is tried by its own file alone.
+    A command that includes another command, as `inspect` includes `train`, is only checked for its own file.
+
+    Args:
+        root: root of the tree.
+        file: path of the file, relative to `root`.
+        everywhere: whether to compose every command that uses the file, instead of one.
     """
     group, _, name = file.removesuffix(".yaml").rpartition("/")
     used_by = [primary for primary in SCHEMAS if (group or name) in uses(root, primary)]
@@ -62,7 +67,14 @@ def problem(root: Path, file: str, *, everywhere: bool = True) -> str | None:
 
 
 def composed(root: Path, primary: str, overrides: Sequence[str], *, hydra: bool = False) -> DictConfig:
-    """A command's configuration with these overrides, with Hydra's own part or without; made once of the same words."""
+    """Compose the configuration of a command. The result is cached.
+
+    Args:
+        root: root of the tree.
+        primary: name of the command.
+        overrides: overrides of the command line.
+        hydra: whether to include the section `hydra`.
+    """
     config = copy.deepcopy(_composed(root, primary, tuple(overrides)))
     if not hydra:
         with open_dict(config):
@@ -71,20 +83,20 @@ def composed(root: Path, primary: str, overrides: Sequence[str], *, hydra: bool 
 
 
 def sweep_jobs(file: Path, words: Sequence[str] = ()) -> list[list[str]]:
-    """The overrides of each job of a sweep; of an interval, its ends."""
+    """Return the overrides of each job of a sweep, with both ends of each interval."""
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     params = {key: ends(str(value)) for key, value in content["hydra"]["sweeper"]["params"].items()}
     return GridSweeper(None, params, content.get("rows") or []).jobs(words)
 
 
 def ends(value: str) -> str:
-    """The ends of an interval; another value as it is."""
+    """Return the ends of an interval as a list of choices. Other values are unchanged."""
     found = re.search(r"interval\(([^,]+),\s*([^)]+)\)", value)
     return f"{found[1]},{found[2]}" if found else value
 
 
 def negative_numbers(config: DictConfig) -> tuple[set[str], list[str]]:
-    """The keys of `mate train` that hold a number, and those refused once all of these numbers are negative."""
+    """Return the numeric keys of `mate train`, and the keys rejected if all numbers are -1."""
     keys: set[str] = set()
 
     def negated(value: object, key: str) -> object:
@@ -103,7 +115,7 @@ def negative_numbers(config: DictConfig) -> tuple[set[str], list[str]]:
 
 
 def run_config(words: Sequence[str]) -> RunConfig:
-    """What one training run of our own configuration is made of, typed."""
+    """Return the validated configuration of a training run."""
     values = resolve_values(composed(config_dir(), "train", words))
     return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
 
@@ -117,14 +129,14 @@ def _composed(root: Path, primary: str, overrides: tuple[str, ...]) -> DictConfi
 
 @cache
 def uses(root: Path, primary: str) -> list[str]:
-    """Groups and files that a command's defaults name, and those of the files among them."""
+    """Return the groups and files in the defaults list of a command, recursively."""
     files = taken_over(root, primary)
     groups = [group for entry in _defaults(root, primary) if isinstance(entry, dict) for group in entry]
     return [*groups, *files, *(name for file in files for name in uses(root, file))]
 
 
 def taken_over(root: Path, primary: str) -> list[str]:
-    """Whole files that a command's defaults name."""
+    """Return the commands that the defaults list of a command includes."""
     return [entry for entry in _defaults(root, primary) if isinstance(entry, str) and entry != "_self_"]
 
 
@@ -134,7 +146,7 @@ def _defaults(root: Path, primary: str) -> list[str | dict]:
 
 
 def targets(root: Path) -> set[str]:
-    """Every `_target_` of a tree."""
+    """Return every `_target_` of a tree."""
     return {
         target
         for file in files(root)
@@ -150,7 +162,10 @@ def _targets_in(value: object) -> Iterator[str]:
 
 
 def choosable_classes() -> list[str]:
-    """Every class of ours that a configuration should be able to name, by what its package is for."""
+    """Return the class paths of mate that some configuration file should name.
+
+    The package of a class determines which classes are expected.
+    """
     from mate_cli.lit_modules.base import TableTask
     from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.models.initialization.initial_weights import Initializer
@@ -181,7 +196,7 @@ def _is_dataset(one: type) -> bool:
 
 
 def _is_unfinished(one: type) -> bool:
-    """Whether a method is left to those that inherit."""
+    """Return whether a class has abstract methods."""
     return any(getattr(getattr(one, name), "__isabstractmethod__", False) for name in dir(one))
 
 

@@ -1,4 +1,8 @@
-"""Settings for every test: no network, few threads, an empty cache, the same random tables on each run; two parts."""
+"""Shared setup of all tests.
+
+Tests use no network, few threads, an empty cache and deterministic random examples. They are divided into two parts:
+fast tests and tests marked `long`.
+"""
 
 import gc
 import json
@@ -36,12 +40,12 @@ settings.register_profile("long", settings.get_profile("default"), max_examples=
 settings.load_profile("default")
 
 PARTS = pytest.StashKey[dict[str, int]]()
-"""How many tests this session runs, and how many it leaves to the other part."""
+"""Number of tests that this session runs, and number of tests deselected for the other part."""
 
 
 @pytest.fixture(scope="session")
 def vocabulary():
-    """The small vocabulary of the reference's numbers."""
+    """The small vocabulary of the golden files of google-research/tapas."""
     from golden import tapas
 
     from mate_cli.tokenization.vocabulary import Vocabulary
@@ -50,7 +54,10 @@ def vocabulary():
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One cache for all processes of a session: data are encoded, and kernels and modules compiled, once."""
+    """Create a cache shared by all processes of a session.
+
+    Data are encoded, and kernels and modules compiled, once per session.
+    """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     config.stash[PARTS] = {}
@@ -66,13 +73,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Whether this process was started by another one that tests."""
+    """Return whether this process is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave most cases of tests marked `sampled(n)` to the long part. Skip tests marked `gpu` without a CUDA device."""
+    """Mark all but every n-th case of tests marked `sampled(n)` as `long`.
+
+    Tests marked `gpu` are skipped if there is no CUDA device.
+    """
     cases = Counter[str]()
     for item in items:
         if marker := item.get_closest_marker("sampled"):
@@ -91,7 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Count what is left to the other part."""
+    """Count the tests deselected for the other part."""
     if items:
         parts = items[0].config.stash[PARTS]
         parts["left"] = parts.get("left", 0) + len(items)
@@ -99,25 +109,25 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Count what is run here; what has been loaded by now is garbage in no test, so nobody has to look through it."""
+    """Count the tests of this session, and freeze loaded modules for the garbage collector."""
     session.config.stash[PARTS]["here"] = len(session.items)
     gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the numbers to the process that prints them."""
+    """Send the test counts of a worker to the controller, which prints them."""
     if is_worker(session.config):
         session.config.workeroutput["parts"] = session.config.stash[PARTS]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """Take the numbers from a process that has ended; all have collected the same."""
+    """Store the test counts of a worker. All workers have collected the same tests."""
     node.config.stash[PARTS].update(getattr(node, "workeroutput", {}).get("parts", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what each part holds, so that nothing is left out in silence."""
+    """Print the numbers of tests in each part, so that deselected tests are noticed."""
     parts, examples = config.stash[PARTS], settings().max_examples
     if "left" in parts:
         here = f"{parts['here']} tests in this part, properties with {examples} examples"

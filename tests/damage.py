@@ -1,4 +1,4 @@
-"""Damaged files by the thousand: small samples of every format, each broken in one of many ways by a seed."""
+"""Generator of damaged table files of every format, determined by a seed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TEXTS = [
 
 @cache
 def samples() -> dict[str, bytes]:
-    """A small table in every format, by the name of its file."""
+    """Return a small table in every format, by file name."""
     text = "\n".join(",".join(f'"{cell}"' for cell in row) for row in ROWS)
     header, *rows = ROWS
     objects = [dict(zip(header, row, strict=True)) for row in rows]
@@ -65,7 +65,7 @@ def samples() -> dict[str, bytes]:
 
 
 def workbook() -> bytes:
-    """A workbook with numbers, dates, formats, styles, a merged area and a formula."""
+    """Return a workbook with numbers, dates, formats, styles, merged cells and a formula."""
     import datetime
 
     import openpyxl
@@ -88,7 +88,7 @@ def workbook() -> bytes:
 
 
 def parquet() -> bytes:
-    """Numbers, texts, dates, lists and nulls."""
+    """Return a Parquet file with numbers, strings, lists and nulls."""
     import pyarrow
     from pyarrow.parquet import write_table
 
@@ -99,7 +99,7 @@ def parquet() -> bytes:
 
 
 def damaged(seed: int) -> tuple[str, bytes]:
-    """One damaged file: its name and content."""
+    """Return the name and content of the damaged file of a seed."""
     chance = random.Random(seed)
     name = chance.choice(sorted(samples()))
     content = samples()[name]
@@ -144,7 +144,7 @@ def _repeated(content: bytes, chance: random.Random) -> bytes:
 
 
 def _in_json(content: bytes, chance: random.Random) -> bytes:
-    """An odd value in the place of a text, or something nested deep."""
+    """Replace a text by an unusual value, or nest the content deeply."""
     odd = ["9" * 5000, "1e999", "NaN", "-Infinity", '"\\ud800"', "[" * 100_000 + "]" * 100_000, "{}", "null", "[[1]]"]
     texts = [found.span() for found in re.finditer(rb'"[^"]*"', content)]
     start, end = chance.choice(texts)
@@ -152,7 +152,10 @@ def _in_json(content: bytes, chance: random.Random) -> bytes:
 
 
 def _in_workbook(content: bytes, chance: random.Random) -> bytes:
-    """A workbook that unpacks well, one of whose parts has an odd number, reference or text, or is gone."""
+    """Damage a workbook without damaging its archive.
+
+    A part gets an unusual number, reference or text, or is removed.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     name = chance.choice([*parts, *["xl/worksheets/sheet1.xml", "xl/styles.xml"] * 4])
@@ -176,6 +179,6 @@ def _in_workbook(content: bytes, chance: random.Random) -> bytes:
 
 
 def every(count: int, first: int = 0) -> Iterator[tuple[int, str, bytes]]:
-    """So many damaged files: seed, name and content."""
+    """Yield seed, name and content of several damaged files."""
     for seed in range(first, first + count):
         yield seed, *damaged(seed)

@@ -1,4 +1,4 @@
-"""Tables of the documents that hold measured figures, and what is said of where these come from."""
+"""Tables of measurements in the documentation, and the statements of their sources."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _RULE = re.compile(r"^\|[\s:|-]+\|$")
 _DECIMAL = re.compile(r"\d\.\d")
 _CODE = re.compile(r"`[^`]*`")
 MANY = 3
-"""Decimal numbers in a table that holds figures."""
+"""Minimum number of decimal numbers in a table of measurements."""
 
 
 @dataclass(frozen=True)
 class DocumentedTable:
-    """A table.
+    """A table of the documentation.
 
     Args:
-        document: the path of the file, below `docs/` where it is there.
-        header: its cells.
-        rows: their cells.
-        below: the first paragraph below it.
-        commands: lines of code in its section, the part of the document below the same heading of level two.
+        document: path of the file, relative to `docs/` if the file is in `docs/`.
+        header: cells of the header.
+        rows: cells of the rows.
+        below: first paragraph below the table.
+        commands: lines of shell code in the section (heading of level two) of the table.
     """
 
     document: str
@@ -46,12 +46,12 @@ class DocumentedTable:
 
     @property
     def folders(self) -> list[Path]:
-        """Folders of the records that are named below it."""
+        """Folders of the run records that the paragraph below the table names."""
         found = RECORDED.match(self.below)
         return [ROOT / "docs" / path for path in re.findall(r"\]\((?:\.\./)*(runs/[^)]+)\)", found[1])] if found else []
 
     def cells(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the heads of each cell's row and column, and what it says."""
+        """Yield the row heading, column heading and text of each nonempty cell."""
         for first, *others in self.rows:
             for head, cell in zip(self.header[1:], others, strict=True):
                 if cell:
@@ -59,7 +59,7 @@ class DocumentedTable:
 
 
 def documented_tables() -> list[DocumentedTable]:
-    """Find all tables of all documents."""
+    """Return all tables of README.md and of docs/."""
     return [table for document in DOCUMENTS for table in _tables_of(document)]
 
 

@@ -1,4 +1,4 @@
-"""Run folders as training leaves them, without the training: random weights, made-up metrics."""
+"""Folders of finished runs without training, with random weights and invented metrics."""
 
 from pathlib import Path
 
@@ -17,14 +17,22 @@ SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.ma
 
 
 def here(cache: Path) -> RuntimeOverrides:
-    """This machine, with a cache of its own, and outputs in it."""
+    """Return settings of this machine, with a separate cache that contains the outputs."""
     config = run_config(SMALL)
     paths = config.paths.model_copy(update={"cache": str(cache), "outputs": str(cache / "outputs")})
     return RuntimeOverrides(config.hardware, paths)
 
 
 def finished_run(folder: Path, words: list[str], **record) -> Path:
-    """A finished run of this configuration; weights are far from their start, so that no two heads agree."""
+    """Write the folder of a finished run without training.
+
+    Noise is added to the weights, so that attention heads differ.
+
+    Args:
+        folder: run folder.
+        words: overrides of the configuration.
+        **record: values of the record that replace the defaults.
+    """
     typed = [*SMALL, *words]
     config = run_config(typed).on_machine(here(folder / "cache").hardware, here(folder / "cache").paths)
     task = assemble(config, NoDataset()).task
@@ -45,16 +53,16 @@ def finished_run(folder: Path, words: list[str], **record) -> Path:
 
 
 def only_run(outputs: Path) -> Path:
-    """The one run below a folder of outputs."""
+    """Return the only run below a folder of outputs."""
     (folder,) = outputs.glob("train/*/*")
     return folder
 
 
 def assert_same_weights(ours: Path, theirs: Path) -> None:
-    """Compare the weights that two run folders end with, as far as processes that add in another order allow.
+    """Compare the final and best weights of two runs, up to rounding errors of summation.
 
-    The bias of a score that all cells share is left out: it changes no probability, so its gradient is rounding alone,
-    which Adam makes as large as any other.
+    The shared bias of all cell logits is excluded. It affects no probability, so its gradient is only rounding error,
+    which Adam scales to the size of other updates.
     """
     for name in ("final", "best"):
         first, second = (load_file(path / f"checkpoints/{name}.safetensors") for path in (ours, theirs))

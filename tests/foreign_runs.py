@@ -1,7 +1,7 @@
-"""Run folders as strangers would send them: whole and trainable, but for one to three changes that would do harm.
+"""Complete run folders of an untrusted source, with one to three harmful changes.
 
-Each change names code to run, a place outside of the folder to write to, or a server, or damages the folder. `World`
-holds what nobody may touch, and looks at what a command has left.
+A change names code to execute, a path outside the folder to write to, or a server, or damages the folder. `World`
+contains files that must not change, and detects what a command has changed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ LIGHTNING = "pytorch_lightning"
 BLOCKED = sorted(
     {name for value in vars(target_policy).values() if isinstance(value, (frozenset, set, tuple)) for name in value}
 )
-"""Names that Hydra by itself refuses to call."""
+"""Class and function names that Hydra itself rejects."""
 
 
 class World:
-    """Folders around a stranger's run: another run, files of the user, a home, and a server that takes down who calls.
+    """Folders around an untrusted run, and a server that detects connections.
+
+    The folders contain another run, files of the user and a home folder.
 
     Args:
         place: an empty folder.
-        run: a run that is copied twice: as the stranger's, and as the user's.
+        run: run that is copied twice: as the untrusted run and as the user's run.
     """
 
     def __init__(self, place: Path, run: Path) -> None:
@@ -59,7 +61,7 @@ class World:
         self.before: dict[Path, bytes | None] = {}
 
     def look(self) -> dict[Path, bytes | None]:
-        """All that there is, but for the caches: files by their content, and folders."""
+        """Return all paths except caches, with the contents of files and links."""
         found: dict[Path, bytes | None] = {}
         for root, folders, files in os.walk(self.place):
             folders[:] = [name for name in folders if Path(root, name) not in (self.place / "home",)]
@@ -74,7 +76,11 @@ class World:
         return found
 
     def harm(self, declared: tuple[str, ...]) -> list[str]:
-        """What a command has done that it may not; `declared` are the places of its results, in the folder here."""
+        """Return descriptions of the forbidden effects of a command.
+
+        Args:
+            declared: relative paths of its results in the working directory, which it may write.
+        """
         after, harms = self.look(), []
         allowed = [self.run, *(self.here / name for name in declared)]
         for path in self.before.keys() | after.keys():
@@ -94,11 +100,11 @@ class World:
 
 
 Change = Callable[[World, dict[str, Any], random.Random], str]
-"""Changes a configuration, or the folder; returns what, for people."""
+"""Function that changes a configuration or folder, and returns a description of the change."""
 
 
 def change_target(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Name what is no part of ours, and let the file say that it is trusted."""
+    """Name a class that is not mate's, and list it as trusted in the file."""
     attack = copy.deepcopy(chance.choice(attacks(world.mark)))
     if chance.random() < 0.5:
         attack = {"_target_": chance.choice([*BLOCKED, "helper.Harm", "sympy.parsing.sympy_parser.parse_expr"])}
@@ -119,7 +125,7 @@ def change_target(world: World, config: dict[str, Any], chance: random.Random) -
 
 
 def change_stage(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Begin with a finished run that lies in the folder and names code, and that the file calls trusted."""
+    """Initialize from a finished run in the folder that names code and is listed as trusted."""
     inner, module = world.run / "first", chance.choice(["sympy.parsing.sympy_parser", "helper", "builtins"])
     inner.mkdir(exist_ok=True)
     made = copy.deepcopy(config)
@@ -141,7 +147,7 @@ def change_stage(world: World, config: dict[str, Any], chance: random.Random) ->
 
 
 def change_place(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Let a part write outside of the folder."""
+    """Configure a class to write outside the folder."""
     folder = chance.choice([world.outside, world.other / "checkpoints", world.other, world.here])
     kinds = [str(folder), os.path.relpath(folder, world.here), f"{world.run}/../../mine/first", "~", "new"]
     place = chance.choice([*kinds, f"{folder}/new", "../../mine/first"])
@@ -174,7 +180,7 @@ def change_place(world: World, config: dict[str, Any], chance: random.Random) ->
 
 
 def change_server(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Send what is learnt to a server."""
+    """Configure an upload of metrics or weights to a server."""
     address = world.environment["WANDB_BASE_URL"]
     nodes = [
         {"_target_": "mate_cli.runs.loggers.wandb_logger", "mode": chance.choice(["online", "shared", "run"])},
@@ -193,7 +199,7 @@ def change_server(world: World, config: dict[str, Any], chance: random.Random) -
 
 
 def change_value(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Set a value to one of another kind."""
+    """Set a value of another type."""
     place, key, keys = config, chance.choice([*config]), []
     while True:
         keys.append(key)
@@ -206,7 +212,7 @@ def change_value(world: World, config: dict[str, Any], chance: random.Random) ->
 
 
 def change_record(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Let the record name folders elsewhere."""
+    """Name folders outside the run in its record."""
     file = world.run / "record.json"
     odd = [{"first": str(world.other)}, {"../../mine/first": str(world.outside)}, "../../../..", str(world.outside)]
     key, value = chance.choice(["stages", "pretraining", "experiment", "status", "host", "started"]), chance.choice(odd)
@@ -217,7 +223,7 @@ def change_record(world: World, config: dict[str, Any], chance: random.Random) -
 
 
 def change_file(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Remove, cut, empty or replace a file of the folder, or put a link or a pipe in its place."""
+    """Remove, truncate, empty or replace a file, or replace it by a link or pipe."""
     files = sorted(path for path in world.run.rglob("*") if path.is_file() and path.name not in ("notes.md",))
     path, how = chance.choice(files), chance.choice(["remove", "cut", "empty", "other", "way", "way"])
     if path.name == "config.yaml" and how in ("remove", "cut", "empty", "other"):
@@ -234,7 +240,7 @@ def change_file(world: World, config: dict[str, Any], chance: random.Random) -> 
 
 
 def add_module(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Put code where it could be imported."""
+    """Add a Python module where it could be imported."""
     name, code = chance.choice(MODULES), CODE.format(mark=str(world.mark))
     file = chance.choice([world.run / f"{name}.py", world.run / name / "__init__.py"])
     file.parent.mkdir(exist_ok=True)
@@ -245,7 +251,7 @@ def add_module(world: World, config: dict[str, Any], chance: random.Random) -> s
 
 
 def add_link(world: World, config: dict[str, Any], chance: random.Random) -> str:
-    """Put a link where a part would write."""
+    """Add a link at a path to which a class would write."""
     name = chance.choice(["csv", "fit-profile.txt", "x", "wandb", "evaluation", "analysis", "checkpoints/x", "first"])
     path = world.run / name
     if path.exists():
@@ -267,7 +273,7 @@ CHANGES: tuple[Change, ...] = (
 
 
 def make_foreign(world: World, seed: int) -> str:
-    """Change one to three things in the stranger's run; return which, for people."""
+    """Apply one to three changes to the untrusted run, and return their description."""
     chance = random.Random(seed)
     config = yaml.safe_load((world.run / "config.yaml").read_text())
     if chance.random() < 0.5:

@@ -1,8 +1,8 @@
-"""Commands as typed, each a process of its own that is forked from a warm interpreter instead of started cold.
+"""Commands in subprocesses that are forked from an interpreter with loaded modules.
 
-Loading torch and Lightning takes longer than most commands that tests type. One interpreter beside the tests has loaded
-them and has no thread but its own; it forks for each command, and the fork is a process like any other: with a number,
-an environment and output of its own; it can be killed and signalled, and it ends as interpreters do.
+Importing torch and Lightning takes longer than most tested commands. A single-threaded server process imports them once
+and forks for each command. A fork is an ordinary process: it has a process id, an environment and separate output,
+handles signals, and exits as an interpreter does.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ from typing import IO
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = struct.Struct("i")
 LAUNCHER = "MATE_LAUNCHER"
-"""Names the parent of a process, which a fork does not have."""
+"""Variable with the parent process id. It is empty for forks, whose parent is the server process."""
 LONGEST = 1 << 20
-"""More bytes than a request has."""
+"""Maximum size of a request in bytes."""
 CACHE = os.environ.get("MATE_CACHE", "")
-"""The cache of this test run, also for tests that set another one for their commands."""
+"""Cache of this test run, also if a test sets another cache for its commands."""
 
 
 class Command:
-    """A running command, with the names of `subprocess.Popen`; what it prints goes to files, so that no pipe fills."""
+    """A running command with the interface of `subprocess.Popen`.
+
+    The output is written to files, because a pipe could fill up.
+    """
 
     def __init__(self, connection: socket.socket, output: IO[bytes], errors: IO[bytes]) -> None:
         self._connection, self._output, self._errors = connection, output, errors
@@ -83,12 +86,18 @@ class Command:
 
 
 def start_again(command: Sequence[str], stderr: IO[bytes], env: Mapping[str, str], **_: object) -> Command:
-    """Stand in for `subprocess.Popen` of an interpreter, its program and words."""
+    """Replace `subprocess.Popen` of an interpreter, its program and arguments."""
     return start(*command[2:], errors=stderr, environment={**env, LAUNCHER: ""})
 
 
 def start(*words: str, errors: IO[bytes] | None = None, environment: Mapping[str, str] = os.environ) -> Command:
-    """Type `mate` and these words, here and with the environment of this process or another one."""
+    """Start `mate` with arguments in the current directory.
+
+    Args:
+        *words: arguments of `mate`.
+        errors: file for stderr. None: a temporary file.
+        environment: environment variables. Default: those of this process.
+    """
     output, errors = TemporaryFile(), errors or TemporaryFile()  # noqa: SIM115 - the command keeps them
     ours, theirs = socket.socketpair()
     request = {"words": words, "environment": dict(environment), "folder": str(Path.cwd())}
@@ -99,14 +108,20 @@ def start(*words: str, errors: IO[bytes] | None = None, environment: Mapping[str
 
 
 def finish(command: Command) -> str:
-    """Return what a command prints, once it has ended without an error."""
+    """Wait until a command exits without error, and return its output."""
     output, errors = command.communicate(timeout=900)
     assert command.returncode == 0, output + errors
     return output
 
 
 def wait_for_step(folder: Path, step: int, command: Command) -> None:
-    """Wait until the training below a folder of outputs has logged a step."""
+    """Wait until a training run has logged an optimizer step.
+
+    Args:
+        folder: folder of the outputs.
+        step: number of the step.
+        command: the training command, which must not exit before.
+    """
     for _ in range(15_000):
         assert command.poll() is None, command.communicate()
         rows = "".join(file.read_text() for file in folder.glob("train/*/*/metrics.jsonl"))
@@ -118,7 +133,10 @@ def wait_for_step(folder: Path, step: int, command: Command) -> None:
 
 @cache
 def _warm_interpreter() -> socket.socket:
-    """Where to send requests; it ends when this end of the connection is closed, here at the end of this process."""
+    """Start the server process and return the socket for requests.
+
+    The server exits when the socket is closed, at the end of this process.
+    """
     ours, theirs = socket.socketpair()
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno()), CACHE]
@@ -137,7 +155,7 @@ def _warm_interpreter() -> socket.socket:
 
 
 def load_everything() -> None:
-    """Import every module of the program, and with them the libraries."""
+    """Import every module of mate, including the libraries."""
     import composed_once
 
     import mate_cli
@@ -154,7 +172,10 @@ def load_everything() -> None:
 
 
 def next_command(requests: socket.socket) -> dict:
-    """Fork for every request, and return in the fork; a process between the two waits for its end and tells of it."""
+    """Fork for every request, and return the request in the fork.
+
+    An intermediate process waits for the fork and reports its exit code.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     waiting: list[int] = []
     while True:

@@ -1,4 +1,4 @@
-"""Disks that have no room left, without a file system of their own."""
+"""Simulation of full disks without a separate file system."""
 
 import resource
 import sys
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def room(size):
-    """No file can grow beyond so many bytes, as on a disk that has no more."""
+    """Limit the size of files to `size` bytes, as on a full disk."""
     before, bytecode = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # or else the bytecode of a module could be cut short, for all that import it later
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

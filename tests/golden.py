@@ -1,4 +1,4 @@
-"""Where the reference systems' numbers are, and data that are found through MATE_SHARED."""
+"""Paths of golden files from reference implementations, and of data below MATE_SHARED."""
 
 import json
 import lzma
@@ -13,23 +13,23 @@ SHARED = Path(os.environ.get("MATE_SHARED", ROOT.parent / "shared")).resolve()
 
 
 def tapas(name: str) -> Path:
-    """A file of numbers made by running google-research/tapas."""
+    """Return the path of a golden file computed by google-research/tapas."""
     return ROOT / "tests" / "golden" / "tapas" / name
 
 
 def numbers(name: str) -> Any:
-    """What a JSON file of the tests says, packed with xz, by its path below golden without the ending."""
+    """Read an xz-compressed golden JSON file, by its relative path without suffix."""
     with lzma.open(ROOT / "tests" / "golden" / f"{name}.json.xz", "rt", encoding="utf-8") as file:
         return json.load(file)
 
 
 def others(name: str) -> Path:
-    """A file of numbers made by running the other reference systems."""
+    """Return the path of a golden file computed by another reference implementation."""
     return ROOT / "tests" / "golden" / "others" / name
 
 
 def shared(*parts: str) -> Path:
-    """A file or folder below MATE_SHARED; skips where it is absent."""
+    """Return a path below MATE_SHARED, or skip the test if it is missing."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"{'/'.join(parts)} is not below MATE_SHARED={SHARED}")

@@ -1,4 +1,7 @@
-"""The reference's cases of heuristic exact match: two tables, their questions, and what it selects of them."""
+"""Golden cases of heuristic exact match from google-research/tapas.
+
+They contain two tables, their questions and the selected columns or tokens.
+"""
 
 from dataclasses import replace
 
@@ -11,7 +14,7 @@ GOLDEN = numbers("tapas/g7_conversion_and_pruning")
 
 
 def cases(level):
-    """Names of the cases in which columns (COLUMN) or tokens (CELL) are selected."""
+    """Return the names of the cases that select columns (COLUMN) or tokens (CELL)."""
     return [name for name in GOLDEN["hem"] if name.startswith(f"{level}/")]
 
 
@@ -20,7 +23,10 @@ def most_tokens(name):
 
 
 def example_of(name):
-    """A case's question; with the question before it and its answer where the case says "prev1"."""
+    """Return the question of a case.
+
+    Cases with "prev1" include the previous question and its answer.
+    """
     _, _, previous, table_name, question = name.split("/")
     raw, place = GOLDEN["tables"][table_name], int(question[1:])
     rows = tuple(tuple(map(Cell, row)) for row in raw["rows"])

@@ -1,4 +1,4 @@
-"""Configurations as somebody who means harm would send them: what they name to build would leave a file."""
+"""Malicious configurations, which create a file if they are instantiated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARTS = ("encoding", "init", "model", "attention", "task", "data", "optimizer", 
 
 
 def attacks(mark: Path) -> list[dict[str, Any]]:
-    """Parts that make a file when they are built, or read one that can run anything."""
+    """Return sections that create a file or load a pickle if they are instantiated."""
     touch, code = f"touch {mark}", f"open({str(mark)!r}, 'w')"
     return [
         {"_target_": "torch.utils.collect_env.run", "command": touch},
@@ -42,7 +42,7 @@ def attacks(mark: Path) -> list[dict[str, Any]]:
 
 
 def hostile(config: dict[str, Any], attack: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """A configuration with an attack somewhere in it: as a part, as a value, in a list, deep below."""
+    """Insert an attack into a configuration: as section, value, list item or nested."""
     made = copy.deepcopy(config)
     part = chance.choice(PARTS)
     shape = chance.randrange(5)

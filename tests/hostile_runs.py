@@ -1,4 +1,4 @@
-"""Run folders as somebody who means harm would send them: links, pipes, devices and files without end in any place."""
+"""Malicious run folders with links, pipes, devices and huge files at any path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = "m" * 1_000_000
 
 
 def precious_folder(place: Path) -> Path:
-    """What nobody may write: files of every name that a run has, and a lock."""
+    """Create files that must not change, with all file names of a run and a lock."""
     for name in (*FILES, "precious"):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("{}")
@@ -28,7 +28,7 @@ def precious_folder(place: Path) -> Path:
 
 
 def content_of(place: Path) -> dict[Path, bytes]:
-    """All files below a folder, for a later look."""
+    """Return the contents of all files below a folder."""
     return {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
 
 
@@ -76,11 +76,17 @@ ODD: tuple[Any, ...] = (
     *("x" * 251, LONG, "\x1b]0;x\x07", "\u202e", "../../x", "", None, True, -1, 10**400, 1.5, [], {}),
     *([LONG] * 3, {LONG: LONG}, {f"dev/m{number}": 0.5 for number in range(100_000)}, [[[["x"]]]], ["=1+1"] * 99_999),
 )
-"""Values that no run writes into its record."""
+"""Values that no run writes to its record."""
 
 
 def make_hostile(run: Path, outside: Path, seed: int) -> str:
-    """Change one thing in a run's folder; return which, for people."""
+    """Apply the malicious change of a seed to a run folder, and return its description.
+
+    Args:
+        run: run folder.
+        outside: folder that links lead to.
+        seed: seed of the change.
+    """
     chance = random.Random(seed)
     kind = chance.randrange(3)
     if kind == 0:

@@ -1,4 +1,4 @@
-"""Questions about a database of singers and songs: as examples, and as a release of Spider's layout."""
+"""Questions about a database of singers and songs, as examples and in Spider's format."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ QUESTIONS = {
 
 
 def examples() -> list[SchemaExample]:
-    """The questions with their queries."""
+    """Return the questions with their queries."""
     schema = Schema.from_entry(ENTRY)
     table = schema_table(schema)
     return [
@@ -38,7 +38,10 @@ def examples() -> list[SchemaExample]:
 
 
 def write_release(root: Path) -> Path:
-    """Write train and dev, of the same questions, without parsed queries."""
+    """Write a release whose splits train and dev contain the same questions.
+
+    It contains no parsed queries.
+    """
     root.mkdir(parents=True, exist_ok=True)
     asked = [{"db_id": "music", "question": question, "query": sql} for question, sql in QUESTIONS.items()]
     for name, content in (("tables", [ENTRY]), ("train_spider", asked), ("dev", asked)):

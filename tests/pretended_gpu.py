@@ -1,4 +1,4 @@
-"""A GPU that is not there, wherever the code asks `torch.cuda` about one."""
+"""Simulated GPU properties of `torch.cuda`."""
 
 from contextlib import contextmanager
 
@@ -6,12 +6,12 @@ import pytest
 import torch
 
 KINDS = {"T4": (7, 5), "V100": (7, 0), "A100": (8, 0), "RTX 4090": (8, 9), "H100": (9, 0)}
-"""Compute capabilities, by name."""
+"""Compute capabilities by GPU name."""
 
 
 @contextmanager
 def pretended_gpu(name="A100", gigabytes=40):
-    """Let `torch.cuda` answer as with one such card; nothing can be computed there."""
+    """Patch `torch.cuda` to report one GPU of a type. No computation is possible."""
     capability = KINDS[name]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: True)

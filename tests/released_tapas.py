@@ -1,4 +1,4 @@
-"""Small TAPAS checkpoints with random weights, as transformers saves them and as the authors release them."""
+"""Small TAPAS checkpoints with random weights, of transformers and google-research/tapas."""
 
 import json
 import re
@@ -34,7 +34,7 @@ HEADS = {
 
 
 def tensorflow_name(name):
-    """What the authors' code calls a weight of transformers."""
+    """Return the name in google-research/tapas of a weight of transformers."""
     if name in HEADS:
         return HEADS[name]
     inner = re.sub(r"\.layer\.(\d+)\.", r"/layer_\1/", name.removeprefix("tapas.")).replace(".", "/")
@@ -46,7 +46,11 @@ def tensorflow_name(name):
 
 
 def release(root, name, theirs=None):
-    """Weights at random, as transformers and as TensorFlow have them; the folder of the latter."""
+    """Write random weights as transformers and TensorFlow checkpoints.
+
+    Returns:
+        The folder of the TensorFlow checkpoint.
+    """
     network, options, reset = RELEASES[name]
     torch.manual_seed(4)
     config = TapasConfig(

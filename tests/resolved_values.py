@@ -1,4 +1,4 @@
-"""A record of what our configuration files resolve to: every experiment at every scale, and the jobs of every sweep."""
+"""Records of the resolved configurations of every experiment, scale and sweep."""
 
 from __future__ import annotations
 
@@ -23,38 +23,40 @@ from mate_cli.runs.identity import configuration_name, flat_keys
 FOLDER = Path(__file__).parent / "cli" / "resolved"
 SCALES = ("paper", "minilm", "small")
 ABSENT, AS_BASE = "(no such key)", "(as in the base)"
-"""In a record, in place of a value that only the base has; in a difference, in place of one that is not recorded."""
+"""Placeholders: in a record for a key that only the base has, and in a difference for a value that is not recorded."""
 Record = dict[str, Any]
 
 
 def experiments() -> list[str]:
-    """Every experiment."""
+    """Return the names of all experiments."""
     return sorted(file.stem for file in (config_dir() / "experiment").glob("*.yaml"))
 
 
 def sweeps() -> list[str]:
-    """Every sweep."""
+    """Return the names of all sweeps."""
     return sorted(file.stem for file in (config_dir() / "sweep").glob("*.yaml"))
 
 
 def defaults_record() -> Record:
-    """Return what `mate train` trains when nothing is chosen, by dotted key."""
+    """Return the default configuration of `mate train`, by dotted key."""
     return _values(_resolve([]))
 
 
 def experiment_record(experiment: str, scale: str) -> Record:
-    """Return the names of an experiment, and its values where they differ.
+    """Return the names of an experiment, and the values that differ from a base.
 
-    At the paper's scale from the defaults, and those of a stage from the stage's experiment; else from the paper's.
+    At scale `paper`, the base is the default configuration, and the experiment of the stage for values of a stage. At
+    other scales, the base is scale `paper`.
     """
     spec = _resolve([f"experiment={experiment}", f"scale={scale}"])
     return _record(spec, _parts(spec) if scale == "paper" else _paper_values(experiment))
 
 
 def sweep_record(sweep: str) -> Record:
-    """Return the groups in which a comparison shows the jobs: their seeds, and values unlike those of the experiment.
+    """Return the configurations of a sweep's jobs, by their name in a comparison.
 
-    Jobs that need finished runs are recorded as they are typed.
+    Each contains its seeds and the values that differ from its experiment. Jobs that need finished runs are recorded
+    by their overrides.
     """
     found: Record = {}
     for seeds, words in _repeats(sweep_jobs(config_dir() / "sweep" / f"{sweep}.yaml")):
@@ -71,7 +73,7 @@ def sweep_record(sweep: str) -> Record:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return a line for each entry of two records that differs: its path, and both values."""
+    """Return a line with path and both values for each entry that differs."""
     before, after = _flat(old), _flat(new)
     return [
         f"{' > '.join(path)}: {before.get(path, AS_BASE)!r} has become {after.get(path, AS_BASE)!r}"
@@ -81,7 +83,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def files_record() -> Record:
-    """Return a digest of the values of every configuration file, so that `make test` notices each changed value."""
+    """Return a digest of every configuration file, so that `make test` detects changes."""
     values = {file: yaml.safe_load(file.read_text("utf-8")) for file in sorted(config_dir().rglob("*.yaml"))}
     return {
         file.relative_to(config_dir()).as_posix(): hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
@@ -90,12 +92,12 @@ def files_record() -> Record:
 
 
 def read_record(name: str) -> Record:
-    """Read a file of the record."""
+    """Read a record file by its name."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def write_records() -> None:
-    """Write all files of the record anew."""
+    """Rewrite all record files."""
     records = {
         "defaults": defaults_record(),
         "files": files_record(),
@@ -112,7 +114,7 @@ def _values(spec: RunSpec) -> Record:
 
 
 def _resolve(words: Sequence[str]) -> RunSpec:
-    """Resolve what is typed where the environment sets no folders."""
+    """Resolve overrides without the folders of environment variables."""
     plain = {name: value for name, value in os.environ.items() if name not in ("MATE_CACHE", "MATE_DATA")}
     with patch.dict(os.environ, plain, clear=True):
         return resolve(words)
@@ -124,7 +126,7 @@ def _paper_values(experiment: str) -> Record:
 
 
 def _parts(spec: RunSpec) -> Record:
-    """Return the values of what a run is made of: the experiments of its stages, or the defaults."""
+    """Return the base values of a run: experiments of its stages, or the defaults."""
     defaults = defaults_record()
     if not spec.before:
         return defaults
@@ -135,7 +137,7 @@ def _parts(spec: RunSpec) -> Record:
 
 
 def _record(spec: RunSpec, base: Record) -> Record:
-    """Return the names of a run, the values that are not those of a base, and the keys of it that are gone."""
+    """Return the names of a run, the values that differ from a base, and missing keys."""
     values = _values(spec)
     changed = {key: value for key, value in values.items() if key not in base or value != base[key]}
     return {
@@ -146,7 +148,7 @@ def _record(spec: RunSpec, base: Record) -> Record:
 
 
 def _repeats(jobs: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the jobs that differ in their seed alone as one: the seeds, and the words of the first without it."""
+    """Group jobs that only differ in their seed. Yield seeds and other overrides."""
     found: dict[tuple[str, ...], list[str]] = {}
     for job in jobs:
         seeds = [word.removeprefix("seed=") for word in job if word.startswith("seed=")]

@@ -1,4 +1,4 @@
-"""Small releases of every dataset, and what of their files a check has to look at."""
+"""Small releases of every dataset, with the expectations for the data check."""
 
 import copy
 import json
@@ -28,13 +28,13 @@ class File:
     """A file of a small release.
 
     Args:
-        value: of JSON, or of JSON lines, a list; None for other files, whose text already exists.
+        value: JSON value, a list for JSON lines. None for other formats, which `Sample.writer` writes.
         unread: keys that no reader needs, as `key` or `outer.key`.
-        optional: keys that may be missing, or null, but not of another type.
-        wrong: changes of the value that a check names, by what they are.
-        open_end: may end anywhere.
-        as_one: whether a part of it is not told from the whole, so that only the file is named.
-        by_id: whether the keys of the value are ids, which may be absent.
+        optional: keys that may be missing or null, but not of another type.
+        wrong: changes of the value that the data check must report, by description.
+        open_end: whether the file may end at any position, so that truncation cannot be detected.
+        as_one: whether the data check only reports the file instead of the location inside the file.
+        by_id: whether the keys of the value are ids, which may be missing.
     """
 
     value: Any = None
@@ -48,7 +48,14 @@ class File:
 
 @dataclass(frozen=True)
 class Sample:
-    """A small release: its reader, its files by name, and what writes those that have no value."""
+    """A small release of a dataset.
+
+    Args:
+        reader: class of the dataset.
+        files: files by name.
+        writer: function that writes the files without a value.
+        options: arguments of the reader.
+    """
 
     reader: Callable[..., Any]
     files: dict[str, File]
@@ -56,7 +63,7 @@ class Sample:
     options: dict[str, Any] = field(default_factory=dict)
 
     def write(self, root: Path) -> Path:
-        """Write all of it."""
+        """Write all files."""
         root.mkdir(parents=True, exist_ok=True)
         if self.writer:
             self.writer(root)
@@ -68,7 +75,7 @@ class Sample:
 
 
 def content(name: str, value: Any) -> bytes:
-    """A value as JSON with one key a line, or as JSON lines."""
+    """Encode a value as JSON with one key per line, or as JSON lines."""
     if ".jsonl" in name or (name.endswith(".txt") and isinstance(value, list)):
         return "".join(json.dumps(one) + "\n" for one in value).encode()
     return json.dumps(value, indent=1).encode()

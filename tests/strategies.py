@@ -1,4 +1,7 @@
-"""Random tables and questions for property tests: empty cells, one row, one column, long cells, odd characters."""
+"""Random tables and questions for property tests.
+
+They include empty cells, single rows and columns, long cells and unusual characters.
+"""
 
 from hypothesis import strategies as st
 
@@ -17,7 +20,7 @@ long_texts = st.integers(200, 700).map(lambda n: " ".join(["word 7"] * n))
 
 @st.composite
 def tables(draw, max_rows=8, max_columns=5):
-    """A table with at least one row and one column, some of its cells linked to passages."""
+    """Sample a table with at least one row and column. Some cells link to passages."""
     columns = draw(st.integers(1, max_columns))
     cell = st.builds(
         Cell, texts | st.sampled_from(["", "7", "12 May 2001"]), st.lists(st.sampled_from(LINKS), max_size=2).map(tuple)
@@ -33,7 +36,7 @@ def tables(draw, max_rows=8, max_columns=5):
 
 @st.composite
 def examples(draw, **sizes):
-    """A question about a random table, with a random set of answer cells."""
+    """Sample a question about a random table, with random answer cells."""
     table = draw(tables(**sizes))
     rows, columns = len(table.rows), len(table.header)
     cells = st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1))

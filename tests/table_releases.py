@@ -1,4 +1,4 @@
-"""Small releases of the datasets about tables alone, as their authors would ship them."""
+"""Small releases of the datasets without passages, in their original formats."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ TABFACT_LISTS = {
 
 
 def write_tabfact(root: Path) -> Path:
-    """Write TabFact."""
+    """Write a small TabFact release."""
     for name, text in TABFACT_TABLES.items():
         write(root / "data" / "all_csv" / name, text)
     for name, entries in TABFACT.items():
@@ -50,7 +50,7 @@ TABFACT_IDS = {"train": "2-1-1.html.csv", "val": "2-1-3.html.csv", "test": "2-1-
 
 
 def write_original_tabfact(root: Path) -> Path:
-    """Write TabFact with the statements as people wrote them, and the lists of the tables of each split."""
+    """Write TabFact with its original statements, and the table ids of each split."""
     for name, entries in TABFACT_ORIGINAL.items():
         write(root / "collected_data" / f"{name}_training_all.json", json.dumps(entries))
     for name, key in TABFACT_IDS.items():
@@ -94,7 +94,7 @@ def lines(entries: list[dict]) -> str:
 
 
 def write_wikisql(root: Path) -> Path:
-    """Write WikiSQL; one of its tables has no rows."""
+    """Write a small WikiSQL release with a table without rows."""
     for split, questions in WIKISQL.items():
         tables = dict.fromkeys(table_id for table_id, _, _ in questions)
         entries = [
@@ -107,7 +107,7 @@ def write_wikisql(root: Path) -> Path:
 
 
 def write_sqa(root: Path) -> Path:
-    """Write SQA: one sequence of two questions, one of one."""
+    """Write a small SQA release with sequences of two questions and of one question."""
     write(root / "table_csv" / "203_1.csv", "Player,Goals\nAnn Lee,3\nBob Stone,4\n")
     header = "id\tannotator\tposition\tquestion\ttable_file\tanswer_coordinates\tanswer_text\n"
     rows = [
@@ -120,7 +120,7 @@ def write_sqa(root: Path) -> Path:
 
 
 def write_wtq(root: Path) -> Path:
-    """Write WikiTableQuestions: an answer that two cells hold, one that is no cell."""
+    """Write WikiTableQuestions with an answer in two cells, and an answer in no cell."""
     write(root / "csv" / "200-csv" / "1.csv", '"Player","Goals"\n"Ann","3"\n"Bob","3"\n')
     header = "id\tutterance\tcontext\ttargetValue\n"
     rows = [

@@ -1,4 +1,4 @@
-"""Small exports of each kind of task, and what they are asked."""
+"""Small exports of each type of task, and their inputs."""
 
 from pathlib import Path
 
@@ -26,12 +26,12 @@ WORDS = {
 
 
 def export_tiny(name: str, folder: Path) -> Path:
-    """Export a finished run of this kind."""
+    """Export a finished run of a type of task."""
     run = finished_run(folder / "run", WORDS[name])
     return export_run(str(run), str(folder / "exported"), here(folder / "cache"))
 
 
 def model_inputs(batch) -> dict[str, torch.Tensor]:
-    """A batch as transformers' models take it."""
+    """Return a batch as inputs of transformers' models."""
     types = torch.stack([getattr(batch, name) for name in TOKEN_TYPES], -1)
     return {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types}

@@ -50,7 +50,7 @@ _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF
 def find_file(root: Path, name: str) -> Path | None:
     """Return the path of `root/name`, possibly with a suffix of `PACKED`, or None."""
     packed = root / name
-    if not packed.parent.is_dir():  # One check instead of one per suffix, for thousands of files.
+    if not packed.parent.is_dir():  # Checking the folder first saves one check per suffix.
         return None
     places = (packed.with_name(f"{packed.name}{suffix}") for suffix in PACKED)
     return next((place for place in places if place.is_file()), None)

@@ -164,7 +164,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
 
 
 def _asked_pause(response: requests.Response) -> float:
-    """Return the seconds of the header Retry-After, at most `MAX_PAUSE`; 0 if missing."""
+    """Return the seconds of the header Retry-After, at most `MAX_PAUSE`, or 0."""
     asked = response.headers.get("Retry-After", "")
     return min(float(asked), MAX_PAUSE) if asked.isascii() and asked.isdigit() else 0.0
 

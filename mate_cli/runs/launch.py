@@ -34,7 +34,7 @@ from mate_cli.runs.record import STOPPED, RunFolder
 ARRIVAL = timedelta(minutes=5)
 """Maximum time that a rank waits for all ranks to start."""
 TIMEOUT = timedelta(hours=2)
-"""Timeout of collective operations. It is long because rank 0 may first encode a large dataset."""
+"""Timeout of collective operations, which is long because rank 0 may first encode a large dataset."""
 PATIENCE, ENDING, STOPPING = 15.0, 10, 120
 """Grace periods in seconds: after another rank failed, after SIGTERM, and to save a checkpoint after the user or the
 scheduler interrupts the run."""
@@ -82,8 +82,8 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 
     All processes are terminated if one of them fails.
 
-    torch's elastic agent starts processes in the same way. It is not used because it changes arguments that contain
-    `$`, looks up the host name on the network, and leaves the processes no time to save a checkpoint.
+    This function replaces torch's elastic agent, which changes arguments that contain `$`, looks up the host name on the
+    network, and leaves the processes no time to save a checkpoint.
 
     Args:
         command: program and arguments of each process.

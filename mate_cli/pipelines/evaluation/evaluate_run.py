@@ -29,7 +29,7 @@ from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.terminal.console import Console
 
 Scorer = Callable[[str, RunFolder], tuple[dict[str, float], Collection[TableExample]]]
-"""Function that scores a split and writes predictions to a folder. It returns the scores and the questions."""
+"""Function that scores a split, writes predictions to a folder, and returns the scores and the questions."""
 
 
 def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> RunFolder:

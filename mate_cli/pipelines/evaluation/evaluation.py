@@ -206,7 +206,7 @@ MIN_ANSWERS = 5
 
 
 def calibrate(result: SplitResult) -> Calibration | None:
-    """Fit the calibration of confidences; None for fewer than `MIN_ANSWERS` answers."""
+    """Fit the calibration of confidences, or return None for too few answers."""
     pairs = []
     for prediction in result.predictions:
         example = result.examples[prediction.example_id]

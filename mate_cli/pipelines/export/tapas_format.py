@@ -50,7 +50,7 @@ def tapas_class(task: TableTask[Any, Any]) -> str | None:
 def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
     """Return the weights of a task under the names of transformers.
 
-    transformers always has weights for column scores. They are 0 if the task does not score columns.
+    transformers always has weights for column scores, which are 0 if the task does not score columns.
     """
     heads, weights = head_names(task), {}
     for name, tensor in task.state_dict().items():

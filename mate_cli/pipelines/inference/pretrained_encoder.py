@@ -300,7 +300,9 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Return the data type of a name; None for "auto", the data type of the checkpoint.
+    """Return the data type of a name, or None for "auto" and None.
+
+    None stands for the data type of the checkpoint file.
 
     Raises:
         ConfigError: the data type is no floating-point type.

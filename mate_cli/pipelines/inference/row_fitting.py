@@ -146,7 +146,10 @@ class RowFitter:
 
 
 def _first_word(is_continuation: np.ndarray) -> int:
-    """Count the tokens of a cell's first word, which is never truncated; 1 for an empty cell."""
+    """Return the number of tokens of a cell's first word, at least 1.
+
+    The first word is never truncated.
+    """
     begins = np.flatnonzero(~is_continuation[1:])
     return int(begins[0]) + 1 if len(begins) else max(1, len(is_continuation))
 

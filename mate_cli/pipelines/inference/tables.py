@@ -251,7 +251,10 @@ def _with_selection(
 
 
 def _text(selection: Selection, table: Table, text: str) -> str:
-    """Return distinct texts of selected cells; `text` for aggregations or no cells."""
+    """Return the distinct texts of the selected cells.
+
+    For aggregations and empty selections, the result is `text`, the answer of the task.
+    """
     if selection.aggregation != "none" or not selection.cells:
         return text
     return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))

@@ -107,7 +107,7 @@ class ExpressionReader(ABC):
         self.scope = Scope()
         self._read: set[int] = set()
         tables = (node for node in tree.walk() if node.key == "table")
-        # Table numbers by alias and by table name; later definitions override earlier definitions.
+        # Table numbers by alias and by table name. Later definitions override earlier definitions.
         self._everywhere = {
             fold(name): schema.find_table(table.name)
             for table in tables

@@ -115,7 +115,7 @@ def _parse_rules(text: str) -> tuple[Production, ...]:
 PRODUCTIONS = _parse_rules(_TEXT)
 """All 45 productions, in the order of the decoder's weights."""
 TYPES = tuple(sorted({rule.type for rule in PRODUCTIONS} | {COLUMN_TYPE}))
-"""All 16 types; the index is the number of a type."""
+"""All 16 types. The number of a type is its index."""
 BY_NAME: Mapping[str, Production] = MappingProxyType({rule.name: rule for rule in PRODUCTIONS})
 ROOT_TYPE = "stmt"
 """Type of a whole query."""
@@ -220,7 +220,7 @@ class Derivation:
 
     @property
     def open_type(self) -> str | None:
-        """Type of the next value, one of `TYPES`; None if the query is complete."""
+        """Type of the next value, one of `TYPES`, or None if the query is complete."""
         if not self._open:
             return None if self.actions else ROOT_TYPE
         innermost = self._open[-1]
@@ -230,7 +230,7 @@ class Derivation:
     def frontier(self) -> tuple[int, int, int]:
         """Index of the action that opened the current field, its production, and the field's type.
 
-        The first two are `NONE` before the first action. All are `NONE` if the query is complete.
+        Index and production are `NONE` before the first action. All three are `NONE` if the query is complete.
         """
         kind = NONE if self.open_type is None else TYPES.index(self.open_type)
         return (self._open[-1].step, self._open[-1].rule.number, kind) if self._open else (NONE, NONE, kind)
@@ -241,7 +241,7 @@ class Derivation:
         return tuple(action.column for action in self.actions if isinstance(action, SelectColumn))
 
     def legal(self) -> tuple[Action, ...]:
-        """Return the legal next actions; empty if the query is complete.
+        """Return the legal next actions, or () if the query is complete.
 
         Aggregates are not nested and do not occur in FROM, WHERE and GROUP BY. "*" is only counted or selected alone. A
         repeated field has at least one value.

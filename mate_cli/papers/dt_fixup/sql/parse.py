@@ -170,7 +170,7 @@ class _Reader(ExpressionReader):
     def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
         """Reject an ORDER BY after set operators that is ambiguous.
 
-        It is ambiguous if it names different columns of the first and the last query.
+        An ORDER BY is ambiguous if it names different columns of the first and the last query.
         """
         if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
             raise UnreadableQueryError("ORDER BY behind set operators of all columns")

@@ -23,7 +23,7 @@ class _Writer:
         table_names = {fold(table.original) for table in schema.tables}
         self._aliases = (f"T{number}" for number in count(1) if f"t{number}" not in table_names)
         self._units: Sequence[int | ir.Query] = ()
-        self._named: list[str] = []  # aliases of the units written so far; empty for a single table
+        self._named: list[str] = []  # Aliases of the units written so far, empty for a single table.
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
