@@ -82,8 +82,8 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 
     All processes are terminated if one of them fails.
 
-    This function replaces torch's elastic agent, which changes arguments that contain `$`, looks up the host name on the
-    network, and leaves the processes no time to save a checkpoint.
+    This function replaces torch's elastic agent, which changes arguments that contain `$`, looks up the host name on
+    the network, and leaves the processes no time to save a checkpoint.
 
     Args:
         command: program and arguments of each process.
