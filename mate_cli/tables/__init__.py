@@ -1,1 +1,1 @@
-"""Tables of datasets and users: reading, numbers, texts, answers and labels, without torch."""
+"""Tables of datasets and users: reading, numbers, texts, answers and labels."""

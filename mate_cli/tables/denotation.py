@@ -68,7 +68,7 @@ def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
 
 
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:
-    """Return the answer for users: the cell texts, or the number that the aggregation computes.
+    """Return the answer for users: the cell texts, or the number computed from the cells.
 
     The cell texts are also returned if the aggregation computes no number.
 
@@ -193,7 +193,7 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _first_text(table: Table, row: int) -> str:
-    """Return the first cell of a row that is not a number, or its first cell if all are numbers."""
+    """Return the first cell of a row that is not a number, or else its first cell."""
     cells = [cell.text for cell in table.rows[row]]
     return next((cell.strip(" :") for cell in cells if cell and not is_mostly_digits(cell)), cells[0])
 

@@ -1,4 +1,4 @@
-"""Examples: a question about a table, document or text, with the known parts of its answer."""
+"""Examples: a question about a table, document or text, with its known answer."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class TableExample:
 
 
 def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:
-    """Return the indices of the examples of each table, with tables in order of first appearance."""
+    """Return the indices of the examples of each table, in order of first appearance."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, example in enumerate(examples):
         places[id(example.table)].append(place)

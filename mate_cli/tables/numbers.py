@@ -1,4 +1,4 @@
-"""Numbers and dates in texts, parsed as TAPAS does, and numeric columns with their ranks and relations.
+"""Numbers and dates in texts, parsed as TAPAS does, and ranks of numeric columns.
 
 Source: google-research/tapas, `utils/number_utils.py` for texts, `utils/number_annotation_utils.py` and
 `utils/tf_example_utils.py` for columns and relations. Its known bugs are reproduced: the fifth ordinal is spelled
@@ -33,7 +33,7 @@ Value = float | Date
 
 
 class NumericSpan(NamedTuple):
-    """Characters [begin, end) of a text and their possible values: "2012" is a number and a year."""
+    """Characters [begin, end) of a text and their values: "2012" is a number and a year."""
 
     begin: int
     end: int

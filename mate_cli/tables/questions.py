@@ -1,4 +1,4 @@
-"""Questions about tables, and the records of their answers for terminal, HTML page and files."""
+"""Questions about tables, and the records of their answers for all outputs."""
 
 from __future__ import annotations
 
@@ -214,5 +214,5 @@ class Session:
 
     @property
     def per_second(self) -> float:
-        """Questions answered per second, without the time to load the model and to read the tables."""
+        """Questions answered per second, without loading the model and reading the tables."""
         return len(self.answers) / max(1e-9, self.seconds.get("answers", 0.0))

@@ -1,6 +1,7 @@
-"""Reading of user tables: CSV, TSV, JSON, JSON lines, Parquet and workbooks, as spreadsheet users expect it.
+"""Reading of user tables, as spreadsheet users expect it.
 
-The module of a format yields lines of cells. `Survey` scans them once for the header, the width and notes to the user.
+The formats are CSV, TSV, JSON, JSON lines, Parquet and workbooks. The module of a format yields lines of cells.
+`Survey` scans them once to find the header and the width, and to collect notes for the user.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ Row = tuple[int, list[str], int]
 
 
 class Survey:
-    """Scanner of the lines of a file, which finds the header and the rows and collects notes for the user."""
+    """Scanner of the lines of a file, which finds header and rows and collects notes."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
         self.options, self.path, self.grid, self.notes = options, path, grid, grid.notes

@@ -1,4 +1,4 @@
-"""Options of reading a table file, which users can set. None means: infer the option from the file."""
+"""Options of reading a table file. None means: infer the option from the file."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def parse_mark(key: str, value: str) -> str:
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """Return the decimal mark set by `decimal` or implied by `locale`, or None if neither is set.
+    """Return the decimal mark of `decimal` or `locale`, or None if neither is set.
 
     Raises:
         ConfigError: the decimal mark or the locale is invalid.

@@ -39,7 +39,7 @@ _FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)
 
 
 class CellFinder:
-    """Index of the body cells of one table, which finds cells whose whole text is an answer text.
+    """Index of the body cells of one table, which finds cells that equal an answer text.
 
     The normal forms of the cells are computed once and cached.
     """

@@ -1,4 +1,4 @@
-"""Tables of datasets with linked passages, raw grids of cells, and tables as read from files."""
+"""Tables with linked passages, raw grids of cells, and tables as read from files."""
 
 from __future__ import annotations
 

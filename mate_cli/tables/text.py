@@ -44,7 +44,7 @@ def format_text(text: str) -> str:
 
 
 def strip_accents(text: str) -> str:
-    """Apply Unicode normalization NFKD to a text and remove its accents (combining characters)."""
+    """Apply Unicode normalization NFKD to a text and remove its combining characters."""
     if text.isascii():
         return text
     return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
@@ -62,7 +62,7 @@ def tokenize_string(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def wtq_normalize(text: str) -> str:
-    """Return the lower-cased normal form in which the evaluator of WikiTableQuestions compares texts.
+    """Return the lower-cased normal form of the evaluator of WikiTableQuestions.
 
     Diacritics are removed, and quotation marks and dashes become ASCII. Citations, footnote marks and details in
     parentheses are removed from the end. Enclosing quotation marks, one final period and HTML tags are removed.
@@ -83,7 +83,7 @@ def wtq_normalize(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def normalize_for_candidates(text: str) -> str:
-    """Lower-case a text, replace ASCII punctuation by spaces and remove the articles a, an, the.
+    """Lower-case a text, replace ASCII punctuation by spaces and remove a, an and the.
 
     This form decides which cells may contain an answer. Evaluation uses another normal form, which deletes
     punctuation.
@@ -146,7 +146,10 @@ def _holds(text: str, needle: str) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def _longest_word(needle: str) -> str:
-    """Return the longest word of a needle, case-folded: unlike `lower`, `casefold` has one sigma."""
+    """Return the longest word of a needle, case-folded.
+
+    Unlike `lower`, `casefold` has one sigma.
+    """
     return max(needle.split(), key=len).casefold()
 
 

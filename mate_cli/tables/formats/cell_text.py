@@ -1,4 +1,4 @@
-"""Texts of cell values, equal for data frames, Parquet, JSON and workbooks, and texts of counts and lists."""
+"""Texts of cell values, which are equal for all file formats, and of counts and lists."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
 class NumberText(str):
-    """The text of a cell whose number the file stores. Sums and comparisons use the number, not the text.
+    """The text of a cell whose number the file stores.
 
-    Methods of `str`, such as `lower`, return a text without a number.
+    Sums and comparisons use the number, not the text. Methods of `str`, such as `lower`, return a
+    text without a number.
     """
 
     __slots__ = ("number",)
@@ -64,7 +65,10 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
-    """Convert a numpy value to Python. A float of any width becomes the number of its shortest decimal."""
+    """Convert a numpy value to Python.
+
+    A float of any width becomes the number of its shortest decimal.
+    """
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":
@@ -86,7 +90,10 @@ def _for_json(value: Any) -> Any:  # noqa: ANN401
 
 
 def spreadsheet_number(value: float | Decimal) -> str:
-    """Format a number with at most 15 digits, like a spreadsheet. Integers and `Decimal` are exact."""
+    """Format a number with at most 15 digits, like a spreadsheet.
+
+    Integers and `Decimal` are exact.
+    """
     if not math.isfinite(value):
         return "" if math.isnan(value) else str(float(value))
     if isinstance(value, Decimal):
@@ -97,7 +104,10 @@ def spreadsheet_number(value: float | Decimal) -> str:
 
 
 def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:
-    """Format a date, a time or a duration. Midnight, zero seconds and trailing zeros of fractions are omitted."""
+    """Format a date, a time or a duration.
+
+    Midnight, zero seconds and trailing zeros of fractions are omitted.
+    """
     if isinstance(value, datetime.timedelta):
         seconds, parts = divmod(abs(value) // datetime.timedelta(microseconds=1), 10**6)
         sign = "-" if value.days < 0 else ""

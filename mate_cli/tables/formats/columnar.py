@@ -64,7 +64,10 @@ def _values(column: Array) -> list[Any]:
 
 
 def _read_scalar(scalar: Scalar) -> Any:  # noqa: ANN401
-    """Convert a scalar to Python. Dates beyond the range of Python become texts, also in nested values."""
+    """Convert a scalar to Python.
+
+    Dates beyond the range of Python become texts, also in nested values.
+    """
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

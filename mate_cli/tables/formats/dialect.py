@@ -41,7 +41,7 @@ class Dialect:
 
 
 class Records:
-    """Reader of records, in which an unbalanced quotation mark does not absorb the following records.
+    """Reader of records. An unbalanced quotation mark does not absorb the following records.
 
     Args:
         dialect: dialect of the lines.
@@ -104,7 +104,10 @@ class Records:
             yield self._split(first)
 
     def _split(self, line: str) -> list[str]:
-        """Split a line with unbalanced quotation marks. A mark that does not enclose a whole cell is text."""
+        """Split a line with unbalanced quotation marks.
+
+        A mark that does not enclose a whole cell is text.
+        """
         quote = self.dialect.quote
         cells = self._cell.finditer(line.rstrip("\r\n"))
         return [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
@@ -217,7 +220,10 @@ def _is_plain(cell: str, delimiter: str) -> bool:
 
 
 def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str]) -> bool:
-    """Return whether the lines below a line without delimiter are a table, not prose or numbers with commas."""
+    """Return whether lines below a line without delimiter are a table.
+
+    Such lines may also be prose, or numbers with commas.
+    """
     delimiter, text = dialect.delimiter, "".join(lines)
     if not re.search(rf"{re.escape(delimiter)}[^ \r\n]", text) and not has_numbers(rows):
         return False
@@ -226,12 +232,12 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str])
 
 
 def is_rule(line: str) -> bool:
-    """Return whether a line is drawn between header and rows, as in Markdown and database clients."""
+    """Return whether a line is drawn between header and rows, as in Markdown."""
     return not line.strip(_DRAWN) and any(mark * 2 in line for mark in "-=─━═")
 
 
 def find_ruled_slices(line: str) -> tuple[slice, ...]:
-    """Find the slices of columns from a rule of dashes separated by spaces. Empty for another line."""
+    """Find the slices of columns from a rule of dashes with spaces. Empty for another line."""
     if not re.fullmatch(r" *(?:[-=]+ +)+[-=]+\s*", line) or not is_rule(line):
         return ()
     starts = [0, *(dashes.start() for dashes in list(re.finditer("-+|=+", line))[1:])]

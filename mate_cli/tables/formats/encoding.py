@@ -1,4 +1,4 @@
-"""Detection of the text encoding of a file from its bytes, and the check that the file is text."""
+"""Detection of the text encoding of a file, and the check that the file is text."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _judge_asian(sample: bytes, encoding: str) -> tuple[float, float, str | None
 
 
 def _score(sample: bytes, encoding: str, alphabets: list[str]) -> float:
-    """Score from 0 to 1 how natural the non-ASCII words are in an encoding and its best language."""
+    """Score from 0 to 1 how natural non-ASCII words are in the best language of an encoding."""
     # Kana of cp932 are low quotation marks with letters in cp1252, where such a mark only starts a word.
     found = (word.lstrip("\u201a") for word in _WORDS.findall(sample.decode(encoding, "replace")))
     words = [word for word in found if not word.isascii()]

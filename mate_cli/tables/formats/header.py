@@ -1,4 +1,4 @@
-"""Detection of the header of a table, which has one or more lines, and of the lines above it."""
+"""Detection of the header of a table, of one or more lines, and of the lines above it."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
 
 
 def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, bool]) -> bool:
-    """Return whether a line refines the names above it: columns of a group, or words such as units above numbers.
+    """Return whether a line refines the names above it.
 
-    A row would have a name in its first column, below another name. pandas writes the name of each level there.
+    Such a line contains the columns of a group, or words such as units above numbers. A row would have a name in its
+    first column, below another name. pandas writes the name of each level there.
     """
     line = ["" if MISSING.fullmatch(cell) else cell for cell in line]
     if _has_number(line, numeric) or min(sum(map(bool, above)), count_cells(line)) < min(len(line), 2):
@@ -92,7 +93,10 @@ def _is_level(above: Sequence[str], line: Sequence[str], numeric: Mapping[int, b
 
 
 def counts_columns(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row only numbers the columns: no cell below has the form of its number."""
+    """Return whether the first row only numbers the columns.
+
+    No cell below may have the form of its number.
+    """
     if not is_count(rows):
         return False
     forms = [_DIGITS.sub("1", cell) for cell in rows[0]]
@@ -100,7 +104,7 @@ def counts_columns(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def is_count(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row is 1, 2, 3, ... and the second row does not start with a number."""
+    """Return whether the first row is 1, 2, 3, ... and the second one starts with no number."""
     if len(rows) < 2 or len(rows[0]) < 3 or any(map(is_mostly_digits, rows[1][:1])):
         return False
     return [cell.strip("().") for cell in rows[0]] == [str(place) for place in range(1, len(rows[0]) + 1)]
@@ -122,23 +126,30 @@ def _fill_groups(group: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _find_numeric(lines: Sequence[Sequence[str]]) -> dict[int, bool]:
-    """Find the columns with numbers in the lower half of the lines, with True if most numbers are years."""
+    """Find the columns with numbers in the lower half of the lines.
+
+    The value of a column is True if most of its numbers are years.
+    """
     lower = enumerate(zip_longest(*lines[len(lines) // 2 :], fillvalue=""))
     columns = {place: column for place, column in lower if _are_numbers(column)}
     return {p: 2 * sum(map(is_value, cells)) < sum(map(is_mostly_digits, cells)) for p, cells in columns.items()}
 
 
 def _find_values(line: Sequence[str], numeric: Mapping[int, bool]) -> list[tuple[str, bool]]:
-    """Return the cells of a line in numeric columns, with True if the numbers of the column are years.
+    """Return the cells of a line in numeric columns.
 
-    Empty cells and marks of missing values are omitted.
+    Each cell is returned with True if the numbers of its column are years. Empty cells and marks of
+    missing values are omitted.
     """
     cells = ((line[place], are_years) for place, are_years in numeric.items() if place < len(line))
     return [(cell, are_years) for cell, are_years in cells if cell and not MISSING.fullmatch(cell)]
 
 
 def _has_number(line: Sequence[str], numeric: Mapping[int, bool]) -> bool:
-    """Return whether a line has a number in a numeric column. Years above other numbers are names."""
+    """Return whether a line has a number in a numeric column.
+
+    Years above other numbers are names.
+    """
     values = _find_values(line, numeric)
     return any(is_mostly_digits(cell) if are_years else is_value(cell) for cell, are_years in values)
 
@@ -154,7 +165,10 @@ def _are_numbers(column: Sequence[str]) -> bool:
 
 
 def find_width(widths: Sequence[int]) -> int:
-    """Find the most frequent width of at least two cells. On a tie, the larger width is returned."""
+    """Find the most frequent width of at least two cells.
+
+    On a tie, the larger width is returned.
+    """
     counts = Counter(width for width in widths if width > 1)
     return max(counts, key=lambda width: (counts[width], width), default=min(len(widths), 1))
 

@@ -112,14 +112,20 @@ def _write_number(pattern: str, number: Decimal) -> str:
 
 
 def _write_general(number: Decimal) -> str:
-    """Format a number in about 11 characters. Integers keep all digits, because they may be identifiers."""
+    """Format a number in about 11 characters.
+
+    Integers keep all digits, because they may be identifiers.
+    """
     if number == round(number) < 2**63:
         return f"{number:.0f}"
     return f"{round(float(number), 9):.10G}" if 0.0001 <= number < 10**11 else f"{float(number):.6G}"
 
 
 def _write_fixed(pattern: str, number: Decimal) -> str:
-    """Fill digits into the placeholders 0, # and ? of a pattern. The first one takes all leading digits."""
+    """Fill digits into the placeholders 0, # and ? of a pattern.
+
+    The first placeholder takes all leading digits.
+    """
     number = number.scaleb(-3 * sum(map(len, _SCALE.findall(pattern))))
     pattern = re.sub(r"(?<![0#?.])\.(?=[0#?])", "#.", _SCALE.sub("", pattern))
     group = mark[0] if (mark := _GROUPED.search(pattern)) else ""

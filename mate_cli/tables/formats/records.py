@@ -1,4 +1,7 @@
-"""Tables in JSON: objects or lists (consecutive, in a list or under keys), or an object in an `orient` of pandas."""
+"""Tables in JSON files.
+
+Rows are objects or lists, which are consecutive, in a list or under keys. An object may have an `orient` of pandas.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def _read_values(content: str, path: Path) -> Iterator[Any]:
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
-    """Yield the rows of objects. Their keys are added to `header` in order of first appearance."""
+    """Yield the rows of objects. New keys are appended to `header`."""
     known = set[str]()
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
@@ -138,7 +141,7 @@ def _tables(content: Any, keys: Keys) -> Iterator[tuple[Keys, Shape]]:  # noqa: 
 
 
 def _find_described(content: object) -> Iterator[tuple[Keys, Shape]]:
-    """Yield the lists of rows whose columns another list names, with the keys that lead to both lists."""
+    """Yield tables whose columns another list names, with the keys that lead to both lists."""
     lists = dict(_find_lists(content, ()))
     for keys, values in lists.items():
         rows, labels = list(map(_unwrap, values)), lists.get((*keys[:-1], INDEX), [])
@@ -157,7 +160,7 @@ def _find_lists(content: object, keys: Keys) -> Iterator[tuple[Keys, list[Any]]]
 
 
 def _name_columns(place: Keys, fields: list[Any]) -> Iterator[list[Any]]:
-    """Yield the names of a header, or of column descriptions by each key whose names are distinct."""
+    """Yield names from a header, or from column descriptions by keys with distinct names."""
     for key in NAMES if _are_all(fields, dict) else ():
         names = [field.get(key) for field in fields]
         if _are_all(names, str) and all(names) and (len({*names}) == len(names) or place[-1] in HEADERS):
@@ -167,7 +170,10 @@ def _name_columns(place: Keys, fields: list[Any]) -> Iterator[list[Any]]:
 
 
 def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[Any], list[Any]] | None:
-    """Return names and rows of cells, or None if the names do not fit. A header may name fewer columns."""
+    """Return names and rows of cells, or None if the names do not fit.
+
+    A header may name fewer columns.
+    """
     known = {key for row in rows if isinstance(row, dict) for key in row}
     if known and known <= {*names} and _are_all(rows, dict):
         # `orient="table"` of pandas includes the index.
@@ -179,7 +185,7 @@ def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[An
 
 
 def _unwrap(row: Any) -> Any:  # noqa: ANN401
-    """Return the cells of a row such as `{"f": [{"v": 1}]}`, whose only key has one object per cell."""
+    """Return the cells of a row such as `{"f": [{"v": 1}]}`, with one object per cell."""
     cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
     if not isinstance(cells, list) or any(cell and not (isinstance(cell, dict) and "v" in cell) for cell in cells):
         return row
@@ -225,7 +231,7 @@ def _of_keyed(content: dict[str, Any]) -> Shape | None:
 
 
 def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> Shape:
-    """Prepend labels to the rows if each row has a label and the labels do not only count from 0."""
+    """Prepend labels to the rows if each row has a label and the labels are not 0, 1, ..."""
     if len(labels) != len(rows) or _counts(labels):
         return header, rows
     return ["", *header], [[label, *row] for label, row in zip(labels, rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Layout of sheets that calamine does not report: number formats, formulas, errors, hidden rows and columns.
+"""Sheet layout that calamine does not report: formats, formulas, errors, hidden cells.
 
 Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.8 (styles); part 2 (relationships).
 """
@@ -65,7 +65,7 @@ def read_layout(file: IO[bytes]) -> SheetLayout:
 
 
 def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
-    """Read the layout of a sheet of an .ods file: only its errors, hidden rows and hidden columns."""
+    """Read the layout of a sheet of an .ods file: errors, hidden rows and hidden columns."""
     layout, tables = SheetLayout(), ElementTree.parse(file).iter(f"{TABLE}table")
     table = next(table for table in tables if table.get(f"{TABLE}name") == name)
     for hidden, kind, most in ((layout.hidden_rows, "row", MAX_ROWS), (layout.hidden_columns, "column", MAX_COLUMNS)):
@@ -86,7 +86,7 @@ def _count_repeats(element: ElementTree.Element, kind: str) -> int:
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
-    """Return the archive part of each sheet by name, and the number format of each style by number."""
+    """Return the archive part of each named sheet, and the format of each numbered style."""
     roots = (name for name in archive.namelist() if name.endswith("workbook.xml"))
     folder, name = posixpath.split(max(roots, key=lambda name: name.startswith("xl/"), default=""))
     references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
@@ -107,5 +107,5 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
 
 @lru_cache
 def column_number(letters: str) -> int:
-    """Convert the letters of a column, such as AB, to its number (from 1). Return 0 for no letters."""
+    """Convert the letters of a column, such as AB, to its number (from 1). No letters give 0."""
     return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:3].upper(), 0)

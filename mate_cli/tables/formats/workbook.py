@@ -1,4 +1,4 @@
-"""Workbooks, opened by calamine: one sheet as lines of the texts that its cells show, with their stored numbers.
+"""Workbooks: one sheet as lines of the texts that its cells show, with stored numbers.
 
 Calamine reads the values of .xlsx, .xlsm, .xlsb, .xls and .ods. `sheet_layout` reads the number formats of .xlsx, and
 hidden rows and columns. Formulas have the values that were saved with them.
@@ -172,7 +172,10 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
 
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
-    """Return the sheet with the name or number `wanted`, or the first sheet with a table, hidden sheets last."""
+    """Return the sheet with the name or number `wanted`, or the first sheet with a table.
+
+    Hidden sheets come after visible sheets.
+    """
     sheets, groups, names = cache(partial(Sheet, book)), (book.visible, book.hidden), [*book.visible, *book.hidden]
     labels = {name: f"{name} (hidden)" if name in book.hidden else name for name in names}
     if wanted is None:

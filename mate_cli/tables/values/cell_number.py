@@ -1,4 +1,6 @@
-"""Parsing of numbers in cells: signs, currencies, percent, units, magnitudes, fractions and grouped digits.
+"""Parsing of numbers in cells.
+
+Cells may have signs, currencies, percent, units, magnitudes, fractions and grouped digits.
 
 `read_date` converts dates and times to numbers that sort the cells of a column.
 
@@ -178,7 +180,7 @@ def is_currency(word: str) -> bool:
 
 
 def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
-    """Return the power of ten and the unit of the words around digits, or None for any other words."""
+    """Return the power of ten and the unit of the words around digits, or None."""
     if before == ["%"]:
         before, after = [], ["%", *after]
     money = sorted(filter(is_currency, (*before, *after)))

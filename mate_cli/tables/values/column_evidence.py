@@ -1,4 +1,4 @@
-"""Counts of the notations in the cells of a column: the evidence that determines its format."""
+"""Counts of the notations in the cells of a column, which determine its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats of numbers and dates, inferred from all cells of a column and from the other columns.
+"""Formats of numbers and dates, inferred from the cells of all columns of a table.
 
 A single cell never determines the format. No text is changed: a format only determines which number a text denotes.
 """

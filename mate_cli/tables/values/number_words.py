@@ -1,5 +1,8 @@
 # ruff: noqa: RUF001 - letters of other alphabets
-"""Words next to numbers: currencies, magnitudes, units and months, and the decimal marks of languages."""
+"""Words next to numbers, and the decimal marks of languages.
+
+The words are currencies, magnitudes, units, months and ordinals.
+"""
 
 from __future__ import annotations
 

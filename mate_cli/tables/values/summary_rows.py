@@ -1,4 +1,4 @@
-"""Detection of rows that summarize other rows, such as totals and means, by their numbers and their names."""
+"""Detection of rows that summarize other rows, such as totals, by numbers and names."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _find_sums(
 def _find_statistics(
     rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers]
 ) -> tuple[set[int], set[int]]:
-    """Find the last rows that are statistics of the rows before them, and rows that only have such a name."""
+    """Find the last rows that are statistics of other rows, or only have such a name."""
     best = set[int](), set[int]()
     # None becomes NaN.
     arrays = [numpy.array([column[row] for row in rows], float) for column in columns]
@@ -120,7 +120,7 @@ def _find_statistics(
 
 
 def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
-    """Find the statistics of `values` that equal a number after rounding, as prefixes of their names."""
+    """Find the statistics of `values` that equal a number after rounding, by name prefix."""
     values = values[~numpy.isnan(values)]
     if len(values) < 2:
         return set()
@@ -136,10 +136,13 @@ def _find_step(number: Decimal) -> float:
 
 
 def _count_steps(number: Decimal, values: numpy.ndarray) -> float:
-    """Count the possible means of values: numbers within their range with the decimals of `number`."""
+    """Count the possible means of values: numbers in their range with equal decimals."""
     return 1 + float(numpy.nanmax(values) - numpy.nanmin(values)) / _find_step(number)
 
 
 def _count_values(number: Decimal) -> int:
-    """Count the numbers up to `number` that are equally round. Sums of round numbers often coincide."""
+    """Count the numbers up to `number` that are equally round.
+
+    Sums of round numbers often coincide.
+    """
     return 1 + int("".join(map(str, number.normalize().as_tuple().digits)))
