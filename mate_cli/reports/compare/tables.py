@@ -263,7 +263,7 @@ def build(
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Drop stages whose pipeline repeats all of their scores, because both are one result."""
+    """Return the configurations without stages whose pipeline has the same scores."""
     owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
     pipelines = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
     return [
@@ -272,7 +272,7 @@ def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
-    """Return a published score with its published error, None if the paper reports none."""
+    """Return a published score with its published error, None if there is no score."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None
     return replace(summary, half_range=paper.errors.get(metric))
@@ -333,7 +333,7 @@ class PublishedResult:
 def published_results(dataset: str) -> tuple[PublishedResult, ...]:
     """Return the results published on a dataset, in the order of its file (best first).
 
-    Empty if unknown.
+    The result is empty if `published/` has no file for the dataset.
     """
     files = resources.files("mate_cli.reports").joinpath("published").iterdir()
     file = next((file for file in files if file.name == f"{dataset}.yaml"), None)

@@ -19,7 +19,7 @@ Part = TypeVar("Part")
 
 
 class ComponentScore(NamedTuple):
-    """Counts of one component in two queries. All counts are equal if the components match.
+    """Counts of one component in two queries, which are all equal if the component matches.
 
     Args:
         predicted: number of parts in the predicted query.
@@ -116,9 +116,9 @@ def _keywords(query: ir.Query) -> set[str]:
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
-    """Return the compared parts of a query.
+    """Return a query without the parts that exact-set match ignores.
 
-    Columns of its tables that are linked by foreign keys share one number, also in the queries joined by set operators.
+    Columns of its tables that are linked by foreign keys share one number, also in queries joined by set operators.
     """
     tables = set(query.source.tables)
     groups = _key_groups(schema).items()
@@ -136,7 +136,7 @@ def _map_children(part: Part, function: Callable[[Any], Any]) -> Part:
 
 
 def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
-    """Replace column numbers and remove DISTINCT.
+    """Replace column numbers by `representatives`, and remove DISTINCT.
 
     Nested queries in conditions and FROM are unchanged.
     """
@@ -151,7 +151,7 @@ def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
 
 
 def _valueless(part: Part) -> Part:
-    """Remove the values of conditions, except nested queries."""
+    """Return a part of a query without the values of conditions, except nested queries."""
     if isinstance(part, ir.Condition):
         return replace(part, value=_nested(part.value), second=_nested(part.second))
     if isinstance(part, ir.From):

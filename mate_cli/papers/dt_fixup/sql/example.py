@@ -19,7 +19,7 @@ from mate_cli.tables.table import Cell, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaExample(TableExample):
-    """A question to answer with a query.
+    """A question about a database that a query answers.
 
     Its table is a view of the schema, see `schema_table`.
 

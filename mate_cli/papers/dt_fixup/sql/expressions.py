@@ -1,4 +1,4 @@
-"""Convert columns, values and conditions from sqlglot's syntax trees."""
+"""Conversion of columns, values and conditions from sqlglot's syntax trees."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class Scope:
 
     @property
     def tables(self) -> list[int]:
-        """All tables, without duplicates."""
+        """Numbers of all tables in FROM, without duplicates."""
         return list(dict.fromkeys(number for number in self.units if number is not None))
 
 
 class ExpressionReader(ABC):
-    """Converts the clauses of queries.
+    """Converts the clauses of queries from sqlglot's trees to `ir`.
 
     Args:
         schema: schema of the database.
@@ -126,9 +126,14 @@ class ExpressionReader(ABC):
                 raise UnreadableQueryError(f"{node.key} in an unsupported place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
-        """Mark a node as converted.
+        """Mark a node as converted and return the node.
 
-        Its type must be one of `kinds`, and its arguments must be in `USED`.
+        Args:
+            tree: node of the syntax tree.
+            *kinds: supported node types.
+
+        Raises:
+            UnreadableQueryError: the node has another type, or an argument that is not in `USED`.
         """
         if getattr(tree, "key", None) not in kinds:
             raise UnreadableQueryError(f"{write_text(tree)} in an unsupported place")
@@ -139,7 +144,12 @@ class ExpressionReader(ABC):
         return tree
 
     def unit(self, tree: Tree, *, star: bool = False) -> ir.ValueUnit:
-        """Convert a column or two columns with an operator. "*" is allowed if `star`."""
+        """Convert a column, or two columns joined by an arithmetic operator.
+
+        Args:
+            tree: node of the syntax tree.
+            star: whether "*" is a valid column.
+        """
         tree = self.bare(tree)
         sign = _UNIT_KEYS.get(tree.key)
         if sign is None:
@@ -148,7 +158,12 @@ class ExpressionReader(ABC):
         return ir.ValueUnit(ir.UNIT_OPERATORS.index(sign), self.column(tree.left), self.column(tree.right))
 
     def column(self, tree: Tree, *, star: bool = False) -> ir.ColumnUnit:
-        """Convert a column, optionally aggregated. "*" is allowed if `star`."""
+        """Convert a column, optionally aggregated.
+
+        Args:
+            tree: node of the syntax tree.
+            star: whether "*" is a valid column.
+        """
         tree = self.bare(tree)
         if tree.key not in AGGREGATE_KEYS:
             return self._find_column(tree, star=star)
@@ -173,9 +188,12 @@ class ExpressionReader(ABC):
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
-        """Yield the candidate tables of a column.
+        """Yield lists of candidate tables of a column, in order of precedence.
 
-        A name is global and refers to its last definition.
+        A table name or alias is global in the query and refers to its last definition.
+
+        Args:
+            name: folded table name or alias before the column, "" if there is none.
         """
         if not name:
             yield self.scope.tables
@@ -280,7 +298,7 @@ class ExpressionReader(ABC):
         return arguments[0], distinct
 
     def bare(self, tree: Tree) -> Tree:
-        """Remove surrounding parentheses."""
+        """Return the node inside surrounding parentheses."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
                 raise UnreadableQueryError(f"a name of {write_text(tree)}")

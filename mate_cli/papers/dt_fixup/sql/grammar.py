@@ -1,4 +1,4 @@
-"""Text-to-SQL grammar and its actions. Queries have no tables, values and DISTINCT.
+"""Text-to-SQL grammar and its actions. Derived queries have no tables, values and DISTINCT.
 
 Source: Xu et al. 2021 (DT-Fixup), SQL-SP, `spider_asdl.txt` of the released code; Yin and Neubig 2018, "TRANX". The
 released code allows every production of the open type and discards impossible queries afterwards. This implementation
@@ -123,7 +123,11 @@ ROOT_TYPE = "stmt"
 
 @dataclass(frozen=True, slots=True)
 class ApplyRule:
-    """Expand the open field by the production with this number."""
+    """Action that expands the next open field by a production.
+
+    Args:
+        production: index of the production in `PRODUCTIONS`.
+    """
 
     production: int
 
@@ -133,7 +137,7 @@ class ApplyRule:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """End an optional or repeated field."""
+    """Action that ends an optional or repeated field."""
 
     def __str__(self) -> str:
         return "Reduce"
@@ -141,7 +145,11 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class SelectColumn:
-    """Select a column by its number in the schema."""
+    """Action that selects a column for a field of type `COLUMN_TYPE`.
+
+    Args:
+        column: number of the column in the schema.
+    """
 
     column: int
 

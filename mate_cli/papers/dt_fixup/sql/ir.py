@@ -58,7 +58,7 @@ class ValueUnit:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition on a row or group.
+    """A condition of WHERE, HAVING or ON.
 
     Args:
         negated: true if NOT precedes the operator.
@@ -77,7 +77,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A list of conditions joined by "and" or "or". An empty list is falsy."""
+    """A flat list of conditions. An empty list is falsy.
+
+    Args:
+        items: N conditions, in the order of the text.
+        connectors: N - 1 connectors "and" or "or" between the conditions.
+    """
 
     items: tuple[Condition, ...] = ()
     connectors: tuple[str, ...] = ()
@@ -91,20 +96,30 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Row source: numbers of tables and nested queries in order, and join conditions."""
+    """FROM clause.
+
+    Args:
+        units: numbers of tables, and nested queries, in the order of the text.
+        joins: join conditions of all ON clauses.
+    """
 
     units: tuple[int | Query, ...] = ()
     joins: Conditions = Conditions()
 
     @property
     def tables(self) -> tuple[int, ...]:
-        """The tables among the units."""
+        """Numbers of the tables in FROM, without nested queries."""
         return tuple(unit for unit in self.units if isinstance(unit, int))
 
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A result column: index in `AGGREGATES`, and the aggregated unit."""
+    """A result column of SELECT.
+
+    Args:
+        aggregate: index in `AGGREGATES`.
+        unit: the aggregated operand.
+    """
 
     aggregate: int
     unit: ValueUnit
@@ -112,7 +127,12 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """Order of the result: "asc" or "desc", and the sort keys."""
+    """ORDER BY clause.
+
+    Args:
+        direction: "asc" or "desc".
+        units: sort keys.
+    """
 
     direction: str
     units: tuple[ValueUnit, ...]

@@ -1,4 +1,4 @@
-"""Parse SQL queries. A query with an unsupported part is rejected as a whole.
+"""Parser of SQL queries, which rejects queries with an unsupported part.
 
 Source: taoyds/spider, `process_sql.py`, whose semantics are used: conditions are a flat list, a column without a table
 belongs to the first table that has it, a table name has one meaning in the whole query, and a set operator belongs to
@@ -106,7 +106,7 @@ def _refuse_depth(tree: Tree) -> None:
 
 
 class _Reader(ExpressionReader):
-    """Converts queries."""
+    """Converts complete and nested queries."""
 
     _depth = 0
 
@@ -168,7 +168,7 @@ class _Reader(ExpressionReader):
         return [*left, (tree.key, second), *remaining]
 
     def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
-        """Reject an ORDER BY after set operators that is ambiguous.
+        """Raise `UnreadableQueryError` for an ambiguous ORDER BY after set operators.
 
         An ORDER BY is ambiguous if it names different columns of the first and the last query.
         """

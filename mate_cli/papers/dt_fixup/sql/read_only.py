@@ -65,11 +65,11 @@ Definition = tuple[list[tuple[str, str, int]], list[Any]]
 
 
 class UnrunnableQueryError(MateError):
-    """SQLite rejects a query, or does not finish it."""
+    """Error of a query that SQLite rejects or does not finish within the limits."""
 
 
 class ReadOnlyDatabase:
-    """An open database.
+    """A SQLite database that is open for reading only.
 
     Args:
         path: the SQLite file.

@@ -1,4 +1,4 @@
-"""Schema of a database for text-to-SQL, with a "*" column per table and one without table.
+"""Database schemas for text-to-SQL, with a "*" column per table and one without table.
 
 Source: Xu et al. 2021 (DT-Fixup), the released code; Yu et al. 2018 (Spider), `tables.json`.
 """
@@ -68,7 +68,7 @@ KINDS = ("text", "number", "time", "boolean", "others")
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A table.
+    """A table of a database schema.
 
     Args:
         name: human-readable name.
@@ -81,7 +81,7 @@ class SchemaTable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column.
+    """A column of a database schema.
 
     Args:
         table: number of its table.
@@ -211,7 +211,7 @@ class Schema:
 
 
 def _zip_lists(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
-    """Pair the entries of lists of equal length."""
+    """Zip the lists under several keys, and raise `ValueError` if their lengths differ."""
     first, *other_keys = keys
     for key in other_keys:
         longer = len(entry[key]) - len(entry[first])

@@ -1,4 +1,4 @@
-"""Convert queries to actions of the grammar and back, via a tree of productions.
+"""Conversion of queries to actions of the grammar and back, via a tree of productions.
 
 Source: Xu et al. 2021 (DT-Fixup), `spider_transition_system.py` of the released code.
 """
@@ -42,7 +42,7 @@ _RULES = {sign: name for names in (_COMPARISONS, _UNITS) for name, sign in names
 
 
 class UnsupportedQueryError(ValueError):
-    """The grammar has no production for the part of a query that the message names."""
+    """Error of a query with a part that the grammar cannot derive."""
 
 
 class Tree(NamedTuple):

@@ -1,4 +1,4 @@
-"""Write queries as SQL for SQLite, with table aliases and explicit join conditions."""
+"""Writer of queries as SQL for SQLite, with table aliases and join conditions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Writer:
         return [index for index in columns if index is not None]
 
     def _is_own(self, join: ir.Condition) -> bool:
-        """Return whether a table is joined with itself."""
+        """Return whether a condition joins a table with itself."""
         tables = {self._schema.columns[unit.column].table for unit in (join.unit.left, join.value)}  # type: ignore[union-attr]
         return len(tables) == 1
 
