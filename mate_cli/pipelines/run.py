@@ -165,7 +165,7 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     if len(training.cuts):
         tokens = f"{parts.serializer.max_tokens:,} tokens"
         unit = getattr(parts.data.dataset, "unit", "tables")
-        whole = f"all {len(training.cuts):,} {unit} fit into {tokens}, none is cut"
+        whole = f"all {len(training.cuts):,} examples fit into {tokens}, none is cut"
         console.print(f"to fit {tokens}: {describe_cuts(training.cuts, unit)}" if training.cuts.any() else whole)
     for name in ("left out, train", "not trained on", "not encoded, train"):
         if name in run.record.facts:
@@ -209,7 +209,7 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     # Never folded: baselines of several splits differ at the end of this column.
     table.add_column("split", no_wrap=True, min_width=max(map(len, map(_owner, known)), default=0))
-    table.add_column("questions")
+    table.add_column("questions", overflow="fold")  # Long names of subsets may differ at the end.
     for spec in specs:
         table.add_column(spec.title, justify="right")
     for owner, names in groupby(sorted(known, key=_place), key=_owner):

@@ -61,6 +61,13 @@ def test_without_a_choice_it_shows_what_comes_with_the_package(tmp_path, capsys,
     assert f"{tmp_path}" in capsys.readouterr().err, "nothing stands in for data that are named"
 
 
+@pytest.mark.parametrize("words", [WORDS, ("data", "export", "data=sample", "split=dev", "to=questions.jsonl")])
+def test_the_examples_of_a_dataset_may_be_a_generator(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Sample, "examples", lambda self, split: iter(self.read(split, [])))
+    assert main([*words]) == 0
+
+
 def test_says_what_was_cut(tmp_path, capsys):
     assert main([*WORDS, "encoding.max_tokens=40", "encoding.sentences=0", f"paths.outputs={tmp_path}"]) == 0
     assert re.search(r"cut       .*rows dropped: \d.*; at most 40 tokens", capsys.readouterr().out)

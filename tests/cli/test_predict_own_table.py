@@ -118,6 +118,15 @@ def test_all_questions_of_all_tables_in_one_go(run, tmp_path, capsys):
     assert "href=" not in page
 
 
+def test_many_questions_are_summed_up_on_the_screen(run, sales, tmp_path, capsys):
+    questions = write(tmp_path / "questions.csv", [["question"], *([f"what is the sale {n}?"] for n in range(150))])
+    assert predict(f"run={run}", f"table={sales}", f"questions={questions}", f"output={tmp_path / 'o.json'}") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(answers(tmp_path / "o.json")) == 150
+    assert shown[0].startswith("150 questions: ")
+    assert len(shown) <= 3
+
+
 def test_of_a_long_table_the_rows_that_fit_are_looked_at(run, tmp_path, capsys):
     lines = [["name", "amount"], *[[f"item{n}", str(n)] for n in range(1, 401)]]
     lines[301][0] = "zebra crossing"

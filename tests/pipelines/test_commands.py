@@ -42,6 +42,7 @@ def test_a_chain_leaves_records_of_itself_and_its_stages(chain):
         stage = record(chain / name)
         assert stage["status"] == "finished"
         assert task in stage["metrics"]
+        assert stage["facts"]["confidence"] == "calibrated on 24 questions of dev, unreliable below 30"
         assert stage["total_steps"] == 6
         counted = ("train/unusable", "train/not_encoded", "train/shortened_cells", "dev/lost_answers")
         assert stage["data"].keys() >= {*counted, "train", "dev"}
@@ -203,7 +204,7 @@ def test_options_train_alike(tmp_path, monkeypatch, overrides):
 
 
 @pytest.mark.long
-def test_a_run_that_stopped_early_stays_stopped(tmp_path):
+def test_a_run_that_stopped_early_says_so_and_stays_stopped(tmp_path, capsys):
     early = ["callbacks=early_stopping", "callbacks.early_stopping.patience=1"]
     early += ["trainer.val_every=0.125", "optimizer.lr=1e-30"]
     arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none", *early]
@@ -211,6 +212,8 @@ def test_a_run_that_stopped_early_stays_stopped(tmp_path):
     (folder,) = tmp_path.glob("train/quickstart_cells/*")
     state, rows = record(folder), (folder / "metrics.jsonl").read_text()
     assert json.loads(rows.splitlines()[-1])["step"] == 2
+    assert state["reason"] == "stopped early at step 2 of 6"
+    assert state["reason"] in capsys.readouterr().out
     (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
     assert main(["train", *arguments, "resume=last"]) == 0
     assert (folder / "metrics.jsonl").read_text() == rows

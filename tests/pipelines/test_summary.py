@@ -46,8 +46,11 @@ def test_the_number_of_questions_stands_behind_each_subset():
     assert [row[1] for row in rows(metrics, counts)] == ["Total (1,100-1,200)", "In-Table (700)"]
 
 
-def test_the_split_of_a_baseline_is_never_cut():
+def test_the_ends_of_names_are_never_cut():
     metrics = {f"baseline/frequent_column/{split}/em": 0.1 for split in ("dev", "test")} | {"dev/em": 0.2}
+    metrics |= {f"dev/em/questions_of_{half}": 0.3 for half in ("spring", "autumn")}
     console = Console(file=io.StringIO(), width=40)
     console.print(results_table(metrics, "title"))
-    assert all(f"frequent_column/{split}" in console.file.getvalue() for split in ("dev", "test"))
+    shown = console.file.getvalue()
+    assert all(f"frequent_column/{split}" in shown for split in ("dev", "test"))
+    assert "…" not in shown

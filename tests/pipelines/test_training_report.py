@@ -5,9 +5,13 @@ from unittest.mock import Mock
 import pytest
 from hydra.errors import InstantiationException
 
+from mate_cli.data.datasets.hybridqa.reader import Sample
+from mate_cli.data.datasets.passage_readers import SQuAD
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import missing_answer
+from mate_cli.papers.dt_fixup.datasets.option_questions import LogiQa
+from mate_cli.papers.transformer_xh.datasets.document_readers import HotpotQA
 from mate_cli.pipelines.run import plain_reason, record_outcome, record_skipped, record_truncation
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
@@ -58,11 +62,14 @@ def test_the_record_counts_what_was_cut(tmp_path):
     }
 
 
-def test_passages_are_called_so(tmp_path):
+@pytest.mark.parametrize(
+    ("dataset", "unit"), [(SQuAD, "passages"), (LogiQa, "passages"), (HotpotQA, "documents"), (Sample, "cells")]
+)
+def test_what_was_cut_is_called_as_the_data_are(tmp_path, dataset, unit):
     own = record()
     encodings = encode_split(EXAMPLES, TapasSerializer(SAMPLE, sentences=0, max_tokens=24), tmp_path, "dev")
-    record_truncation(own, "dev", encodings, "passages")
-    assert "passages shortened" in own.facts["cut, dev"]
+    record_truncation(own, "dev", encodings, dataset.unit)
+    assert f"{unit} shortened" in own.facts["cut, dev"]
 
 
 def test_nothing_is_said_of_what_nobody_counts_or_nothing_cuts(tmp_path):

@@ -82,7 +82,7 @@ def _export(cfg: Data) -> None:
     to = Path(cfg.to or "").expanduser()
     check_writable(to, f"to={cfg.to}")
     as_written = getattr(get_class(cfg.data["_target_"]), "as_written", {})
-    examples = instantiate({**cfg.data, **as_written}).examples(cfg.split)
+    examples = list(instantiate({**cfg.data, **as_written}).examples(cfg.split))
     encoded = None
     if cfg.encoding:
         serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(str(cfg.tokenizer)))

@@ -144,7 +144,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
                 where="stages",
                 remedy=f"Use {experiments}",
             )
-        examples = instantiate(cfg.data).examples(cfg.split)
+        examples = list(instantiate(cfg.data).examples(cfg.split))
         # The type of the serializer is checked below.
         serializer: Any = build_serializer(cfg)
         reader = ExampleReader(cfg, serializer, examples)
@@ -176,7 +176,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
         config = runtime.config(folder)
         parts = load_best(config, folder)
         dataset = parts.data.dataset
-    examples = parts.task.evaluation_examples(dataset.examples(cfg.split))
+    examples = parts.task.evaluation_examples(list(dataset.examples(cfg.split)))
     return ExampleReader(config, cast("WordSerializer", parts.serializer), examples, parts.task)
 
 

@@ -46,6 +46,7 @@ class DocumentQuestions(Release):
     """
 
     metric = "mate_cli.papers.transformer_xh.metrics.supporting.SupportedAnswers"
+    unit = "documents"
 
     train_file: str | None = None
     dev_file: str | None = None
