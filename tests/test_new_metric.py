@@ -122,8 +122,8 @@ def test_weights_and_searches_go_by_it(tmp_path):
 
 
 def test_it_is_gone_with_its_file():
-    assert MetricName.parse("dev/surprise").short == "Surprise"
+    assert MetricName.parse("dev/surprise").spec.title == "Surprise"
     mate_cli.metrics.__path__ = mate_cli.metrics.__path__[:-1]
     assert "surprise" not in metric_specs()
     assert "short" not in subset_specs()
-    assert MetricName.parse("dev/surprise").short == "surprise"
+    assert MetricName.parse("dev/surprise").spec.title == "surprise"

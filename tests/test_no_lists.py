@@ -141,7 +141,7 @@ def test_an_example_a_label_and_a_metric_of_a_new_kind_train(sides):
     ours = record(sides)
     assert (ours["status"], ours["dataset"], ours["task"]) == ("finished", "sides", "side_choice")
     assert (ours["data"]["train"], ours["data"]["train/unusable"]) == (8, 0)  # 8 of debug=fast
-    assert (ours["monitor"], MetricName.parse(ours["monitor"]).direction) == ("dev/side_error", -1)
+    assert (ours["monitor"], MetricName.parse(ours["monitor"]).spec.direction) == ("dev/side_error", -1)
     found = {name: value for name, value in ours["metrics"].items() if name.endswith("side_error")}
     assert {"dev/side_error", "test/side_error"} == found.keys()
     assert all(0 <= error <= 1 for error in found.values())

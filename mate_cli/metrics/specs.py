@@ -287,21 +287,6 @@ class MetricName:
         return spec_of(self.score)
 
     @property
-    def direction(self) -> Direction:
-        """1 if higher is better, -1 if lower is better, 0 if unknown."""
-        return self.spec.direction
-
-    @property
-    def is_share(self) -> bool:
-        """True if the value is a fraction, shown in percent."""
-        return self.spec.is_share
-
-    @property
-    def scale(self) -> float:
-        """The factor by which a value is multiplied for display: 100 for fractions, else 1."""
-        return self.spec.scale
-
-    @property
     def is_score(self) -> bool:
         """True if runs may be ranked by the metric.
 
@@ -312,18 +297,13 @@ class MetricName:
     @property
     def title(self) -> str:
         """The human-readable title, such as `Test Hits@1` or `Dev EM, In-Table`."""
-        words = f"{self.split.capitalize()} {self.short}".strip()
+        words = f"{self.split.capitalize()} {self.spec.title}".strip()
         return f"{words}, {self.part_title}" if self.part else words
 
     @property
     def title_with_unit(self) -> str:
         """The title of a plot axis, such as `Test Hits@1 (%)`."""
-        return f"{self.title} (%)" if self.is_share else self.title
-
-    @property
-    def short(self) -> str:
-        """The title of the metric without split and subset, such as `Hits@1`, `EM` or `Loss`."""
-        return self.spec.title
+        return f"{self.title} (%)" if self.spec.is_share else self.title
 
     @property
     def part_title(self) -> str:
@@ -361,7 +341,7 @@ def spec_to_follow(full: str) -> MetricSpec:
         ConfigError: the direction of the metric is unknown.
     """
     name = MetricName.parse(full)
-    if not name.direction:
+    if not name.spec.direction:
         raise ConfigError(
             f"metric {full} declares no direction",
             where="the monitored metric",

@@ -100,7 +100,7 @@ def group_by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]
 
 
 def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    return _split(words_of(examples), LIMITS, length_parts()) if len(examples) > 1 else {}
+    return _split(words_of(examples), LIMITS, LENGTH_PARTS) if len(examples) > 1 else {}
 
 
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
@@ -120,7 +120,7 @@ def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
 
     Empty if all are in one length range.
     """
-    return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
+    return {part: names for part, names in _split(tokens, TOKEN_LIMITS, TOKEN_PARTS).items() if names}
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
@@ -131,26 +131,18 @@ def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[st
     return groups if sum(map(bool, groups.values())) > 1 else {}
 
 
-def length_parts() -> tuple[str, ...]:
-    """Return the names of the length ranges that are counted in words, ascending."""
-    return _names(LIMITS, "words")
-
-
-def token_parts() -> tuple[str, ...]:
-    """Return the names of the length ranges in tokens, ascending."""
-    return _names(TOKEN_LIMITS, "tokens")
-
-
 def _names(limits: Sequence[int], unit: str) -> tuple[str, ...]:
     bounds = zip((0, *limits), limits, strict=False)
     return (*(f"{low + 1}-{high}_{unit}" for low, high in bounds), f"over_{limits[-1]}_{unit}")
 
 
+LENGTH_PARTS, TOKEN_PARTS = _names(LIMITS, "words"), _names(TOKEN_LIMITS, "tokens")
+"""Names of the length ranges in words and in tokens, ascending."""
 BY_LENGTH = tuple(
     SubsetSpec(part, part.replace("_", " "), "by words of the input", order=100 + index)
-    for index, part in enumerate(length_parts())
+    for index, part in enumerate(LENGTH_PARTS)
 )
 BY_TOKENS = tuple(
     SubsetSpec(part, part.replace("_", " "), "by tokens of the uncut input", order=120 + index)
-    for index, part in enumerate(token_parts())
+    for index, part in enumerate(TOKEN_PARTS)
 )

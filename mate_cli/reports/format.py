@@ -22,20 +22,16 @@ def spread_text(summary: Summary | None, metric: MetricName) -> str:
     return metric.spec.spread_text(summary.spread)
 
 
-def count_text(value: float | None) -> str:
+def count_text(value: float) -> str:
     """Format a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
-    if value is None:
-        return NOTHING
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if abs(value) >= size:
             return f"{value / size:.1f}{unit}"
     return f"{value:.0f}"
 
 
-def rate_text(value: float | None) -> str:
+def rate_text(value: float) -> str:
     """Format examples per second: 3.2, 182."""
-    if value is None:
-        return NOTHING
     return f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,12 +24,13 @@ from mate_cli.cli.config.composition import composing
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweeps.jobs import end_reason
+from mate_cli.cli.sweeps.jobs import end_reason, follow_job
 from mate_cli.cli.sweeps.sweep import job_files
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.run_spec import prepare_run
 from mate_cli.runs.lock import is_dead, process_id
+from mate_cli.runs.record import RunFolder, RunRecord
 
 SMALL = [
     "experiment=quickstart_cells",
@@ -195,6 +197,14 @@ def test_the_reason_is_the_last_error_or_the_signal():
     assert end_reason(2, "warning: old\nerror: a.b: must be\n       more.\n") == "a.b: must be more."
     assert end_reason(1, "Traceback\n  x\nKeyError: 'y'\n") == "KeyError: 'y'"
     assert end_reason(3, "") == "ended with exit code 3"
+
+
+@pytest.mark.parametrize(("code", "status"), [(130, "interrupted"), (3, "failed")])
+def test_a_job_that_ends_before_its_first_record_has_a_status(tmp_path, code, status):
+    folder = RunFolder(tmp_path)
+    folder.write_record(RunRecord("train", "e", [], "d", "m", "a", "i", "t", seed=1))
+    record, _ = follow_job(folder, [sys.executable, "-c", f"raise SystemExit({code})"], [], lambda _: None)
+    assert record.status == folder.read_record().status == status
 
 
 @pytest.fixture

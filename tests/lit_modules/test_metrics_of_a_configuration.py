@@ -48,7 +48,7 @@ def test_null_means_none():
 
 
 def test_its_spec_is_known_once_it_is_imported():
-    assert MetricName.parse("test/refusals").short == "Refused"
+    assert MetricName.parse("test/refusals").spec.title == "Refused"
     assert spec_to_follow("dev/refusals").direction == -1
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from mate_cli.metrics.subsets import LIMITS, average_by_part, length_parts, parts_by_tokens, words_of
+from mate_cli.metrics.subsets import LENGTH_PARTS, LIMITS, average_by_part, parts_by_tokens, words_of
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -60,4 +60,4 @@ def test_questions_by_tokens_of_the_uncut_input():
 def test_punctuation_and_empty_cells():
     table = Table("t", (Cell("Name, city"), Cell("")), ((Cell("5,000.5"), Cell(" ")),))
     assert words_of({"q": TableExample("q", "who?", table)}) == {"q": 2 + 3 + 5}
-    assert len(length_parts()) == len(LIMITS) + 1
+    assert len(LENGTH_PARTS) == len(LIMITS) + 1

@@ -21,7 +21,7 @@ def of_runs():
     """The best run in percent, and the examples per second, of every row that has them."""
     rows = [(name, row) for name in DATASETS for row in published_results(name)]
     best = {
-        (name, row.label, f"best/{metric}"): round(MetricName.parse(metric).scale * value, 6)
+        (name, row.label, f"best/{metric}"): round(MetricName.parse(metric).spec.scale * value, 6)
         for name, row in rows
         for metric, value in row.best.items()
     }
@@ -57,7 +57,7 @@ def test_every_figure_is_that_of_its_paper():
     for key, value in of_runs().items():
         assert value == float(kept[key]["value"]), key
     for (name, label, metric), row in found.items():
-        figure, scale = kept[name, label, metric], MetricName.parse(metric).scale
+        figure, scale = kept[name, label, metric], MetricName.parse(metric).spec.scale
         assert round(scale * row.metrics[metric], 6) == float(figure["value"]), (label, metric)
         error = row.errors.get(metric)
         assert figure["error"] == ("" if error is None else f"{scale * error:g}"), (label, metric)
@@ -81,7 +81,7 @@ def test_every_figure_is_a_fraction_under_a_name_that_runs_use(dataset):
         assert row.source
         for name, value in row.metrics.items():
             metric = MetricName.parse(name)
-            assert (metric.split in ("dev", "test"), metric.is_share) == (True, True), name
+            assert (metric.split in ("dev", "test"), metric.spec.is_share) == (True, True), name
             assert not metric.part or metric.kind, name
             assert 0 < value < 1
         assert all(row.metrics[name] <= row.metrics[name.replace("em", "f1")] for name in row.metrics if "/em" in name)

@@ -154,6 +154,7 @@ def follow_job(
         The record and the reason for its end. The record is None if the run was rejected.
     """
     from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_name, release_lock
+    from mate_cli.runs.record import STOPPED
 
     errors = folder.remember("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
@@ -187,7 +188,7 @@ def follow_job(
         folder.undo()
         return None, reason
     if record.status == "running":
-        record.status, record.reason = "failed", reason
+        record.status, record.reason = ("interrupted", STOPPED) if code == 128 + signal.SIGINT else ("failed", reason)
         folder.write_record(record)
     release_lock(folder.path)
     return record, reason

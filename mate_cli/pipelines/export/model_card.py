@@ -187,7 +187,7 @@ def _unscored(facts: Mapping[str, str]) -> list[str]:
 def _row(name: MetricName) -> str:
     """Return metric, subset and logged name, as in `EM, In-Table (em/table)`."""
     logged = "/".join(filter(None, [name.score, name.part]))
-    return f"{name.short}, {name.part_title} (`{logged}`)" if name.part else f"{name.short} (`{logged}`)"
+    return f"{name.spec.title}, {name.part_title} (`{logged}`)" if name.part else f"{name.spec.title} (`{logged}`)"
 
 
 def _column(name: MetricName) -> str:

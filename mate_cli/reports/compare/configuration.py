@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,7 +101,7 @@ def count_asked(run: LoadedRun, metric: str) -> int | None:
         number = run.number(metric, "counts")
         return None if number is None else int(number)
     name = MetricName.parse(metric)
-    entry = read_question_set(run).get(name.split) if name.is_share and not name.part else None
+    entry = read_question_set(run).get(name.split) if name.spec.is_share and not name.part else None
     return count(entry) if entry else None
 
 
@@ -229,7 +230,7 @@ class Configuration:
         scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         unique_runs = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
         values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(unique_runs))
-        questions = self.count_questions(metric) if MetricName.parse(metric).is_share else None
+        questions = self.count_questions(metric) if MetricName.parse(metric).spec.is_share else None
         summary = summarize(values, self.options.statistic, questions=questions)
         median_value = (
             scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
@@ -279,13 +280,9 @@ class Configuration:
             return None
         requested = self.options.metric or ""
         dev_metric = requested if requested.startswith("dev/") else ""
-        scores = {run: run.metrics.get(dev_metric or run.text("monitor")) for run in self.counted}
-        finite_scores = {run: score for run, score in scores.items() if score is not None and is_finite(score)}
-        return (
-            sorted(finite_scores, key=lambda run: finite_scores[run])[(len(finite_scores) - 1) // 2]
-            if finite_scores
-            else None
-        )
+        scores = {run: run.metrics.get(dev_metric or run.text("monitor"), math.nan) for run in self.counted}
+        ordered = sorted((run for run in scores if is_finite(scores[run])), key=scores.__getitem__)
+        return ordered[(len(ordered) - 1) // 2] if ordered else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
         """Summarize another number of the records, such as `wall_seconds`, over the counted runs."""

@@ -117,12 +117,12 @@ class ResultTable:
 
     def _best(self, column: int, metric: MetricName) -> Summary | None:
         rivals = [rival for row in self.rows if (rival := row.cells[column]) is not None]
-        if not rivals or not metric.direction:
+        if not rivals or not metric.spec.direction:
             return None
-        best_cell = max(rivals, key=lambda rival: metric.direction * rival.center)
+        best_cell = max(rivals, key=lambda rival: metric.spec.direction * rival.center)
         text = center_text(best_cell, metric)
         # The sampling noise of a share is unknown without its number of questions, so it is never considered different.
-        judged = [rival for rival in rivals if rival.questions or not metric.is_share]
+        judged = [rival for rival in rivals if rival.questions or not metric.spec.is_share]
         differs = best_cell in judged and any(
             center_text(rival, metric) != text and not best_cell.is_close(rival) for rival in judged
         )
@@ -160,7 +160,7 @@ def sized_title(title: str, questions: int | None) -> str:
 
 def unit_of(columns: Iterable[MetricName]) -> str:
     """Return the unit of the metrics, empty if none of them is a share."""
-    shares = [column.is_share for column in columns]
+    shares = [column.spec.is_share for column in columns]
     return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
 
 
@@ -182,7 +182,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
     of_dataset = Counter(group.dataset for group in groups for _ in group.runs)
     of_block = Counter(group.block for group in groups for _ in group.runs)
     datasets = list(dict.fromkeys(group.dataset for group in groups))
-    sign = 1.0 if metric and MetricName.parse(metric).direction < 0 else -1.0
+    sign = 1.0 if metric and MetricName.parse(metric).spec.direction < 0 else -1.0
 
     def sort_key(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
@@ -354,7 +354,11 @@ def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic:
     parts = [row, *([row["also"]] if "also" in row else [])]
     source = "; ".join(sources[part["source"]] for part in parts)
     figures: dict[str, dict[str, float]] = {
-        key: {name: value / MetricName.parse(name).scale for part in parts for name, value in part.get(key, {}).items()}
+        key: {
+            name: value / MetricName.parse(name).spec.scale
+            for part in parts
+            for name, value in part.get(key, {}).items()
+        }
         for key in ("metrics", "errors", "best")
     }
     speed = row.get("examples_per_second")

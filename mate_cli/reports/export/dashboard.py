@@ -125,7 +125,7 @@ def questions_sheet(report: Report) -> Sheet:
     """Return questions on which the best configurations disagree, a column per configuration."""
     groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
-    cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()
+    cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.spec.is_share else ()
     rows = []
     for case in cases:
         answers = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in case.answers}

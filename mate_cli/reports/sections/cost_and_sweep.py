@@ -181,7 +181,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost("examples_per_second", "throughput")
-            best_score = summary.high if metric.direction >= 0 else summary.low
+            best_score = summary.high if metric.spec.direction >= 0 else summary.low
             yield Row(group.label, speed_cells(metric, summary, best_score, rate.center if rate else None))
 
 
@@ -202,7 +202,7 @@ def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: 
         best: score of the best run, None if unknown.
         rate: training examples per second, None if unknown.
     """
-    best_cell = ViewCell.of(best, metric.spec.text, metric.scale)
+    best_cell = ViewCell.of(best, metric.spec.text, metric.spec.scale)
     return score_cell(metric, summary), best_cell, ViewCell.of(rate, rate_text)
 
 
@@ -270,7 +270,7 @@ def find_varied(report: Report) -> list[str]:
 
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
     """Return the runs of a configuration that have a score. Shares are in percent."""
-    factor = 100 if metric.is_share else 1
+    factor = 100 if metric.spec.is_share else 1
     scored_runs = [run for run in group.counted if metric.full in run.metrics]
     return [
         ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full])
@@ -331,7 +331,7 @@ def draw_coordinates(
     """
     scores = [str(run.score) for run in runs]
     columns = [(panel_name(p), f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
-    columns.append((metric.short, "", tuple(scores)))
+    columns.append((metric.spec.title, "", tuple(scores)))
     heights = [[round(BOTTOM - share * (BOTTOM - TOP), 1) for share in spread(values)] for *_, values in columns]
     axes = [
         (STEP * (index + 0.5), name, importance, axis_ticks(dict(zip(values, ys, strict=True))))
@@ -340,7 +340,7 @@ def draw_coordinates(
     lines = [
         (
             " ".join(f"{x},{y}" for (x, *_), y in zip(axes, ys, strict=True)),
-            round(100 * (share if metric.direction >= 0 else 1 - share)),
+            round(100 * (share if metric.spec.direction >= 0 else 1 - share)),
             f"{run.label}: {run.score:.1f}",
         )
         for run, share, *ys in zip(runs, spread(scores), *heights, strict=True)

@@ -205,7 +205,7 @@ def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
         curves = [log.curves[name] for _, log in plot.logs if name in log.curves]
         for repeat, curve in enumerate(curves):
             steps, values = zip(*curve, strict=True)
-            (line,) = axes.plot(steps, [metric.scale * value for value in values], linewidth=1.5)
+            (line,) = axes.plot(steps, [metric.spec.scale * value for value in values], linewidth=1.5)
             line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
             line.set_gid(f"{metric.full}-g{index}-{repeat}")
             line.set_label(literal_text(plot.group.label) if repeat == 0 else "_")

@@ -52,7 +52,7 @@ def questions_section(report: Report, *, wide: bool) -> ReportSection:
 def questions_content(report: Report) -> Mapping[str, Any] | None:
     """Return cards of questions and a note on their selection, None if all answers agree."""
     groups = report.groups[:MAX_GROUPS]
-    names = (name for name in score_names(report) if MetricName.parse(name).is_share)
+    names = (name for name in score_names(report) if MetricName.parse(name).spec.is_share)
     candidates = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
     metric, cases = next(((name, questions) for name, questions in candidates if questions), ("", ()))
     if not cases:

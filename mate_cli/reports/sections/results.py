@@ -101,13 +101,13 @@ def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
     has_subsets, metric = any(column.part for column in table.columns), table.columns[place]
     title = table.part_title(place) if metric.part else metric.part_title
     part = title if has_subsets and (wide or not table.one_part) else ""
-    short_title, groups = metric.short, (metric.split.capitalize(), *([part] if wide and has_subsets else []))
+    short_title, groups = metric.spec.title, (metric.split.capitalize(), *([part] if wide and has_subsets else []))
     if table.one_score and not wide:
         short_title, groups = title, ()
     elif not wide:
         heading = part if part and table.one_split else f"{metric.split.capitalize()} {part if metric.part else ''}"
         groups = (heading.strip(),)
-    return Column(metric.title, groups, short_title, less_is_better=metric.direction < 0)
+    return Column(metric.title, groups, short_title, less_is_better=metric.spec.direction < 0)
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
@@ -141,8 +141,9 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
 
 def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
     """Return the center with its spread as a table cell."""
-    spread = None if summary.spread is None else metric.scale * summary.spread
-    return ViewCell(center_text(summary, metric), metric.scale * summary.center, spread_text(summary, metric), spread)
+    scale = metric.spec.scale
+    spread = None if summary.spread is None else scale * summary.spread
+    return ViewCell(center_text(summary, metric), scale * summary.center, spread_text(summary, metric), spread)
 
 
 SIGNIFICANCE_COLUMNS = tuple(
@@ -169,7 +170,7 @@ def difference_row(test: Difference, tests: Significance) -> Row:
     A significant difference is marked, and described in text next to its p.
     """
     metric = MetricName.parse(tests.metric)
-    spec, scale = metric.spec, metric.scale
+    spec, scale = metric.spec, metric.spec.scale
     better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
     mark: Mark = better if test.is_significant else ""
     difference, interval = scale * test.difference, (scale * test.low, scale * test.high)
@@ -288,7 +289,7 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedResul
         dataset: name of the dataset.
     """
     rows = published_results(dataset) if report.published else ()
-    direction = MetricName.parse(metric).direction or 1
+    direction = MetricName.parse(metric).spec.direction or 1
     ranked_rows = sorted(
         (row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric]
     )
@@ -304,13 +305,13 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
         [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric.full, dataset)]
         for dataset in blocks_of(report).values()
     ]
-    display = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
+    display = {"title": metric.title, "percent": metric.spec.is_share, "direction": metric.spec.direction}
     return {"name": metric.full, **display, "lines": lines}
 
 
 def round_value(value: float, metric: MetricName) -> float:
     """Round to visible precision: a hundredth of a percent point, or four significant digits."""
-    return round(value, 4) if metric.is_share else float(f"{value:.4g}")
+    return round(value, 4) if metric.spec.is_share else float(f"{value:.4g}")
 
 
 def score_names(report: Report) -> list[str]:
@@ -349,10 +350,10 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
     for block, dataset in blocks.items():
         rows = [row for row in bars if report.groups[row.place].block == block]
         if rows and metric.split != "test":
-            rows.sort(key=lambda row: -(metric.direction or 1) * (row.cells[0].value or 0.0))
+            rows.sort(key=lambda row: -(metric.spec.direction or 1) * (row.cells[0].value or 0.0))
         for line in references(report, metric.full, dataset) if rows else ():
             value = line.metrics[metric.full]
-            cell = ViewCell(metric.spec.text(value), metric.scale * value, hover=line.source)
+            cell = ViewCell(metric.spec.text(value), metric.spec.scale * value, hover=line.source)
             rows.append(Row(line.label, (cell,), "published"))
         if rows:
             title = metric.title_with_unit + (f" on {block}" if len(blocks) > 1 else "")
@@ -365,7 +366,7 @@ def score_bars(report: Report, metric: MetricName) -> list[Row]:
     for index, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric.full)) is not None:
             values = filter(is_finite, (run.metrics.get(metric.full, math.nan) for run in group.counted))
-            dots = tuple(metric.scale * value for value in values) if summary.count > 1 else ()
+            dots = tuple(metric.spec.scale * value for value in values) if summary.count > 1 else ()
             rows.append(Row(group.label, (replace(result_cell(metric, summary, ""), dots=dots),), place=index))
     return rows
 

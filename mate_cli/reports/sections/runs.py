@@ -295,9 +295,9 @@ def score_row(metric: MetricName, first: float | None, second: float | None) -> 
         first: score of the first run, None if missing.
         second: score of the second run, None if missing.
     """
-    cells = [ViewCell.of(score, metric.spec.text, metric.scale) for score in (first, second)]
+    cells = [ViewCell.of(score, metric.spec.text, metric.spec.scale) for score in (first, second)]
     change = None if first is None or second is None else second - first
-    return Row(metric.title, (*cells, ViewCell.of(change, metric.spec.difference_text, metric.scale)))
+    return Row(metric.title, (*cells, ViewCell.of(change, metric.spec.difference_text, metric.spec.scale)))
 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
@@ -387,7 +387,7 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 def common_score(predictions: Sequence[Prediction], split: str) -> str:
     """Return the preferred main score that all predictions have, empty if there is none."""
     shared = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
-    shares = [name for name in shared if MetricName.parse(f"{split}/{name}").is_share]
+    shares = [name for name in shared if MetricName.parse(f"{split}/{name}").spec.is_share]
     return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
 
 
