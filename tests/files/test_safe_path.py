@@ -53,6 +53,7 @@ KINDS = {
     """,
 }
 FAST = ("encoding worker", "python -m")
+NEEDS_SAFE_PATH = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 ignores PYTHONSAFEPATH")
 
 
 find_packages = cache(packages_distributions)
@@ -68,7 +69,9 @@ def shadowed(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("has_safe_path", [True, False], ids=["from 3.11 on", "3.10"])
+@pytest.mark.parametrize(
+    "has_safe_path", [pytest.param(True, marks=NEEDS_SAFE_PATH, id="from 3.11 on"), pytest.param(False, id="3.10")]
+)
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in FAST else pytest.mark.long) for kind in KINDS])
 def test_subprocesses_import_nothing_from_the_working_folder(tmp_path, shadowed, kind, has_safe_path):
     script = tmp_path / "script.py"
