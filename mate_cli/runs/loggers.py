@@ -142,6 +142,8 @@ def open_loggers(
             told = lost_words(folder) if isinstance(logger, Dashboard) else (f"logger.{key} {LOST}",)
             attempt = guard_run(logger, *told)
             logger.log_hyperparams(dict(config))
+            # Lightning reads this attribute, which opens the files of TensorBoard, without a guard.
+            attempt(getattr, logger, "experiment", None)
             # Lightning would contact the server of a failed logger again.
             loggers += [] if attempt.lost else [logger]
     return loggers

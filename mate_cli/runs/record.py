@@ -207,7 +207,7 @@ class RunFolder:
         Raises:
             RunError: the disk is full or the folder is read-only. An existing file is unchanged.
         """
-        return write_text(self.remember(name), text, "Free space, then use resume=last")
+        return write_text(self.remember(name), text, "Free space, and run it again (training: with resume=last)")
 
     def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
         """Write a JSON file of the run atomically."""

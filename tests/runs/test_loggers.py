@@ -363,13 +363,16 @@ def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys)
     run.finish()
 
 
-@pytest.mark.parametrize(("methods", "left"), [(["log_hyperparams"], 1), (["log_metrics", "finalize"], 2)])
+@pytest.mark.parametrize(
+    ("methods", "left"), [(["log_hyperparams"], 1), (["experiment"], 1), (["log_metrics", "finalize"], 2)]
+)
 def test_a_logger_that_fails_costs_a_line_and_its_figures_alone(tmp_path, monkeypatch, capsys, methods, left):
     def fail(*_):
         raise ConnectionError("503")
 
     for method in methods:
-        monkeypatch.setattr(f"pytorch_lightning.loggers.CSVLogger.{method}", fail)
+        failing = property(fail) if method == "experiment" else fail
+        monkeypatch.setattr(f"pytorch_lightning.loggers.CSVLogger.{method}", failing)
     assert len(log_run(tmp_path / "run", "csv")) == left
     told = capsys.readouterr().err
     assert told == "warning: logger.csv has failed, and the run goes on without it (503)\n"
