@@ -57,14 +57,8 @@ def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
 
     Numbers are rounded to 32 bits, and NaN is omitted.
     """
-    forms = []
-    for value in denotation:
-        number = read_float(value) if isinstance(value, str) else as_float32(value)
-        if number is None:
-            forms.append(str(value).lower())
-        elif not math.isnan(number):
-            forms.append(str(number))
-    return tuple(sorted(forms))
+    pairs = [(value, read_float(value) if isinstance(value, str) else as_float32(value)) for value in denotation]
+    return tuple(sorted(str(value if n is None else n).lower() for value, n in pairs if n is None or not math.isnan(n)))
 
 
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:

@@ -158,5 +158,4 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 def split_sentences(text: str) -> list[str]:
     """Split a passage into sentences, after ., ! or ? followed by white space."""
-    text = text.strip()
-    return _SENTENCE_END.split(text) if text else []
+    return list(filter(None, _SENTENCE_END.split(text.strip())))

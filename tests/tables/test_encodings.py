@@ -118,6 +118,8 @@ def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
         ("cp1252", "stad;summa\nMalmö;1\u00a0250,50\nJyväskylä;3\u00a0400\n"),
         ("cp1252", "name;paid\nAnn;1\u00a0250,50\nBo;3\u00a0400\u00a0€\n"),
         ("cp1250", "město;cena\nPříbram;1\u00a0250\u00a0Kč\n"),
+        ("cp1252", "mail;age\nann@b.uk\u00a0 ;1\n\u00a0\u00a0_ bo;2\nYes.\u00a0 No;3\n"),
+        ("cp850", "señal;n\nmás;3\nestá;4\n"),
         ("cp1252", "comarca;n\nVallès;3\naixò;4\n"),
         ("cp1251", "ГОРОД;ИНН\nМОСКВА;7\n"),  # noqa: RUF001
         ("cp1252", "share;n\n5 ‰;3\n"),

@@ -111,6 +111,7 @@ TABLES = {
         [],
     ),
     "lists of lists one after another": ('[["a"], [1]] [[2]]\n[[3]]', [["a"], ["1"], ["2"], ["3"]], []),
+    "in a call": ('/*O_o*/\nset.rows({"columns": ["n"], "rows": [[1]]});', [["n"], ["1"]], []),
     "nested values": ('[{"a": {"b": [1]}, "c": 2}]', [["a", "c"], ['{"b": [1]}', "2"]], []),
 }  # fmt: skip
 

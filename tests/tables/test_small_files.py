@@ -145,6 +145,8 @@ def test_hidden_rows_of_formats_that_do_not_tell_are_refused_by_name():
 WORLD = "Country,Sales,Staff\nA,50,5\nB,100,10\nWorld,150,15\n"
 SUMMARIES = {
     "Max": ("Name,Score\nA,80\nB,90\nMax,90\n", 170),
+    "Minimum": ("Name,Score\nA,80\nB,90\nC,95\nN,3\nMinimum,80\n", 265),
+    "SD": ("Name,Score\nA,80.5\nB,90\nSD,6.72\n", 170.5),
     "Std Dev": ("Name,Score\nA,80\nB,90\nMedian,85\nStd Dev,5\n", 170),
     "Tot.": ("Name,Score\nA,80\nB,90\nTot.,170\n", 170),
     "World": (WORLD, 150),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import DataError
+from mate_cli.tables.denotation import compute
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
 
@@ -336,6 +337,20 @@ def test_files_that_are_only_called_workbooks(tmp_path, content):
 def test_other_documents_say_what_to_do(name, message):
     with pytest.raises(DataError, match=message):
         read_table(FILES / name)
+
+
+@pytest.mark.parametrize("name", ["short_cells.xlsb", "indented.ods"])
+def test_no_cell_is_missing(name):
+    table, _ = read_table(FILES / name)
+    rows = [[cell.text for cell in row] for row in (table.header, *table.rows)]
+    values = [["Oslo", "1250", "0.5", "TRUE"], ["Graz", "70000.25", "", "FALSE"]]
+    assert rows == [["city", "sold", "share", "open"], *values]
+
+
+def test_an_error_of_an_old_workbook_is_no_empty_cell():
+    table, _ = read_table(FILES / "errors.xls")
+    assert [row[1].text for row in table.rows] == ["5", "#DIV/0!", "7"]
+    assert compute("sum", ((0, 1), (1, 1), (2, 1)), table) is None
 
 
 def test_what_a_spreadsheet_library_writes(tmp_path):

@@ -54,8 +54,9 @@ SIGNS = re.compile(
 )
 """Signs, alone or next to the letters that they occur with."""
 _WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
-_NO_BREAK = re.compile(rb"(?<=\d)\xa0(?=[\d%a-zA-Z\x80\xa3])")
-"""No-break spaces of Windows encodings in numbers and before units. The byte is a letter or sign in other encodings."""
+_NO_BREAK = re.compile(rb"(?i)(?<![\x80-\xff])\xa0+(?![a-z\x80-\xff])|(?<![a-z\x80-\xff])\xa0+")
+"""No-break spaces of Windows encodings, except inside words and after non-ASCII letters. The byte is a letter or sign
+in other encodings."""
 _STRANGE = re.compile("õ(?=[rlz])|œ[wkmr]|ç[bcdfghjklmnprstvz]")
 """Letters of Windows-1252 that suggest Hungarian or Polish in Windows-1250, or Latvian in Windows-1257."""
 

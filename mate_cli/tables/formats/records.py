@@ -28,7 +28,8 @@ MAX_DEPTH = 4
 """Maximum depth of nested keys above a table."""
 FILLED = 2 / 3
 """Minimum share of cells that exist in a table whose rows and columns both have keys."""
-_START = re.compile(r"[^\s\ufeff,]")
+_START = re.compile(r"(?:\A\s*(?:/\*.*?\*/\s*)?[a-zA-Z_][\w.]*\(\s*)?([^\s\ufeff,;)])")
+"""Start of a value, possibly after the name of a function that takes it (JSONP)."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 Keys = tuple[str, ...]
 Shape = tuple[list[Any] | None, list[Any]]
@@ -76,7 +77,7 @@ def _read_values(content: str, path: Path) -> Iterator[Any]:
     place, decode = 0, json.JSONDecoder().raw_decode
     while match := _START.search(content, place):
         try:
-            value, place = decode(content, match.start())
+            value, place = decode(content, match.start(1))
         except json.JSONDecodeError as error:
             where = f"{path}, line {1 + content.rstrip().count(chr(10), 0, error.pos)}"
             raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error

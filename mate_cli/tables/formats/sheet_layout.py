@@ -6,6 +6,8 @@ Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.8 (styles)
 from __future__ import annotations
 
 import posixpath
+import re
+import struct
 import zipfile
 from array import array
 from dataclasses import dataclass, field
@@ -20,6 +22,12 @@ CONTENT, TRUE = "content.xml", ("1", "true")
 """Part of an .ods file that contains all sheets, and the values of true in .xlsx."""
 MAX_ROWS, MAX_COLUMNS = 1 << 20, 1 << 14
 """Maximum number of rows and of columns of a sheet that a spreadsheet program can hide."""
+ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
+"""Error values of .xls by their code."""
+_SHEET = b"\x09\x08\x10\0\0\x06\x10\0"
+"""Start of a worksheet in an .xls file of Excel 97 or later."""
+_ERROR = re.compile(b"(?s)(?:\5\2\x08\0|\6\0..)(....)..(?:\2.(?=....\xff\xff)|(?=.\1))([\0\7\x0f\x17\x1d$*])")
+"""Cell of an .xls file with an error, or with a formula whose value is an error."""
 
 
 @dataclass
@@ -79,6 +87,12 @@ def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
                     layout.errors[start, column] = cell.findtext("{*}p", "")
                 column += _count_repeats(cell, "column")
     return layout
+
+
+def read_old_errors(content: bytes) -> list[dict[tuple[int, int], str]]:
+    """Read the error values of each sheet of an .xls file. They may include other cells that are not empty."""
+    sheets = map(_ERROR.findall, content.split(_SHEET)[1:])
+    return [{struct.unpack("<HH", place): ERRORS[ord(code)] for place, code in cells} for cells in sheets]
 
 
 def _count_repeats(element: ElementTree.Element, kind: str) -> int:

@@ -19,9 +19,17 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.workbook_repair import repair_workbook
 from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_date, spreadsheet_text
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
-from mate_cli.tables.formats.sheet_layout import CONTENT, SheetLayout, find_parts, read_layout, read_open_layout
+from mate_cli.tables.formats.sheet_layout import (
+    CONTENT,
+    SheetLayout,
+    find_parts,
+    read_layout,
+    read_old_errors,
+    read_open_layout,
+)
 from mate_cli.tables.read_options import MEGABYTE, Limits, ReadOptions
 from mate_cli.tables.table import Grid
 
@@ -55,6 +63,7 @@ class Workbook:
         visible: names of the visible worksheets.
         hidden: names of the hidden worksheets.
         is_open: whether the file is an OpenDocument.
+        errors: error values of the sheets of an .xls file, by name and by (row, column).
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -71,9 +80,9 @@ class Workbook:
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
         self.is_open = self.archive is not None and CONTENT in self.archive.namelist()
         # Calamine reports the password of such a file only if it opens the file by name.
-        kind = ".xls" if content.startswith(OLD) else ".ods" if self.is_open else ""
+        is_named = path.suffix.lower() == (".xls" if content.startswith(OLD) else ".ods" if self.is_open else "")
         try:
-            self.values = load_workbook(path if path.suffix.lower() == kind else BytesIO(content))
+            self.values = load_workbook(repair_workbook(self.archive) or (path if is_named else BytesIO(content)))
             self.parts, self.codes = find_parts(self.archive) if self.archive else ({}, {})
         except CalamineError as error:
             if isinstance(error, PasswordError) or ENCRYPTED in content:
@@ -81,6 +90,7 @@ class Workbook:
                 raise DataError("this workbook has a password", where=str(path), remedy=remedy) from error
             raise
         sheets = [sheet for sheet in self.values.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
+        self.errors = dict(zip([sheet.name for sheet in sheets], read_old_errors(content), strict=False))
         self.visible = [sheet.name for sheet in sheets if sheet.visible is SheetVisibleEnum.Visible]
         self.hidden = [sheet.name for sheet in sheets if sheet.visible is not SheetVisibleEnum.Visible]
 
@@ -99,7 +109,7 @@ class Sheet:
 
     def __init__(self, book: Workbook, name: str) -> None:
         part = CONTENT if book.is_open else book.parts.get(name, "")
-        self.layout, self.has_layout = SheetLayout(), bool(part)
+        self.layout, self.has_layout = SheetLayout(errors=book.errors.get(name, {})), bool(part)
         if book.archive and part:
             with book.archive.open(part) as file:
                 self.layout = read_open_layout(name, file) if book.is_open else read_layout(file)
@@ -165,10 +175,9 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
     if hidden := [count_noun(number, noun) for noun, number in numbers.items() if number]:
         done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
         notes.append(f"{' and '.join(hidden)} {done}.")
-    if count[MERGED]:
-        notes.append(f"The value of {count_noun(count[MERGED], MERGED)} was put in every cell of it.")
-    if count[UNSAVED]:
-        notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
+    merged = f"The value of {count_noun(count[MERGED], MERGED)} was put in every cell of it."
+    unsaved = "Some formulas have no saved value: open the file in a spreadsheet program and save it."
+    notes += [note for note, kind in ((merged, MERGED), (unsaved, UNSAVED)) if count[kind]]
 
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:

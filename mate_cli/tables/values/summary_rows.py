@@ -20,7 +20,8 @@ _LIKE_TOTAL = re.compile(rf"(?i)\b(?:{_SUM})\b|(?:total|summ[ae]|gesamt|overall)
 """Names of totals, and names that denote a total only if the row is a sum of other rows."""
 _STATISTIC = re.compile(
     r"(?i)average|avg\.?|mean|durchschnitt|mittelwert|moyenne|promedio|mediane?|ø|varian[cz]e?|highest|lowest|stdev"
-    r"|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?|(?P<name>max|min|mod|ran|cou|med|std)(?:im\w+|us|e|ge|nt|ia)?\.?"
+    r"|(?:max|min)imum|(?:std\.?|standard)[ -]?(?:dev|abw)\w*\.?"
+    r"|(?P<name>max|min|mod|ran|cou|med|std|(?:n|sd)(?!\w))(?:im\w+|us|e|ge|nt|ia)?\.?"
 )
 """Names of statistics. Names in the group `name` may also denote something else."""
 MIN_ONE, MIN_DOUBT, MIN_ALONE, MIN_INSIDE, IN_COLUMNS = 3, 30, 10_000, 1_000_000, 50
@@ -106,7 +107,7 @@ def _find_statistics(
             cells = [(number, values[:-length]) for number, values in pairs if number is not None]
             kinds = _find_kinds(*cells[0])
             is_proven = len(cells) > 1 and kinds & {"med", "std"}.intersection(*starmap(_find_kinds, cells))
-            if match and kinds and (match["name"] or "").lower() in "".join(kinds):
+            if match and any(kind.startswith((match["name"] or "").lower()) for kind in kinds):
                 sure.add(row)
             elif match and not match["name"]:
                 doubtful.add(row)
@@ -124,10 +125,10 @@ def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
     values = values[~numpy.isnan(values)]
     if len(values) < 2:
         return set()
-    spreads = [("std", values.std(ddof=ddof)) for ddof in (0, 1)]
+    spreads = [(kind, values.std(ddof=ddof)) for kind in ("std", "sd") for ddof in (0, 1)]
     kinds = [("max", values.max()), ("min", values.min()), ("ran", numpy.ptp(values)), ("cou", len(values)), *spreads]
     kinds += [("mod", statistics.mode(values.tolist())), ("median", numpy.median(values)), ("med", values.mean())]
-    kinds += [("var", spread**2) for _, spread in spreads]
+    kinds += [("n", len(values)), *(("var", spread**2) for _, spread in spreads)]
     return {kind for kind, value in kinds if abs(float(number) - value) <= 0.5000001 * _find_step(number)}
 
 

@@ -1,0 +1,58 @@
+"""Repair of valid workbooks that calamine rejects or reads incompletely.
+
+Source: MS-XLSB, sections 2.1.4 (records) and 2.5.9 to 2.5.16 (cells); OpenDocument 1.3, section 9.1 (tables).
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+
+SHORT_CELLS, SHORTENED = range(12, 19), 11
+"""Kinds of .xlsb cells without a column number, and their difference from the same kinds with one."""
+_SPACE = re.compile(rb">\s+(?=</?table:)")
+"""White space before a tag of a table, which indents the XML."""
+_RECORD = re.compile(rb"([\x80-\xff]?.)([\x80-\xff]{0,3}.)", re.DOTALL)
+"""Kind and size of a record of an .xlsb file, in bytes of seven bits, lowest first."""
+
+
+def repair_workbook(archive: zipfile.ZipFile | None) -> BytesIO | None:
+    """Copy a workbook without indented tables (.ods) and cells that lack a column number (.xlsb).
+
+    Return None if the workbook has neither, or is not an archive.
+    """
+    parts = dict[str, bytes]()
+    if archive is None:
+        return None
+    for name in archive.namelist():
+        if name == "content.xml" or (name.startswith("xl/worksheets/") and name.endswith(".bin")):
+            part = archive.read(name)
+            parts[name] = _SPACE.sub(b">", part) if name.endswith(".xml") else b"".join(_number_cells(part))
+            if parts[name] == part:
+                del parts[name]
+    if not parts:
+        return None
+    copy = BytesIO()
+    with zipfile.ZipFile(copy, "w") as new:
+        for name in archive.namelist():
+            new.writestr(name, parts.get(name) or archive.read(name))
+    copy.seek(0)
+    return copy
+
+
+def _number_cells(part: bytes) -> Iterator[bytes]:
+    """Yield the records of a sheet. A cell without a column number follows the previous cell of its row."""
+    place = column = 0
+    while match := _RECORD.match(part, place):
+        size = sum((byte & 127) << 7 * index for index, byte in enumerate(match[2]))
+        kind, head, content = match[1][0], match[0], part[match.end() : match.end() + size]
+        place = match.end() + size
+        if kind in SHORT_CELLS:
+            column, size = column + 1, size + 4
+            sizes = (size & 127 | 128, size >> 7 & 127 | 128, size >> 14 & 127 | 128, size >> 21)
+            head = bytes([kind - SHORTENED, *sizes]) + column.to_bytes(4, "little")
+        else:
+            column = int.from_bytes(content[:4], "little")
+        yield head + content
