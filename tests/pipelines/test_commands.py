@@ -214,7 +214,9 @@ def test_a_run_that_stopped_early_says_so_and_stays_stopped(tmp_path, capsys):
     state, rows = record(folder), (folder / "metrics.jsonl").read_text()
     assert json.loads(rows.splitlines()[-1])["step"] == 2
     assert state["reason"] == "stopped early at step 2 of 6"
-    assert state["reason"] in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert state["reason"] in printed
+    assert "all 64 examples fit into 256 tokens" in printed
     (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
     assert main(["train", *arguments, "resume=last"]) == 0
     assert (folder / "metrics.jsonl").read_text() == rows
