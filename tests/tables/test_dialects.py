@@ -416,3 +416,12 @@ def test_gaps_part_columns_where_every_line_has_as_many_words(tmp_path):
     table, _ = read_table(tmp_path / "t.txt")
     assert [cell.text for cell in table.header] == ["name", "home town", "qty"]
     assert [cell.text for cell in table.rows[0]] == ["Fay Wray", "Rome", "3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("t.csv", ",,,\n,,,\n,,,\n"), ("t.tsv", "\t\t\n\t\t\n"), ("t.txt", ",,\n,,\n")]
+)
+def test_lines_of_nothing_but_delimiters_are_no_table(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match="this file has no table"):
+        read_table(tmp_path / name)

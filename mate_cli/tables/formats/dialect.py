@@ -52,8 +52,7 @@ class Records:
     """
 
     def __init__(self, dialect: Dialect, width: int = 0) -> None:
-        self.dialect, self.width = dialect, width
-        self.irregular = 0
+        self.dialect, self.width, self.irregular = dialect, width, 0
         mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
         quoted = rf" *{mark}(?P<quoted>.{{0,{MAX_INNER}}}?){mark} *(?={delimiter}|$)"
         self._escape = re.compile(rf"\\([\\\n{mark}{delimiter}]?)" if dialect.has_escapes else r"(?!)")
@@ -181,7 +180,9 @@ def find_dialect(
     slices = () if delimiter or "  " not in text or not (is_inside or most or not best) else find_slices(lines)
     if slices and not 0 < most <= len(slices):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
-    return best or measure_dialect(start, Dialect(delimiter or NO_DELIMITER, quotes[0], escapes[0]))
+    # Lines of nothing but delimiters are blank.
+    delimiter = delimiter or (NO_DELIMITER if text.strip(f"{usual or ','}\r\n") else usual or ",")
+    return best or measure_dialect(start, Dialect(delimiter, quotes[0], escapes[0]))
 
 
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
