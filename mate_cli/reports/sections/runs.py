@@ -35,7 +35,7 @@ FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return a table of single runs with their commands, to filter, select and group."""
+    """Return a table of single runs with their commands, to filter and group."""
 
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
