@@ -194,12 +194,7 @@ def read_recipe(node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a recipe of m
     """Instantiate the recipe of an optimizer or a schedule.
 
     The result is a class of mate with a method `build`, or a partial of a torch class that lacks its first argument.
-
-    Raises:
-        ConfigError: no class is named.
     """
-    if "_target_" not in node:
-        raise ConfigError("the optimizer or the scheduler names no class", remedy="Set its _target_")
     factory = instantiate(node, _partial_=True)
     return factory() if hasattr(factory.func, "build") else factory
 

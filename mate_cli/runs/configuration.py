@@ -209,12 +209,22 @@ class Base:
         return _join(self.folder, os.path.relpath(value, self.before) if Path(value).is_absolute() else value)
 
 
+def _checked_target(node: Node) -> Node:
+    if "_target_" not in node:
+        raise ValueError("a mapping with the name of a class as _target_")
+    return node
+
+
+Recipe = Annotated[Node, AfterValidator(_checked_target)]
+"""A part that is instantiated without further checks."""
+
+
 class RunConfig(ModelConfig):
     """The configuration of one training run: the content of its `config.yaml`."""
 
     data: Node
-    optimizer: Node
-    scheduler: Node
+    optimizer: Recipe
+    scheduler: Recipe
     trainer: Trainer
     callbacks: Nodes = {}
     logger: Nodes = {}

@@ -29,6 +29,13 @@ def test_what_others_log_and_call_is_not_built_without_trust(tmp_path, part):
         load_config(tmp_path)
 
 
+@pytest.mark.parametrize("part", ["optimizer", "scheduler"])
+def test_an_optimizer_and_a_schedule_name_a_class(tmp_path, part):
+    written(tmp_path, **{part: {}})
+    with pytest.raises(RunError, match=f": {part}"):
+        load_config(tmp_path)
+
+
 @pytest.mark.parametrize("key", ["limit_train", "limit_dev", "max_steps"])
 def test_a_number_that_no_counter_holds_is_no_setting(tmp_path, key):
     trainer = run_config(["experiment=quickstart_cells"]).trainer.model_dump() | {key: 2**63 - 1}

@@ -311,7 +311,7 @@ OTHERS = {
     ),
     "a DTD": (parts("<row/>") | {"xl/workbook.xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}, "cannot be read"),
     "half a sheet": (parts("<row><c><v>1</v></c>"), "this workbook cannot be read: mismatched tag"),
-    "no rows": (parts(""), "this workbook is empty"),
+    "no rows": (parts(""), "no sheet of this workbook has a table"),
 }
 
 

@@ -190,7 +190,7 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     if wanted is None:
         tables = (n for group in groups for least in (2, 1) for n in group if sheets(n).has_rows(least))
         chosen = next(tables, None)
-        problem, remedy = "this workbook is empty", "Give one with a header row and rows below it"
+        problem, remedy = "no sheet of this workbook has a table", "Give one with a header row and rows below it"
     else:
         by_number = {str(number): name for number, name in enumerate(names, 1)}
         chosen = (by_number | dict(zip(names, names, strict=True))).get(wanted)
