@@ -67,16 +67,70 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
         MateError: an error that the user can fix.
         Interrupted: the user interrupted the run. Its checkpoint is saved.
     """
-    last = run.folder.checkpoints / "last.ckpt"
+    record, last = run.record, run.folder.checkpoints / "last.ckpt"
     checkpoint = last if last.exists() else None
-    run.record.resumed += checkpoint is not None
-    run.folder.write_record(run.record)
+    record.resumed += checkpoint is not None
+    run.folder.write_record(record)
+
+    # Data and network.
     check_shares(cfg.trainer.batch_size, ranks.world_size())
     parts = _assemble(run, cfg)
-    run.record.monitor = parts.task.spec.monitor
-    _fit(run, cfg, parts, checkpoint, config)
-    _score(run, cfg, parts)
-    run.record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
+    data, task = parts.data, parts.task
+    record.monitor = task.spec.monitor
+    _share_data(data)
+    training = data.training()
+    schedule = plan_steps(cfg, len(training), ranks.world_size())
+    development = data.encodings("dev")
+    ranks.wait_for_all()
+    step = last_step(checkpoint) or 0
+    data.set_schedule(schedule, first_batch=step * schedule.accumulate)
+    record.total_steps = schedule.total_steps
+    _record_parts(record, parts, training, development)
+
+    # Trainer. The run writes to its loggers after all checks have passed.
+    module = _build_module(cfg, parts, schedule.total_steps)
+    open_run_loggers(run, cfg.logger, config, last_step(checkpoint))
+    if not checkpoint:
+        _prepare_weights(run, parts, cfg.hardware)
+    print_start(run, parts, schedule, training, step)
+    if cfg.trainer.compile:
+        compile_layers(task.encoder)
+    progress = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
+    with quiet_lightning():
+        interval = steps_between_validations(cfg, schedule, len(training)) * schedule.accumulate
+        trainer = build_trainer(run, cfg, schedule, interval, progress, task)
+        record.device = device_name(trainer)
+        run.console.print(f"training on {record.device}, precision {trainer.precision}")
+        run.folder.write_record(record)
+
+        # Fit.
+        memory = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)
+        with (
+            explain_memory_errors(lambda: memory_error(memory, schedule.micro_batch, device_memory())),
+            wrap_resume_errors(checkpoint, lambda: progress.steps > 0),
+        ):
+            if step < schedule.total_steps:
+                trainer.fit(module, datamodule=LitData(data, task), ckpt_path=checkpoint, weights_only=True)
+            elif checkpoint:
+                _restore(module, checkpoint)
+    if step < schedule.total_steps:
+        _record_fit(run, parts, trainer.global_step, progress)
+    record_learning(record, read_rows(run.folder.path / "metrics.jsonl"), add_up(task.loss_counts))
+    merge_adapters(task)
+    final = run.folder.place("checkpoints/final.safetensors")
+    save_module(task, final)
+    record.weights_sha256 = ranks.broadcast_from_rank_zero(lambda: sha256(final))
+
+    # Evaluation of the best checkpoint.
+    best = run.folder.checkpoints / "best.safetensors"
+    if best.exists():
+        load_module(task, best)
+    for split in ("dev", "test"):
+        if data.has_examples(split):
+            _evaluate(run, cfg, parts, split)
+    record.facts |= {**task.encoder.facts(), **parts.facts}
+    print_results(run.console, run.folder, record)
+    record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
 
 
 def _assemble(run: Run, cfg: RunConfig) -> Parts:
@@ -109,84 +163,61 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
         record.facts["first weights"] = "; ".join(parts.report.notes)
 
 
-def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
-    data, task = parts.data, parts.task
+def _share_data(data: TableDataModule) -> None:
+    """Let all ranks prepare their share of the data, and check that they read the same data.
+
+    Raises:
+        RunError: the data of the ranks differ.
+    """
     if ranks.world_size() > 1:
         if prepare_share := getattr(data.dataset, "prepare_share", None):
             prepare_share()
         marks = ranks.rank_zero_first(data.split_marks)
         ranks.require_agreement(marks, "Give all the same data, as on a file system that all nodes share")
-    training = data.training()
-    schedule = plan_steps(cfg, len(training), ranks.world_size())
-    development = data.encodings("dev")
-    ranks.wait_for_all()
-    done = (last_step(checkpoint) or 0) * schedule.accumulate
-    data.set_schedule(schedule, first_batch=done)
-    module = LitTask(
-        task,
-        read_recipe(cfg.optimizer),
-        read_recipe(cfg.scheduler),
-        schedule.total_steps,
-        {example.example_id: example for example in data.examples("dev")},
-        {f"encoder.{name}" for name in parts.report.loaded} | set(parts.report.loaded),
-    )
-    check_scores(cfg, task, module.development)
-    run.record.total_steps = schedule.total_steps
-    _record_parts(run.record, parts, training, development)
-    open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # All checks have passed.
-    run.record.facts |= (prepared := {} if checkpoint else _prepare(parts, cfg.hardware))
-    for name, done_to_weights in prepared.items():
-        run.console.print(f"{name}: {done_to_weights}")
-    print_start(run, parts, schedule, training, done // schedule.accumulate)
-    if cfg.trainer.compile:
-        compile_layers(task.encoder)
-    follow = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
-    with quiet_lightning():
-        interval = steps_between_validations(cfg, schedule, len(training)) * schedule.accumulate
-        trainer = build_trainer(run, cfg, schedule, interval, follow, task)
-        run.record.device = device_name(trainer)
-        run.console.print(f"training on {run.record.device}, precision {trainer.precision}")
-        run.folder.write_record(run.record)
-        if done < schedule.total_batches:
-            needed = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)
-            with (
-                explain_memory_errors(lambda: memory_error(needed, schedule.micro_batch, device_memory())),
-                wrap_resume_errors(checkpoint, lambda: follow.steps > 0),
-            ):
-                trainer.fit(module, datamodule=LitData(data, task), ckpt_path=checkpoint, weights_only=True)
-            if trainer.global_step < schedule.total_steps:
-                run.record.reason = f"stopped early at step {trainer.global_step:,} of {schedule.total_steps:,}"
-                run.console.print(f"{run.record.reason}, by a callback")
-            flops = training_flops(task.encoder, data)
-            run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
-        elif checkpoint:
-            with wrap_resume_errors(checkpoint, lambda: False):
-                state = read_state(checkpoint)
-                task.load_state_dict(state["state_dict"])
-                module.on_load_checkpoint(state)
-    record_learning(run.record, read_rows(run.folder.path / "metrics.jsonl"), add_up(task.loss_counts))
-    merge_adapters(task)
-    final = run.folder.place("checkpoints/final.safetensors")
-    save_module(task, final)
-    run.record.weights_sha256 = ranks.broadcast_from_rank_zero(lambda: sha256(final))
 
 
-def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
-    """Run the data-dependent initialization of new weights on the training device.
+def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:
+    """Build the LightningModule of a run, and check that it computes the metrics that callbacks monitor."""
+    optimizer, scheduler, loaded = read_recipe(cfg.optimizer), read_recipe(cfg.scheduler), parts.report.loaded
+    development = {example.example_id: example for example in parts.data.examples("dev")}
+    pretrained = {f"encoder.{name}" for name in loaded} | set(loaded)
+    module = LitTask(parts.task, optimizer, scheduler, total_steps, development, pretrained)
+    check_scores(cfg, parts.task, development)
+    return module
+
+
+def _restore(module: LitTask, checkpoint: Path) -> None:
+    """Load the last checkpoint of a run whose training is complete."""
+    state = read_state(checkpoint)
+    module.task.load_state_dict(state["state_dict"])
+    module.on_load_checkpoint(state)
+
+
+def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> None:
+    """Record the throughput of the training, and the last step if a callback stopped the training early."""
+    if step < run.record.total_steps:
+        run.record.reason = f"stopped early at step {step:,} of {run.record.total_steps:,}"
+        run.console.print(f"{run.record.reason}, by a callback")
+    flops = training_flops(parts.task.encoder, parts.data)
+    run.record.throughput = {**progress.throughput(), "training_flops_per_example": flops}
+
+
+def _prepare_weights(run: Run, parts: Parts, hardware: Hardware) -> None:
+    """Run the data-dependent initialization of new weights on the training device, and record its changes.
 
     Rank 0 measures the training split and broadcasts the results to the other ranks.
-
-    Returns:
-        Descriptions of the changes to the weights, by name.
     """
     encoder, cpu = parts.task.encoder, torch.device("cpu")
     device = cpu if encoder.extra is None else device_of(hardware)
     encoder.to(device)
     batches = (batch.to(device) for batch in track(parts.data.every_batch(), "preparing initial weights", "batches"))
     try:
-        return parts.initializer.prepare(encoder, batches, parts.report, ranks.broadcast_from_rank_zero)
+        changes = parts.initializer.prepare(encoder, batches, parts.report, ranks.broadcast_from_rank_zero)
     finally:
         encoder.to(cpu)
+    run.record.facts |= changes
+    for name, change in changes.items():
+        run.console.print(f"{name}: {change}")
 
 
 def compile_layers(network: TableEncoder) -> None:
@@ -220,37 +251,31 @@ def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
     return total / examples
 
 
-def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
-    best = run.folder.checkpoints / "best.safetensors"
-    if best.exists():
-        load_module(parts.task, best)
-    for split in ("dev", "test"):
-        if not parts.data.has_examples(split):
-            continue
-        result = evaluate(parts, cfg, split)
-        run.record.data[split] = len(result.examples)
-        run.record.questions |= describe_questions(split, result.examples.values())
-        if result.metrics:
-            run.record.facts |= describe_unscored(split, result.examples.values())
-        record_truncation(run.record, split, parts.data.encodings(split), getattr(parts.data.dataset, "unit", "tables"))
-        # The digest of dev is compared before training.
-        if split == "test":
-            record_digest(run.record, split, parts.data.encodings(split))
-        run.record.add_scores(f"{split}/", result.metrics)
-        if split == "dev":
-            training = parts.data.examples("train", training=True)
-            record_never_selected(run.record, parts.task, training, result.predictions, result.examples)
-        baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
-        for name, value in baselines.items() if result.metrics else ():
+def _evaluate(run: Run, cfg: RunConfig, parts: Parts, split: str) -> None:
+    """Score a split, write its predictions, and record its metrics, baselines and facts."""
+    data, task, record = parts.data, parts.task, run.record
+    result = evaluate(parts, cfg, split)
+    record.data[split] = len(result.examples)
+    record.questions |= describe_questions(split, result.examples.values())
+    record.add_scores(f"{split}/", result.metrics)
+    if result.metrics:
+        record.facts |= describe_unscored(split, result.examples.values())
+        baselines = task.baselines(result.examples, lambda: data.examples("train", training=True))
+        for name, value in baselines.items():
             baseline, metric = name.split("/", 1)
-            run.record.add_scores(f"baseline/{baseline}/{split}/", {metric: value})
-        if calibration := save_result(run.folder, split, result):
-            run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
-            if calibration.answers < RELIABLE_ANSWERS:
-                run.record.facts["confidence"] += f", unreliable below {RELIABLE_ANSWERS}"
-        log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
-    run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
-    print_results(run.console, run.folder, run.record)
+            record.add_scores(f"baseline/{baseline}/{split}/", {metric: value})
+    record_truncation(record, split, data.encodings(split), getattr(data.dataset, "unit", "tables"))
+    # The digest of dev is compared before training.
+    if split == "test":
+        record_digest(record, split, data.encodings(split))
+    else:
+        training = data.examples("train", training=True)
+        record_never_selected(record, task, training, result.predictions, result.examples)
+    if calibration := save_result(run.folder, split, result):
+        record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
+        if calibration.answers < RELIABLE_ANSWERS:
+            record.facts["confidence"] += f", unreliable below {RELIABLE_ANSWERS}"
+    log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
 
 
 def device_name(trainer: pl.Trainer) -> str:

@@ -16,7 +16,7 @@ from mate_cli.data.loading.table_data_module import (
     take_selected,
 )
 from mate_cli.errors import DataError
-from mate_cli.pipelines.training import _prepare
+from mate_cli.pipelines.training import _prepare_weights
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -112,11 +112,13 @@ def test_new_weights_are_prepared_on_every_training_example(tmp_path):
 
     def prepare(encoder, batches, report, broadcast):
         seen.extend(name for batch in batches for name in batch.example_ids)
+        return {}
 
     encoder = torch.nn.Module()
     encoder.extra = None
     task, initializer = SimpleNamespace(encoder=encoder), SimpleNamespace(prepare=prepare)
-    _prepare(SimpleNamespace(task=task, data=data, initializer=initializer, report=None), None)
+    run = SimpleNamespace(record=SimpleNamespace(facts={}))
+    _prepare_weights(run, SimpleNamespace(task=task, data=data, initializer=initializer, report=None), None)
     assert seen == [example.example_id for example in data.examples("train", training=True)]
     assert len(seen) == 150
 
