@@ -8,28 +8,14 @@ Source: taoyds/spider, `evaluation.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from mate_cli.papers.dt_fixup.sql import ir
 from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema
 
 Part = TypeVar("Part")
-
-
-class ComponentScore(NamedTuple):
-    """Counts of one component in two queries, which are all equal if the component matches.
-
-    Args:
-        predicted: number of parts in the predicted query.
-        gold: number of parts in the gold query.
-        shared: number of parts in both queries.
-    """
-
-    predicted: int
-    gold: int
-    shared: int
 
 
 def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
@@ -40,63 +26,32 @@ def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
         gold: the gold query.
         schema: schema of the database.
     """
-    return _is_equal(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
+    return _is_equal(_compared_parts(predicted, schema), _compared_parts(gold, schema))
 
 
-def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    """Return the counts of each component, with the names of the official report.
-
-    Args:
-        predicted: the predicted query.
-        gold: the gold query.
-        schema: schema of the database.
-    """
-    return _compare_components(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
-
-
-def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    if any(len(set(score)) > 1 for score in _compare_components(predicted, gold, schema).values()):
-        return False
-    return not gold.source.units or Counter(predicted.source.units) == Counter(gold.source.units)
-
-
-def _compare_components(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    parts, gold_parts = _parts_of(predicted, schema), _parts_of(gold, schema)
-    scores = {
-        name: ComponentScore(items.total(), gold_parts[name].total(), (items & gold_parts[name]).total())
-        for name, items in parts.items()
-    }
-    predicted_connectors, gold_connectors = set(predicted.where.connectors), set(gold.where.connectors)
-    scores["and/or"] = (
-        ComponentScore(1, 1, 1)
-        if predicted_connectors == gold_connectors
-        else ComponentScore(len(predicted_connectors), len(gold_connectors), 0)
+def _is_equal(predicted: ir.Query, gold: ir.Query) -> bool:
+    following, gold_following = predicted.following, gold.following
+    if following and gold_following:
+        is_same = following[0] == gold_following[0] and _is_equal(following[1], gold_following[1])
+    else:
+        is_same = following is gold_following
+    return (
+        is_same
+        and _compared_clauses(predicted) == _compared_clauses(gold)
+        and (not gold.source.units or Counter(predicted.source.units) == Counter(gold.source.units))
     )
-    predicted_following, gold_following = predicted.following, gold.following
-    is_same = bool(
-        predicted_following
-        and gold_following
-        and predicted_following[0] == gold_following[0]
-        and _is_equal(predicted_following[1], gold_following[1], schema)
-    )
-    scores["IUEN"] = ComponentScore(int(predicted_following is not None), int(gold_following is not None), int(is_same))
-    return scores
 
 
-def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Counter[Any]]:
-    """Count the parts of each component, with the names of the official report."""
-    columns = tuple(unit.column for unit in query.group_by)
-    parts: dict[str, Iterable[Any]] = {
-        "select": query.select,
-        "select(no AGG)": [item.unit for item in query.select],
-        "where": query.where.items,
-        "where(no OP)": [condition.unit for condition in query.where],
-        "group(no Having)": [schema.columns[column].original.lower() for column in columns],
-        "group": [(columns, query.having)] if columns else [],
-        "order": [(query.order_by, query.limit is None)] if query.order_by else [],
-        "keywords": _keywords(query),
-    }
-    return {name: Counter(items) for name, items in parts.items()}
+def _compared_clauses(query: ir.Query) -> list[Collection[object]]:
+    """Return what must be equal in two queries that match. The order counts in GROUP BY and ORDER BY only."""
+    return [
+        Counter(query.select),
+        Counter(query.where.items),
+        set(query.where.connectors),
+        [tuple(unit.column for unit in query.group_by), query.having] if query.group_by else [],
+        [query.order_by, query.limit is None] if query.order_by else [],
+        _keywords(query),
+    ]
 
 
 def _keywords(query: ir.Query) -> set[str]:

@@ -9,7 +9,7 @@ from official_rules import FOLLOWING, alike, compared, level, parts
 from spider_layout import query_from_dict
 from spider_release import questions, release, schemas
 
-from mate_cli.papers.dt_fixup.sql.exact_match import component_scores, hardness, queries_match
+from mate_cli.papers.dt_fixup.sql.exact_match import hardness, queries_match
 
 CLAUSES = [("select",), ("from",), ("where",), ("groupBy",), ("having",), ("orderBy",), ("limit",), FOLLOWING]
 
@@ -31,7 +31,7 @@ def changed(sql, other, keys, chance):
 
 
 @pytest.mark.parametrize("count", [3_000, pytest.param(20_000, marks=pytest.mark.long)])
-def test_components_matches_and_hardness_of_spider(count):
+def test_matches_and_hardness_of_spider(count):
     chance, seen, levels, by_database = random.Random(count), Counter(), Counter(), defaultdict(list)
     for entry in (*questions("dev"), *questions("train")):
         if entry["sql"]:
@@ -46,8 +46,6 @@ def test_components_matches_and_hardness_of_spider(count):
         names = [column.lower() for _, column in plain_schema["column_names_original"]]
         read = [query_from_dict(sql, schema) for sql in (predicted, gold)]
         expected = parts(*plain, names)
-        found = {name: (s.predicted, s.gold, s.shared) for name, s in component_scores(*read, schema).items()}
-        assert found == expected, (predicted, gold)
         assert queries_match(*read, schema) == alike(*plain, names), (predicted, gold)
         assert hardness(read[0]) == level(predicted), predicted
         levels[level(predicted)] += 1
