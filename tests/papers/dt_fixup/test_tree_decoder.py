@@ -1,4 +1,4 @@
-"""The decoder of queries against the reference system, its loop over time against plain autograd, and its search."""
+"""The decoder of queries against the reference system, and its search."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,7 @@ from mate_cli.papers.dt_fixup.models.tree_decoder import (
     NONE,
     DecoderSize,
     DecoderState,
-    History,
     Steps,
-    TimedLinear,
     TreeDecoder,
 )
 from mate_cli.papers.dt_fixup.models.tree_search import Search, ranked_derivations
@@ -78,7 +76,7 @@ def test_a_step_equals_the_reference():
         action, attended, parent, kind, state = values["step_input"].split([8, 10, 8, 6, 12], 1)
         gates = made.gates(torch.cat([action, parent, kind], 1))
         carried = DecoderState(values["h0"], values["c0"], attended)
-        found = made.step(given, made.step_weights(), gates, state, carried)
+        found = made.step(given, made.recurrent_weights(), gates, state, carried)
         scores = made.scores(given, found.attended[:, None], values["col_appear"].bool()[:, None])
     expected = {
         "h1": found.state,
@@ -89,36 +87,6 @@ def test_a_step_equals_the_reference():
     }
     for name, own in expected.items():
         torch.testing.assert_close(own, values[name], atol=1e-5, rtol=1e-5)
-
-
-def test_weights_and_states_of_a_loop_get_the_gradients_of_autograd():
-    torch.manual_seed(0)
-    weight = torch.randn(5, 10, dtype=torch.float64, requires_grad=True)
-    first = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
-    parents = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 0, 1], [0, 2, 1]])
-
-    def fast():
-        layer, history, state, made = TimedLinear(weight), History(4, first), first, []
-        for time, before in enumerate(parents):
-            found = history.at(before, state) if time else torch.zeros_like(first)
-            state = history.keep(time, layer(torch.cat([state, found], -1)).tanh())
-            made.append(state)
-        return torch.stack(made)
-
-    def plain():
-        states, state = [], first
-        for time, before in enumerate(parents):
-            found = torch.stack(states)[before, range(3)] if time else torch.zeros_like(first)
-            state = (torch.cat([state, found], -1) @ weight.T).tanh()
-            states.append(state)
-        return torch.stack(states)
-
-    upstream = torch.randn(4, 3, 5, dtype=torch.float64)
-    torch.testing.assert_close(fast(), plain())
-    for own, expected in zip(
-        *(torch.autograd.grad(run(), [weight, first], upstream) for run in (fast, plain)), strict=True
-    ):
-        torch.testing.assert_close(own, expected)
 
 
 def test_scores_of_a_derivation_do_not_depend_on_its_neighbours():

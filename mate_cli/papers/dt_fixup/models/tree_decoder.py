@@ -7,7 +7,7 @@ Source: Yin and Neubig, "A Syntactic Neural Model for General-Purpose Code Gener
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -105,15 +105,6 @@ class Steps(NamedTuple):
         return cls(rules, columns, Frontier(rule, column, parents, productions, types))
 
 
-class StepWeights(NamedTuple):
-    """The linear layers of a step."""
-
-    recurrent: TimedLinear
-    query: TimedLinear
-    context: TimedLinear
-    attended: TimedLinear
-
-
 class DecoderState(NamedTuple):
     """The state between steps.
 
@@ -201,17 +192,16 @@ class TreeDecoder(nn.Module):
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
         """Return the attention output of every step, [B, A, attention]."""
-        input_gates, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
-        state = self.start(len(steps.rules))
-        history, outputs = History(len(input_gates), state.state), []
+        input_gates, recurrent = self.known_gates(memory, steps.frontier).unbind(1), self.recurrent_weights()
+        state, rows = self.start(len(steps.rules)), torch.arange(len(steps.rules), device=steps.rules.device)
         parents, parent = steps.frontier.parents.clamp(min=0).unbind(1), state.state
+        states: list[DecoderState] = []
         for time, gates in enumerate(input_gates):
             if time:
-                parent = history.at(parents[time], state.state)
-            state = self.step(memory, weights, gates, parent, state)
-            state = state._replace(state=history.keep(time, state.state))
-            outputs.append(state.attended)
-        return torch.stack(outputs, 1)
+                parent = torch.stack([earlier.state for earlier in states])[parents[time], rows]
+            state = self.step(memory, recurrent, gates, parent, state)
+            states.append(state)
+        return torch.stack([state.attended for state in states], 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
         """Return the part of the LSTM gates that depends on known inputs, [B, A, 4 * state].
@@ -237,33 +227,31 @@ class TreeDecoder(nn.Module):
         s = self.size
         return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
-    def step_weights(self) -> StepWeights:
-        """Return the weights of a step, computed once per batch."""
+    def recurrent_weights(self) -> Tensor:
+        """Return the weights of the LSTM gates for what the previous steps computed, concatenated once per batch."""
         _, attended, _, _, parent = self._input_weights()
-        recurrent = torch.cat([attended, parent, self.lstm.weight_hh], 1)
-        layers = recurrent, self.query.weight, self.context.weight, self.attended.weight
-        return StepWeights(*map(TimedLinear, layers))
+        return torch.cat([attended, parent, self.lstm.weight_hh], 1)
 
     def step(
-        self, memory: Memory, weights: StepWeights, known: Tensor, parent: Tensor, carried: DecoderState
+        self, memory: Memory, recurrent: Tensor, known: Tensor, parent: Tensor, carried: DecoderState
     ) -> DecoderState:
         """Return the state after one step.
 
         Args:
             memory: memory of the examples.
-            weights: weights of a step.
+            recurrent: weights of the gates, as returned by `recurrent_weights`.
             known: part of the gates that depends on known inputs, [B, 4 * state].
             parent: hidden state of the parent step, [B, state]; zero in the first step.
             carried: state after the previous step.
         """
-        gates = known + weights.recurrent(torch.cat([carried.attended, parent, carried.state], -1))
+        gates = known + linear(torch.cat([carried.attended, parent, carried.state], -1), recurrent)
         entry, forget, update, exit_ = gates.chunk(4, -1)
         cell = forget.sigmoid() * carried.cell + entry.sigmoid() * update.tanh()
         state = exit_.sigmoid() * cell.tanh()
-        query = weights.query(state).view(len(state), self.size.heads, 1, -1)
+        query = self.query(state).view(len(state), self.size.heads, 1, -1)
         shares = (query @ memory.keys + memory.hidden).softmax(-1)  # not scaled, as released
-        context = weights.context((shares @ memory.values).flatten(1)) + self.context.bias
-        attended = self.dropout(weights.attended(torch.cat([state, context], -1)).tanh())
+        context = self.context((shares @ memory.values).flatten(1))
+        attended = self.dropout(self.attended(torch.cat([state, context], -1)).tanh())
         return DecoderState(state, cell, attended)
 
     def scores(self, memory: Memory, outputs: Tensor, used: Tensor) -> Scores:
@@ -291,111 +279,3 @@ def _used_before(columns: Tensor, count: int) -> Tensor:
     """Return which columns were selected before each step, [B, A] to Bool [B, A, C]."""
     is_selected = columns[..., None] == torch.arange(count, device=columns.device)
     return (is_selected.cumsum(1) - is_selected.long()) > 0
-
-
-class TimedLinear:
-    """A linear layer without bias for many steps.
-
-    The weight gradient is computed in one product after the backward passes of all steps.
-    """
-
-    def __init__(self, weight: Tensor) -> None:
-        self.weight = weight.detach()
-        self.inputs: list[Tensor] = []
-        self.gradients: list[Tensor] = []
-        self._steps: Tensor = _Sum.apply(weight, self)  # type: ignore[no-untyped-call]
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Map [B, inputs] to [B, outputs]."""
-        outputs: Tensor = _Step.apply(inputs, self._steps, self)  # type: ignore[no-untyped-call]
-        return outputs
-
-
-class _Sum(torch.autograd.Function):
-    """A scalar input of every step, so that its backward runs after the backward of all steps."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, layer: TimedLinear) -> Tensor:  # noqa: ANN401 - torch's own context
-        ctx.layer = layer
-        return weight.new_zeros(())
-
-    @staticmethod
-    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's own context
-        layer: TimedLinear = ctx.layer
-        gradient = torch.cat(layer.gradients).T @ torch.cat(layer.inputs)
-        layer.gradients, layer.inputs = [], []
-        return gradient, None
-
-
-class _Step(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, steps: Tensor, layer: TimedLinear) -> Tensor:  # noqa: ANN401
-        ctx.layer, ctx.nothing = layer, torch.zeros_like(steps)
-        ctx.save_for_backward(inputs)
-        return inputs @ layer.weight.T
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:  # noqa: ANN401 - torch's own context
-        ctx.layer.inputs.append(ctx.saved_tensors[0])
-        ctx.layer.gradients.append(gradient)
-        return gradient @ ctx.layer.weight, ctx.nothing, None
-
-
-class History:
-    """The states of all previous steps. Each example can look up a different step."""
-
-    def __init__(self, steps: int, like: Tensor) -> None:
-        self.states = like.new_zeros(steps, *like.shape)
-        self.gradients: Tensor | None = None
-        self.rows = torch.arange(len(like), device=like.device)
-
-    def keep(self, step: int, state: Tensor) -> Tensor:
-        """Store the state [B, D] of a step and return the state to use from now on."""
-        output: Tensor = _Keep.apply(state, self, step)  # type: ignore[no-untyped-call]
-        return output
-
-    def at(self, steps: Tensor, last: Tensor) -> Tensor:
-        """Return the states [B, D] of earlier steps [B].
-
-        Args:
-            steps: step of each example.
-            last: most recently stored state.
-        """
-        states: Tensor = _Find.apply(last, self, steps)  # type: ignore[no-untyped-call]
-        return states
-
-    def learn(self, steps: Tensor, gradient: Tensor) -> None:
-        """Add gradients of states that were looked up."""
-        if self.gradients is None:
-            self.gradients = torch.zeros_like(self.states)
-        self.gradients.index_put_((steps, self.rows), gradient, accumulate=True)
-
-
-class _Keep(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, state: Tensor, history: History, step: int) -> Tensor:  # noqa: ANN401
-        history.states[step] = state
-        ctx.history, ctx.step = history, step
-        return state.view_as(state)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401 - torch's own context
-        gradients = ctx.history.gradients
-        return gradient if gradients is None else gradient + gradients[ctx.step], None, None
-
-
-class _Find(torch.autograd.Function):
-    """Lookup that depends on the last state.
-
-    Its backward therefore runs before the backward of any earlier state.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, last: Tensor, history: History, steps: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.history, ctx.steps = history, steps
-        return history.states[steps, history.rows]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None]:  # noqa: ANN401 - torch's own context
-        ctx.history.learn(ctx.steps, gradient)
-        return None, None, None

@@ -80,7 +80,7 @@ class _Beam:
 
     def __init__(self, decoder: TreeDecoder, memory: Memory, search: Search) -> None:
         self.decoder, self.memory, self.search = decoder, memory, search
-        self.weights = decoder.step_weights()
+        self.weights = decoder.recurrent_weights()
         self.states: list[Tensor] = []
         self.done: dict[int, list[ScoredDerivation]] = {}
 
