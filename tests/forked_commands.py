@@ -143,11 +143,7 @@ def _warm_interpreter() -> socket.socket:
         # A command that a test ran in this process may have left the safe path, which hides the modules of tests.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
         process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env=environment,
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment
         )
     atexit.register(process.wait)
     atexit.register(ours.close)

@@ -324,9 +324,7 @@ SAMPLES: dict[str, Sample] = {
     ),
     "hybridqa": Sample(HybridQA, hybridqa_files()),
     "wtq": Sample(
-        WikiTableQuestions,
-        {"data/random-split-1-train.tsv": File(), "csv/200-csv/1.csv": File(as_one=True)},
-        write_wtq,
+        WikiTableQuestions, {"data/random-split-1-train.tsv": File(), "csv/200-csv/1.csv": File(as_one=True)}, write_wtq
     ),
     "sqa": Sample(SQA, {"random-split-1-train.tsv": File(), "table_csv/203_1.csv": File(as_one=True)}, write_sqa),
     "tabfact": Sample(

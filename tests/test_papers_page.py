@@ -10,18 +10,9 @@ from test_docs import compose_line
 from mate_cli.cli.config_dir import config_dir
 
 FOLDER = Path(__file__).parents[1] / "docs" / "papers"
-PAGES = {
-    "MATE": "mate.md",
-    "DoT": "dot.md",
-    "Transformer-XH": "transformer_xh.md",
-    "DT-Fixup": "dt_fixup.md",
-}
+PAGES = {"MATE": "mate.md", "DoT": "dot.md", "Transformer-XH": "transformer_xh.md", "DT-Fixup": "dt_fixup.md"}
 SECTION = re.compile(r"^## Every table and figure\n(.*?)^##", re.MULTILINE | re.DOTALL)
-PAPERS = {
-    "MATE": {"table": 8, "figure": 7},
-    "DoT": {"table": 11, "figure": 4},
-    "DT-Fixup": {"table": 7, "figure": 4},
-}
+PAPERS = {"MATE": {"table": 8, "figure": 7}, "DoT": {"table": 11, "figure": 4}, "DT-Fixup": {"table": 7, "figure": 4}}
 """How many each has; the notes on Transformer-XH number none."""
 SECTIONS = {paper: SECTION.findall((FOLDER / page).read_text("utf-8"))[0] for paper, page in PAGES.items()}
 ROWS = [

@@ -235,18 +235,6 @@ def test_segments_names_the_remedy_for_other_patterns():
         Segments().supports(Other())
 
 
-def test_segments_never_makes_a_dense_mask(monkeypatch):
-    batch = pad([one_table(np.random.default_rng(2), 5, 4, 3, 4)])
-    monkeypatch.setattr(RowColumnHeads, "group_masks", None)
-    assert attend_padded(Segments(), projections(batch), AttentionPlan(RowColumnHeads(4), batch)).isfinite().all()
-
-
-def test_without_padding_nothing_is_copied():
-    packing = AttentionPlan(Full(1), pad([one_table(np.random.default_rng(2), 5, 4, 3, 4)])).packing
-    values = torch.randn(*packing.shape, 3)
-    assert packing.unpack(packing.pack(values)).data_ptr() == values.data_ptr()
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
 def test_a_gpu_gives_the_same(path):

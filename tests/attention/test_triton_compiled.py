@@ -31,14 +31,7 @@ HEAD_SIZES = sorted({size.head_size for size in SIZES.values()} | {80, 128})
 KERNELS = ("attend", "query_gradient", "key_value_gradient")
 TYPES = {"fp32": 4, "bf16": 2, "fp16": 2}
 TENSORS = ("qkv", "output", "gradient", "qkv_gradient")
-SCALARS = {
-    "scale": "fp32",
-    "dropout": "fp32",
-    "seed": "*i64",
-    "num_rows": "i32",
-    "rows": "*i32",
-    "tiles": "*i32",
-}
+SCALARS = {"scale": "fp32", "dropout": "fp32", "seed": "*i64", "num_rows": "i32", "rows": "*i32", "tiles": "*i32"}
 
 
 def compiled(name, capability, dtype, head_size, precision="ieee", extras=True):

@@ -117,12 +117,7 @@ def test_what_was_typed_wrong_ends_it():
 @pytest.mark.long
 def test_networks_that_fail(faulty, tmp_path):
     faulty("cuda")
-    words = [
-        "benchmark=encoder",
-        "benchmark.size=tiny",
-        "benchmark.layers=1",
-        "benchmark.rounds=1",
-    ]
+    words = ["benchmark=encoder", "benchmark.size=tiny", "benchmark.layers=1", "benchmark.rounds=1"]
     words += ["benchmark.variants=[tapas,mate_faulty,mate_triton]", "benchmark.threads=1", "benchmark.tokenizer=sample"]
     words += ["benchmark.shapes=[tall]", "benchmark.lengths=[32]", "benchmark.batches=[1]", "benchmark.real=null"]
     place = "encoder/{}/tall/32/1/forward_backward"

@@ -58,14 +58,7 @@ HYDRA_SEES = {
     ),
     ("doctor", "now"): "now: mate doctor takes no words. Leave it out.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
-    (
-        "train",
-        "-m",
-        "experiment=quickstart_cells",
-        "--cfg",
-        "job",
-        "seed=1,2",
-    ): (
+    ("train", "-m", "experiment=quickstart_cells", "--cfg", "job", "seed=1,2"): (
         "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry; the configuration of one of "
         "them: --cfg job without -m."
     ),

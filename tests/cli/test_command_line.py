@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
@@ -60,16 +59,6 @@ def test_help_behind_a_folder_is_of_the_command(tmp_path, capsys):
     assert "Usage: mate compare" in capsys.readouterr().out
     assert app.main(["compare", str(tmp_path), "--help", "metric"]) == 0
     assert "Usage: mate compare" not in capsys.readouterr().out
-
-
-def test_a_command_composes_its_configuration_once(monkeypatch, capsys):
-    made, load = [], ConfigLoaderImpl.load_configuration
-    monkeypatch.setattr(
-        ConfigLoaderImpl, "load_configuration", lambda *given, **more: made.append(given) or load(*given, **more)
-    )
-    assert app.main(["predict", "run=nowhere", "table=missing.csv", "question=how many?"]) == 2
-    assert "nowhere" in capsys.readouterr().err
-    assert len(made) == 1
 
 
 @pytest.fixture

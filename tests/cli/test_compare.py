@@ -1,23 +1,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import compare
-from tests.reports.answered import answer_questions
 from tests.reports.runs import build_demo, build_run
-
-HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "sklearn", "matplotlib", "jinja2"}
-PROGRAM = """
-import json, sys
-from mate_cli.cli.app import main
-code = main(["compare", "outputs", "html=null", "against=tapas"])
-print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
-"""
 
 
 @pytest.mark.parametrize(
@@ -81,15 +70,6 @@ def test_all_sections_are_printed_where_they_are_asked_for(tmp_path, monkeypatch
     assert "Question answering on hybridqa · test" not in brief
     assert main(["compare", "run", "sections=some"]) == 2
     assert "sections: must be 'brief', 'all' or 'wrong'" in capsys.readouterr().err
-
-
-def test_tables_alone_load_nothing_heavy(tmp_path):
-    for model in ("mate", "tapas"):
-        answer_questions(build_run(tmp_path / "outputs" / model, model=model))
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=True)
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0
-    assert HEAVY.isdisjoint(modules)
 
 
 def test_nothing_to_compare_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys):

@@ -77,10 +77,7 @@ COUNTS = {
 
 @pytest.mark.parametrize(
     ("name", "width"),
-    [
-        *((name, "80") for name in WRITERS),
-        *(pytest.param(name, "118", marks=pytest.mark.long) for name in WRITERS),
-    ],
+    [*((name, "80") for name in WRITERS), *(pytest.param(name, "118", marks=pytest.mark.long) for name in WRITERS)],
 )
 def test_every_dataset_about_tables_alone_is_checked(name, width, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", width)

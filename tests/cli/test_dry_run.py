@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.hybridqa.reader import Sample
 
 HERE = ["logger=none", "hardware.threads=1"]
 
@@ -118,13 +117,3 @@ def test_a_search_has_no_jobs_before_its_results(capsys):
     pytest.importorskip("optuna")
     assert main(["train", "sweep=learning_rate", "--dry"]) == 2
     assert "a search chooses its 20 jobs by the results of others" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_what_jobs_read_alike_is_read_once(capsys, monkeypatch):
-    read, splits = Sample.read, []
-    monkeypatch.setattr(Sample, "read", lambda self, split, wrong: splits.append(split) or read(self, split, wrong))
-    monkeypatch.setattr("mate_cli.cli.dry_run.SECONDS", 0.1)
-    monkeypatch.setattr("mate_cli.cli.dry_run.MIN_SECONDS", 0.1)
-    dry(capsys, "-m", "experiment=quickstart_cells", "model=mate,tapas")
-    assert splits.count("train") == 1

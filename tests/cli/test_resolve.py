@@ -483,8 +483,7 @@ def test_a_stage_that_was_trained_stands_in_for_another(trained):
 
 
 @pytest.mark.parametrize(
-    "system",
-    [*(pytest.param(odd, marks=pytest.mark.long) for odd in (None, {})), 3, {"_target_": "mate_cli.no.Such"}],
+    "system", [*(pytest.param(odd, marks=pytest.mark.long) for odd in (None, {})), 3, {"_target_": "mate_cli.no.Such"}]
 )
 def test_a_system_that_its_run_does_not_name_is_one_clear_error(system, finished, capsys):
     run = finished(QUICK, stages={"cell_selection": "x", "span_reading": "y"})

@@ -136,10 +136,7 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("monitor", "asked"),
-    [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")],
-)
+@pytest.mark.parametrize(("monitor", "asked"), [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")])
 def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
     if not installed("optuna"):
         pytest.skip("not installed: pip install optuna")

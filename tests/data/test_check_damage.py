@@ -46,11 +46,7 @@ DAMAGE = {
     "more fields": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\tAnn\tmore\n"), "has 5 fields, not 4"),
     "more fields in SQA": ("sqa", text(SQA_TRAIN, "['Bob Stone']\"\n", "['Bob Stone']\"\tmore\n"), "more fields than"),
     "a blank id": ("wtq", text(WTQ_TRAIN, "nt-0\t", "\t"), "the question has no id"),
-    "a header only": (
-        "wtq",
-        text(WTQ_DEV, "nt-9\twho?\tcsv/200-csv/1.csv\tBob\n", ""),
-        "no valid",
-    ),
+    "a header only": ("wtq", text(WTQ_DEV, "nt-9\twho?\tcsv/200-csv/1.csv\tBob\n", ""), "no valid"),
     "a table without rows": ("sqa", text("table_csv/203_1.csv", "Ann Lee,3\nBob Stone,4\n", ""), "has no cell"),
     "no rows": ("tabfact", text("data/all_csv/2-1-3.html.csv", "1990#bern\r\n", ""), "the table has no rows"),
     "no statements": ("tabfact", tabfact("2-1-1.html.csv", [[], [], "c"]), "has no statements"),

@@ -1,5 +1,4 @@
 import json
-import random
 import shutil
 import warnings
 from dataclasses import asdict
@@ -9,7 +8,6 @@ import releases
 from golden import shared
 from releases import everything
 
-from mate_cli.data.archive import read_members
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.errors import DataError
 from mate_cli.metrics.hits_at_k import hits_at_k
@@ -51,17 +49,6 @@ def test_packed_folders_give_the_same_examples(root, suffix):
     for folder in ("released_data", "tables_tok", "request_tok"):
         releases.pack(root, folder, suffix)
     assert everything(HybridQA(root)) == unpacked
-
-
-def test_reading_ends_when_all_wanted_members_were_met(root):
-    (root / "tables_tok" / "Zzz.json").write_bytes(random.Random(1).randbytes(100_000))
-    archive = releases.pack(root, "tables_tok", ".tar.gz")
-    assert [name for name, _ in read_members(archive, "tables_tok", ["Winners_0.json"])] == ["Winners_0.json"]
-    assert list(read_members(archive, "tables_tok", [])) == []
-    archive.write_bytes(archive.read_bytes()[:50_000])
-    assert len(list(read_members(archive, "tables_tok", ["Winners_0.json"]))) == 1, "what is cut off is not needed"
-    with pytest.raises(DataError, match="cannot be read completely"):
-        list(read_members(archive, "tables_tok", ["Zzz.json"]))
 
 
 def test_extra_train_is_appended_to_train_only(root, tmp_path):

@@ -293,8 +293,7 @@ LABEL_CASES = MATE_TESTS / "tables" / "cases" / "25_labels_as_people_write_them"
 
 
 @pytest.mark.parametrize(
-    ("file", "numbers"),
-    [("q_num.csv", [2074]), ("q_num.xlsx", [2074, 0.125]), ("q_mixed.csv", [None, None, 3.5])],
+    ("file", "numbers"), [("q_num.csv", [2074]), ("q_num.xlsx", [2074, 0.125]), ("q_mixed.csv", [None, None, 3.5])]
 )
 def test_numbers_of_answers_are_read_as_people_write_them(file, numbers):
     if file.endswith(".xlsx"):

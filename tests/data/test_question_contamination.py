@@ -1,17 +1,12 @@
 """Which questions repeat others: hand-made cases, what holds for any questions, and the data of the study."""
 
-import json
-import lzma
-import time
 from dataclasses import replace
 
 import pytest
-from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
-from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.question_contamination import KnownQuestions, QuestionMarks, find_repetitions, normalize_words
 
 FIRST = HybridQAQuestion("1", "Which team comes from a town that is known for its tin mining ?", "T_0", "Veor")
@@ -102,26 +97,3 @@ def test_overlap_is_symmetric_and_whole_for_equal_words_alone(one, other):
     assert first.overlap(first) == 1
     if first.words == second.words and one.table_id == other.table_id:
         assert KnownQuestions(questions=[one]).holds(other) == "equal"
-
-
-@pytest.mark.long
-def test_the_further_questions_of_hybridqa_take_some_seconds():
-    file = shared("data", "hybridqa_extra", "released_data", "extra_train.json.xz")
-    dataset = HybridQA(shared("data", "hybridqa"), extra_train=[str(file)])
-    started = time.monotonic()
-    questions = dataset.questions("train", [])
-    assert time.monotonic() - started < 60
-    with lzma.open(file) as stream:
-        whole = len(json.load(stream))
-    assert len(questions) - 1350 + sum(dataset.repeated.values()) == whole == 22529
-    assert {question.source for question in questions} == {"table", "passage", "missing"}
-    assert dataset.repeated == {"near-equal to another of training": 2463}
-
-
-def test_thousands_of_questions_about_one_table_take_no_longer_each_than_a_few():
-    asked = [
-        HybridQAQuestion(str(n), f"which {n} of t{n % 7} p{n // 9} has u{n % 11} v{n // 5} ?", "T") for n in range(4000)
-    ]
-    began = time.process_time()
-    assert not any(reasons(asked))
-    assert time.process_time() - began < 3, "all pairs take some thirty seconds"

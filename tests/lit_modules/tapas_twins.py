@@ -4,12 +4,7 @@ from collections import defaultdict
 
 import pandas as pd
 import torch
-from transformers import (
-    TapasConfig,
-    TapasForQuestionAnswering,
-    TapasForSequenceClassification,
-    TapasTokenizer,
-)
+from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.loading.collate import collate

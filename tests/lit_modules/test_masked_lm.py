@@ -58,14 +58,6 @@ def test_the_loss_is_the_mean_over_masked_pieces_and_nothing_else():
     assert task.loss(batch).item() == pytest.approx(math.log(VOCABULARY.vocab_size), rel=0.1)  # knows nothing yet
 
 
-def test_only_masked_pieces_meet_the_vocabulary():
-    task, batch = task_of(), batch_of()
-    seen = []
-    task.head.register_forward_pre_hook(lambda head, inputs: seen.append(inputs[0].shape))
-    task.loss(batch)
-    assert seen == [(int((batch.label_ids > 0).sum()), SIZE.hidden_size)]
-
-
 def test_words_learn_as_input_and_as_output():
     task, batch = task_of(), batch_of()
     task.loss(batch).backward()

@@ -163,9 +163,7 @@ def test_weights_of_single_keys_are_refused_where_there_are_none(path):
 
 
 READERS = pytest.mark.parametrize(
-    "path",
-    [path for path in PATHS if "lexical_features" in path.read_text()],
-    ids=lambda path: path.stem,
+    "path", [path for path in PATHS if "lexical_features" in path.read_text()], ids=lambda path: path.stem
 )
 
 

@@ -9,8 +9,7 @@ from table_releases import write_tabfact, write_wtq
 from mate_cli.cli.app import main
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.errors import DataError
-from mate_cli.metrics.system_answers import HybridAnswers, Passages, TableAnswers
-from mate_cli.papers.transformer_xh.metrics.supporting import SupportedAnswers
+from mate_cli.metrics.system_answers import TableAnswers
 from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
@@ -223,31 +222,3 @@ def test_few_answers_and_those_to_another_split_are_rejected(ids, words, told, t
 def test_a_long_name_is_that_of_a_system_and_begins_that_of_a_folder(tmp_path):
     assert evaluate(tmp_path, [{"id": "nt-0", "answer": 1}], *wtq(tmp_path), "partial=true", f"name={'x' * 300}") == 0
     assert read_run(tmp_path)[0]["model"] == "x" * 300
-
-
-class CountedAnswers(dict):
-    """Answers that count how often one is read."""
-
-    reads = 0
-
-    def __getitem__(self, key):
-        self.reads += 1
-        return super().__getitem__(key)
-
-    def items(self):
-        self.reads += len(self)
-        return super().items()
-
-    def values(self):
-        self.reads += len(self)
-        return super().values()
-
-
-@pytest.mark.parametrize("metric", [Passages, HybridAnswers, SupportedAnswers])
-def test_one_question_is_scored_without_a_look_at_all_answers(metric):
-    example = TableExample("q1", "who?", Table("t", (), ()), Answer(("Ann",)))
-    answers = CountedAnswers({f"q{number}": SystemAnswer(("Ann",), ((0, 0),)) for number in range(1000)})
-    scorer = metric(answers)
-    answers.reads = 0
-    assert scorer.score({"q1": example})["em"] == 1
-    assert answers.reads < 10

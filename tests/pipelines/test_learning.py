@@ -21,11 +21,7 @@ from mate_cli.tokenization.vocabulary import REQUIRED, Vocabulary
 
 WORDS = "region sales total of the north south 1 2 0 4 8 7 ##0 ##4 ##7"
 VOCABULARY = Vocabulary([*REQUIRED, "[EMPTY]", *WORDS.split()])
-TABLE = Table(
-    "sales",
-    (Cell("region"), Cell("sales")),
-    ((Cell("north"), Cell("1204")), (Cell("south"), Cell("870"))),
-)
+TABLE = Table("sales", (Cell("region"), Cell("sales")), ((Cell("north"), Cell("1204")), (Cell("south"), Cell("870"))))
 TOTAL = TableExample("total", "total sales", TABLE, Answer(("2074",), number=2074.0))
 LOOKUP = TableExample("lookup", "sales of the north", TABLE, Answer(("1204",), ((0, 1),), number=1204.0))
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")

@@ -68,10 +68,7 @@ def test_every_kind_of_it_is_known(error):
 
 
 def test_other_errors_pass():
-    with (
-        pytest.raises(RuntimeError, match="illegal"),
-        explain_memory_errors(lambda: prediction_advice(8)),
-    ):
+    with pytest.raises(RuntimeError, match="illegal"), explain_memory_errors(lambda: prediction_advice(8)):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
     assert "hardware=cpu" in str(prediction_advice(1))
 

@@ -29,8 +29,7 @@ KNOWN = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "experiment",
-    [pytest.param(name, marks=[] if name == "wtq_mate" else pytest.mark.long) for name in KNOWN],
+    "experiment", [pytest.param(name, marks=[] if name == "wtq_mate" else pytest.mark.long) for name in KNOWN]
 )
 def test_every_task_learns_from_files(tmp_path, monkeypatch, experiment):
     monkeypatch.chdir(tmp_path)

@@ -42,11 +42,7 @@ def words_of(name: str) -> list[str]:
     return [f"stages.{name}.{key}={value}" for key, value in OF_STAGES.items()]
 
 
-CS = [
-    *FIRST,
-    *words_of("masked_lm"),
-    *words_of("cs"),
-]
+CS = [*FIRST, *words_of("masked_lm"), *words_of("cs")]
 """Two stages come first, the second with statements."""
 EXPERIMENT = """# @package _global_
 stages:

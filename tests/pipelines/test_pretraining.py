@@ -4,21 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import forked_commands
 import pytest
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
-from mate_cli.data.loading.stream import TableStream
 from mate_cli.lit_modules.masked_lm import MaskedLM
 
-SMALL = [
-    "logger=none",
-    "init=random",
-    "model.size=tiny",
-    "init.tokenizer=sample",
-    "hardware.threads=1",
-]
+SMALL = ["logger=none", "init=random", "model.size=tiny", "init.tokenizer=sample", "hardware.threads=1"]
 PRETRAIN = [
     "experiment=pretrain_mate",
     "data.sources=[sample]",
@@ -80,33 +72,6 @@ def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch
     best, final = (load_file(folder / "checkpoints" / f"{name}.safetensors") for name in ("best", "final"))
     assert all((best[name] == final[name]).all() for name in final)
     assert json.loads((folder / "record.json").read_text())["monitor"] == "dev/perplexity"
-
-
-@pytest.mark.long
-def test_a_run_that_is_interrupted_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
-    whole = TableStream.__getitem__
-
-    def until_seven(stream, number):
-        if number == 7:
-            raise KeyboardInterrupt
-        return whole(stream, number)
-
-    monkeypatch.setattr(TableStream, "__getitem__", until_seven)
-    assert pretrain(tmp_path) != 0
-    monkeypatch.undo()
-    assert pretrain(tmp_path, "resume=last", "hardware.workers=2") == 0
-    ours, theirs = (load_file(folder / "checkpoints" / "final.safetensors") for folder in (run_folder(tmp_path), run))
-    assert ours.keys() == theirs.keys()
-    assert [name for name in ours if not (ours[name] == theirs[name]).all()] == []
-    assert json.loads((run_folder(tmp_path) / "record.json").read_text())["resumed"] == 1
-
-
-@pytest.mark.long
-def test_two_processes_learn_what_one_learns(run, tmp_path):
-    process = forked_commands.start("train", *PRETRAIN, *SMALL, f"paths.outputs={tmp_path}", "hardware.devices=2")
-    assert process.wait(300) == 0, process.communicate()
-    ours, theirs = (load_file(folder / "checkpoints" / "final.safetensors") for folder in (run_folder(tmp_path), run))
-    assert max(float((ours[name] - theirs[name]).abs().max()) for name in theirs) < 1e-5
 
 
 def test_the_weights_are_fine_tuned(run, tmp_path, capsys):

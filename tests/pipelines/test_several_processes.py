@@ -146,25 +146,3 @@ def test_a_killed_process_ends_both_and_the_run_goes_on(one, tmp_path, rank):
     assert ended(numbers)
     finish(start(folder, TWO, "resume=last"))
     assert_same_training(folder, one[0])
-
-
-@pytest.mark.long
-def test_a_halted_process_does_not_keep_the_others_from_ending(tmp_path):
-    run = start(tmp_path, TWO, "trainer.max_steps=5000")
-    wait_for_checkpoint(tmp_path, run)
-    numbers = workers(run)
-    os.kill(numbers[1], signal.SIGSTOP)
-    run.send_signal(signal.SIGINT)
-    output, errors = run.communicate(timeout=120)
-    assert (run.returncode, errors) == (130, ""), output
-    assert record(tmp_path)["status"] == "interrupted"
-    assert ended(numbers)
-
-
-@pytest.mark.long
-def test_an_error_of_the_first_process_is_told_once(tmp_path):
-    process = start(tmp_path, TWO, "init=path", f"init.checkpoint={tmp_path / 'nothing'}", "init.tokenizer=sample")
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 2, output + errors
-    assert errors.count("error: ") == 1
-    assert "Traceback" not in output + errors

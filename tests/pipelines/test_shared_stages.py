@@ -11,7 +11,6 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
-from mate_cli.data.loading.stream import TableStream
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines import stages
 from mate_cli.pipelines.stages import shared_folder
@@ -101,25 +100,6 @@ def test_who_comes_second_waits(tmp_path, capsys, monkeypatch):
         waiting.join(5)
     assert [one.path.parent.name for one in found] == ["pretrain_mate"]
     assert capsys.readouterr().out.count("in training by another process") == 1
-
-
-@pytest.mark.long
-def test_what_was_interrupted_goes_on_in_another_seed(tmp_path, monkeypatch):
-    whole = TableStream.__getitem__
-
-    def until_five(stream, number):
-        if number >= 5:
-            raise KeyboardInterrupt
-        return whole(stream, number)
-
-    monkeypatch.setattr(TableStream, "__getitem__", until_five)
-    steps = ["stages.masked_lm.trainer.max_steps=4", "stages.masked_lm.trainer.checkpoint_every=1"]
-    assert chain(tmp_path, "seed=1", *steps) != 0
-    assert [record["status"] for record in trained(tmp_path, "pretrain_mate")] == ["interrupted"]
-    monkeypatch.undo()
-    assert chain(tmp_path, "seed=2", *steps, "stages.span_reading.trainer.max_steps=1") == 0
-    (record,) = trained(tmp_path, "pretrain_mate")
-    assert (record["status"], record["resumed"]) == ("finished", 1)
 
 
 @pytest.mark.long

@@ -29,19 +29,9 @@ def selection(aggregation: str) -> Selection:
 @pytest.mark.parametrize(
     ("answers", "loss_counts", "selected", "told"),
     [
-        (
-            [Answer((), aggregation="sum")] * 12,
-            {},
-            ["none", "count"],
-            "no sum was ever selected; ",
-        ),
+        ([Answer((), aggregation="sum")] * 12, {}, ["none", "count"], "no sum was ever selected; "),
         ([Answer((), aggregation="sum")] * 12, {}, ["none", "sum"], None),
-        (
-            [Answer(("7",), number=7.0)] * 3,
-            {COMPUTED: None},
-            ["none"],
-            "no number was ever computed; ",
-        ),
+        ([Answer(("7",), number=7.0)] * 3, {COMPUTED: None}, ["none"], "no number was ever computed; "),
         ([Answer(("7",), number=7.0)] * 3, {COMPUTED: None}, ["none", "sum"], None),
     ],
 )

@@ -10,13 +10,7 @@ import pytest
 import torch
 from finished_runs import here
 from tiny_exports import FRAME, QUESTIONS, model_inputs
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    pipeline,
-)
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, pipeline
 from transformers import AutoModelForQuestionAnswering as ForReading
 from transformers import AutoModelForTableQuestionAnswering as ForTables
 

@@ -1,13 +1,12 @@
 """Runs that train a part of a network: frozen parameters, and adapters, also killed and on two processes."""
 
 import json
-import signal
 
 import forked_commands
 import pytest
 import torch
-from finished_runs import assert_same_weights, only_run
-from forked_commands import finish, wait_for_step
+from finished_runs import only_run
+from forked_commands import finish
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
@@ -86,23 +85,3 @@ def test_best_weights_have_the_adapters_in_them_and_answer_as_any(whole, lora, t
     assert main(["evaluate", f"run={only_run(lora)}", "split=dev"]) == 0
     scored = json.loads((only_run(lora) / "record.json").read_text())["metrics"]
     assert scored["dev/hits@5"] == record["metrics"]["dev/hits@5"]
-
-
-@pytest.mark.long
-def test_a_killed_run_with_adapters_ends_with_the_same_weights(whole, lora, tmp_path):
-    process = train(tmp_path, *adapted(whole))
-    wait_for_step(tmp_path, 3, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    finish(train(tmp_path, *adapted(whole), "resume=last"))
-    for name in ("best", "final"):
-        ours, theirs = weights(tmp_path, name), weights(lora, name)
-        assert all(torch.equal(ours[one], theirs[one]) for one in theirs)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["frozen", "lora"])
-def test_two_processes_train_the_same_part(whole, lora, tmp_path, kind):
-    words = [FROZEN] if kind == "frozen" else adapted(whole)
-    finish(train(tmp_path, *words, "hardware.devices=2"))
-    assert_same_weights(only_run(tmp_path), only_run(whole[0] if kind == "frozen" else lora))

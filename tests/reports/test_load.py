@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -170,13 +168,6 @@ def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
     assert list(curves) == ["train/loss"]
     assert len(curves["train/loss"]) == 100
     assert curves["train/loss"][0][0] == pytest.approx(5.5)
-
-
-def test_reports_load_neither_torch_nor_matplotlib():
-    loaded = ["cli.commands.compare", "reports.page", "reports.terminal", "reports.plots.figures"]
-    modules = ", ".join(f"mate_cli.{name}" for name in loaded)
-    code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
 def test_config_values_read_as_yaml_writes_them(tmp_path):

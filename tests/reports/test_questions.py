@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.reports.compare import questions
 from mate_cli.reports.compare.grouping import group_runs
-from mate_cli.reports.compare.questions import disagreements, load_questions, question_scores, read_predictions
+from mate_cli.reports.compare.questions import disagreements, load_questions, question_scores
 from mate_cli.reports.runs.load import load_runs
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
@@ -22,18 +21,6 @@ def build_groups(root, **rows_by_name):
         model, _, seed = name.partition("_")
         write_rows(build_run(root / name, model=model, seed=int(seed or 1), steps=1, metrics={}), rows)
     return group_runs(load_runs([root]).runs)
-
-
-def test_each_of_many_small_files_is_read_once(tmp_path, monkeypatch):
-    files = [tmp_path / f"{number}.json" for number in range(300)]
-    for number, file in enumerate(files):
-        file.write_text(json.dumps([question_row(number, hits=1.0)]))
-    texts = []
-    real = questions.load_json
-    monkeypatch.setattr(questions, "load_json", lambda file: texts.append(file) or real(file))
-    for file in (*files, *files):
-        assert len(read_predictions(file)) == 1
-    assert sorted(texts) == sorted(files)
 
 
 def rows_of(*hits, **scores):

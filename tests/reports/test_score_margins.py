@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.plots.figures import (
-    Margins,
-    margins_text,
-    read_margins,
-    score_margins,
-    write_figures,
-)
+from mate_cli.reports.plots.figures import Margins, margins_text, read_margins, score_margins, write_figures
 from tests.reports.answered import question_row, write_rows
 from tests.reports.runs import build_run
 

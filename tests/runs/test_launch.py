@@ -227,11 +227,7 @@ FAILURES = {
         RunError,
         "process 1 of 2 was killed by SIGKILL. Continue with resume=last.",
     ),
-    "aborted": (
-        ["os.abort()", "wait()"],
-        RunError,
-        "process 0 of 2 was killed by SIGABRT. Continue with resume=last.",
-    ),
+    "aborted": (["os.abort()", "wait()"], RunError, "process 0 of 2 was killed by SIGABRT. Continue with resume=last."),
     "quietly": (
         ["wait()", "sys.exit(7)"],
         RunError,

@@ -20,15 +20,7 @@ from configurations import run_config
 
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run import record_learning
-from mate_cli.runs.loggers import (
-    MetricsFile,
-    close_loggers,
-    hand_lines,
-    log_row,
-    log_table,
-    open_loggers,
-    wandb_logger,
-)
+from mate_cli.runs.loggers import MetricsFile, close_loggers, hand_lines, log_row, log_table, open_loggers, wandb_logger
 from mate_cli.runs.metrics_file import read_rows
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Transcript
@@ -267,13 +259,7 @@ def test_mlflow_keeps_all_runs_in_one_database(tmp_path, exit_code, status):
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("mate").experiment_id])
     assert [(run.info.status, run.info.run_name) for run in runs] == [(status, "x · seed 1")] * 2
-    assert runs[0].data.metrics == {
-        "epoch": 1.0,
-        "time": 5.0,
-        "train/loss": 2.0,
-        "dev/hits1": 0.25,
-        "test/hits1": 0.5,
-    }
+    assert runs[0].data.metrics == {"epoch": 1.0, "time": 5.0, "train/loss": 2.0, "dev/hits1": 0.25, "test/hits1": 0.5}
     assert runs[0].data.params["optimizer/lr"] == "0.0001"
 
 

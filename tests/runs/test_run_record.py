@@ -156,11 +156,7 @@ def test_nothing_is_written_through_a_link_out_of_the_run(tmp_path, name):
     run, outside, top = RunFolder(tmp_path / "run"), tmp_path / "outside", name.split("/")[0]
     outside.mkdir()
     (run.path / top).symlink_to(outside)
-    for write in (
-        lambda: run.write_json(name, {}),
-        lambda: run.below(f"{top}/stage"),
-        lambda: run.place(name),
-    ):
+    for write in (lambda: run.write_json(name, {}), lambda: run.below(f"{top}/stage"), lambda: run.place(name)):
         with pytest.raises(RunError, match=f"run/{top}: is a link that leads out of this folder"):
             write()
     assert not list(outside.iterdir())

@@ -315,10 +315,7 @@ def test_what_is_typed_holds_for_every_column(options, text, number):
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [
-        ({"decimal": ";"}, "';' is not a decimal mark"),
-        ({"locale": "german please"}, "'german please' is not a locale"),
-    ],
+    [({"decimal": ";"}, "';' is not a decimal mark"), ({"locale": "german please"}, "'german please' is not a locale")],
 )
 def test_what_cannot_be_typed_is_refused(options, problem):
     with pytest.raises(ConfigError, match=problem):

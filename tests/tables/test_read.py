@@ -156,11 +156,7 @@ HANDLED = {
             "Decimal commas: 'Anteil' (otherwise write decimal=.).",
         ],
     ),
-    "cp1251": (
-        RUSSIAN.encode("cp1251"),
-        [line.split(",") for line in RUSSIAN.splitlines()],
-        [guessed("cp1251")],
-    ),
+    "cp1251": (RUSSIAN.encode("cp1251"), [line.split(",") for line in RUSSIAN.splitlines()], [guessed("cp1251")]),
     "ragged rows": (
         "a,b\n1\n1,2,3\n",
         [["a", "b", "column 3"], ["1", "", ""], ["1", "2", "3"]],

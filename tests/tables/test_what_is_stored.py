@@ -53,11 +53,7 @@ FILES = {
     "41_markdown_table/table.txt": ("a b", 2, [4, 6]),
     "42_more_kinds/13b_german_point_alone.csv": ("Stadt Einwohner", 3, [NONE, 14721]),
     "42_more_kinds/d38_psql.txt": ("name amount", 2, [NONE, 2184]),
-    "42_more_kinds/x2_merged_two_level.xlsx": (
-        "Region|2019 Q1|2019 Q2|2020 Q1|2020 Q2",
-        2,
-        [NONE, 6, 8, 10, 12],
-    ),
+    "42_more_kinds/x2_merged_two_level.xlsx": ("Region|2019 Q1|2019 Q2|2020 Q1|2020 Q2", 2, [NONE, 6, 8, 10, 12]),
     "42_more_kinds/08_dates_yyyymmdd.csv": ("Name|order date", 3, [NONE, NONE]),
     "42_more_kinds/b71_total_text_row.csv": ("Region Umsatz", 3, [NONE, 2000.5]),
     "42_more_kinds/32_rand.csv": ("Name Amount", 2, [NONE, 1334.49]),

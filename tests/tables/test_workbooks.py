@@ -197,10 +197,7 @@ def test_escaped_characters(tmp_path):
     }.items():
         assert cells(
             tmp_path, f"<c t='str'><f>A1</f><v>{text}</v></c>", f"<c t='inlineStr'><is><t>{text}</t></is></c>"
-        )[0] == [
-            shown,
-            shown,
-        ]
+        )[0] == [shown, shown]
         assert cells(tmp_path, "<c t='s'><v>0</v></c>", strings=f"<si><t>{text}</t></si>")[0] == [shown]
 
 

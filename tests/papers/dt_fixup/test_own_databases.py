@@ -126,8 +126,7 @@ def test_how_many_rows_there_are(model, sql, rows, hidden):
 
 def test_what_is_left_out_is_told(model):
     session = databases.answer_database(
-        DatabaseSource(str(FILES / "broken_view.sqlite")).open(["a: SELECT count(*) FROM a"], None),
-        lambda: model,
+        DatabaseSource(str(FILES / "broken_view.sqlite")).open(["a: SELECT count(*) FROM a"], None), lambda: model
     )
     assert session.notes == {str(FILES / "broken_view.sqlite"): ["Left out: view v (no such table: main.old)."]}
     assert texts(session.answers[0])[0] == ["count(*)"]

@@ -68,7 +68,7 @@ def links(question: str, *names: str) -> list[list[int]]:
 
 def test_words():
     assert question_words("What's the 3.5-star's (best) song?") == [
-        *("What's", "the", "3.5", "-", "star's", "(", "best", ")", "song", "?"),
+        *("What's", "the", "3.5", "-", "star's", "(", "best", ")", "song", "?")
     ]
 
 

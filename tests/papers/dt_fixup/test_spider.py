@@ -45,7 +45,7 @@ def test_questions_and_their_queries(tmp_path):
     assert (third.answer, third.query, third.actions, third.subsets) == (None, None, None, ())
     assert first.schema is third.schema
     assert [cell.text for cell in first.table.header] == [
-        *("airports.Code", "airports.City", "flights.Source", "flights.Target"),
+        *("airports.Code", "airports.City", "flights.Source", "flights.Target")
     ]
 
 

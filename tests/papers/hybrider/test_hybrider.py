@@ -58,15 +58,6 @@ def test_three_stages_leave_records_and_one_answer_per_question(chain):
 
 
 @pytest.mark.long
-def test_evaluate_recomputes_what_training_recorded(chain):
-    for folder in (chain, *(chain / stage for stage in STAGES)):
-        assert main(["evaluate", f"run={folder}", "split=dev", "hardware.threads=1"]) == 0
-        again = json.loads((folder / "evaluation" / "dev.json").read_text())
-        metrics = record(folder)["metrics"]
-        assert again == {name: value for name, value in metrics.items() if name.startswith("dev/")}
-
-
-@pytest.mark.long
 def test_predict_answers_questions_without_answers(chain, tmp_path):
     released = json.loads(Sample().read_released("test.json")["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]

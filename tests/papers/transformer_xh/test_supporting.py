@@ -2,9 +2,7 @@
 
 import pytest
 
-from mate_cli.papers.transformer_xh.metrics.supporting import (
-    score_supported_answers,
-)
+from mate_cli.papers.transformer_xh.metrics.supporting import score_supported_answers
 
 ANSWERS = {"a": "the Eiffel Tower", "b": "Paris, France", "c": "yes", "d": "no"}
 REFERENCES = {"a": ["Eiffel Tower"], "b": ["Paris"], "c": ["yes it is"], "d": ["no"], "e": ["Rome"]}
