@@ -31,6 +31,7 @@ def test_file(file, everywhere):
     assert problem(ROOT, file, everywhere=everywhere) is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", EXPERIMENTS)
 def test_experiment_says_how_it_is_run(file):
     head = (ROOT / file).read_text(encoding="utf-8").splitlines()[:2]
@@ -52,7 +53,7 @@ def test_no_number_stands_twice_in_the_experiments_of_one_paper():
     assert {place for place, files in places.items() if len(files) > 1} == EQUAL_BY_CHANCE
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", EXPERIMENTS)
 def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     name = file.removeprefix("experiment/").removesuffix(".yaml")
@@ -64,7 +65,7 @@ def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     validate(config, "train")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", EXPERIMENTS)
 def test_a_negative_number_is_refused_wherever_it_stands(file):
     keys, refused = negative_numbers(composed(ROOT, "train", [file.removesuffix(".yaml").replace("/", "=")]))

@@ -17,12 +17,6 @@ def given(name):
     return [words for instruction, words in instructions() if instruction == name]
 
 
-def test_every_line_is_an_instruction():
-    known = {"FROM", "ARG", "ENV", "RUN", "WORKDIR", "COPY", "USER", "ENTRYPOINT", "CMD"}
-    assert {instruction for instruction, _ in instructions()} == known
-    assert instructions()[0][0] == "FROM"
-
-
 def test_base_images_are_pinned_and_of_a_python_that_the_package_takes():
     for image in given("FROM"):
         name, _, tag = image.partition(":")
@@ -41,24 +35,6 @@ def test_all_that_is_copied_is_there_and_is_sent():
         for source in sources:
             assert Path(ROOT, source).exists(), source
             assert f"!{source}" in ignored
-
-
-def test_what_pip_builds_the_wheel_of_is_copied():
-    copied = {source for words in given("COPY") for source in words.split()[:-1]}
-    text = (ROOT / "pyproject.toml").read_text()
-    for pattern in (r'readme = "(.*)"', r'license-files = \["(.*)"\]', r"force-include\]\n\"(.*?)\""):
-        assert re.search(pattern, text)[1] in copied
-    packages = re.search(r"targets.wheel\]\npackages = \[(.*)\]", text)[1]
-    assert {name.strip(' "') for name in packages.split(",")} <= copied
-
-
-def test_torch_is_that_of_the_constraints_and_of_the_cpu_unless_told_otherwise():
-    (argument,) = given("ARG")
-    assert argument == "TORCH_INDEX=https://download.pytorch.org/whl/cpu"
-    (install,) = [words for words in given("RUN") if "--index-url" in words]
-    assert '--index-url "$TORCH_INDEX"' in install
-    assert "^torch==" in install
-    assert any(line.startswith("torch==") for line in (ROOT / "constraints.txt").read_text().splitlines())
 
 
 def test_what_is_installed_has_the_extras_that_the_package_names():

@@ -76,21 +76,6 @@ def test_a_server_is_asked_once_for_each_question_and_its_answers_are_scored(que
     assert "50.0" in capsys.readouterr().out
 
 
-@pytest.mark.long  # torch and transformers in another process; the server's test reads the same loop
-def test_transformers_generates_answers_too(questions, tmp_path):
-    tokenizers, transformers = pytest.importorskip("tokenizers"), pytest.importorskip("transformers")
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "Ann": 1, "3": 2, "Bob": 3}, "[UNK]"))
-    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[UNK]")
-    tokenizer.save_pretrained(tmp_path / "model")
-    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 512, "vocab_size": 4}
-    config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
-    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "model")
-    found = ask(questions[0], tmp_path / "answers.jsonl", "--model", str(tmp_path / "model"), "--tokens", "3")
-    assert [one["id"] for one in found] == ["nt-0", "nt-1", "nt-2", "nt-3"]
-    assert all(set("".join(one["answer"]).split()) <= {"[UNK]", "Ann", "3", "Bob"} for one in found)
-
-
 def test_an_empty_reply_is_an_empty_answer_and_known_answers_do_no_harm(server, tmp_path, monkeypatch):
     question = {"id": "q", "question": "the north sold most", "label": 1, "answer": ["entailed"], "markdown": ""}
     (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n")

@@ -72,6 +72,7 @@ def ordinary(clone):
     return train("experiment=added", "model=tapas", "model.size=tiny", "attention=auto", "task=cell_selection")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_every_choice_is_offered(file, capsys):
     assert main(["completion", "query", f"mate train {file.parent}={file.stem[:3]}"]) == 0

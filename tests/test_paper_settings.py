@@ -131,6 +131,7 @@ def test_tables_5_and_6_train_the_same_networks():
     assert fifth[3:] == sixth[1 : 1 + len(NETWORKS)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("network", "scale"), [*((network, "paper") for network in NETWORKS), ("linformer", "small")])
 def test_every_network_of_table_5_is_pre_trained_under_its_own_attention(network, scale):
     row = rows_of("hybridqa_table5")[3 + NETWORKS.index(network)]

@@ -32,6 +32,7 @@ def test_no_table_or_figure_is_missing(paper):
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: " ".join(row[:2]))
 def test_each_has_a_command_or_the_reason_why_there_is_none(row):
     cell = row[-1]
@@ -39,7 +40,7 @@ def test_each_has_a_command_or_the_reason_why_there_is_none(row):
     assert re.search(r"`(?:mate|python tools/\S+\.py)\b", cell) or re.match(r"cannot be had: \w+|the same", cell)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_composes(line):
     compose_line(shlex.split(line))

@@ -88,6 +88,7 @@ TABLES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
 def test_odd_tables(path, table):

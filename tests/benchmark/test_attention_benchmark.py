@@ -15,19 +15,10 @@ from mate_cli.benchmark.attention import attend_by_definition
 from mate_cli.cli.app import main
 
 TINY = [
-    "benchmark=attention",
-    "benchmark.shapes=[tall]",
-    "benchmark.lengths=[32,64]",
-    "benchmark.batches=[1,mixed]",
-    "benchmark.real=null",
-    "benchmark.backends=[dense,bucketed,segments,eager,linformer]",
-    "benchmark.longest.eager=32",
-    "benchmark.heads=4",
-    "benchmark.head_size=8",
-    "benchmark.slots=8",
-    "benchmark.checked=32",
-    "benchmark.rounds=1",
-    "benchmark.threads=1",
+    *("benchmark=attention", "benchmark.shapes=[tall]", "benchmark.lengths=[32,64]", "benchmark.batches=[1,mixed]"),
+    *("benchmark.real=null", "benchmark.backends=[dense,bucketed,segments,eager,linformer]"),
+    *("benchmark.longest.eager=32", "benchmark.heads=4", "benchmark.head_size=8", "benchmark.slots=8"),
+    *("benchmark.checked=32", "benchmark.rounds=1", "benchmark.threads=1"),
 ]
 COSTS = {"ms", "cpu_ms", "rounds", "gflop"}
 
@@ -61,27 +52,10 @@ def test_figures_have_the_promised_names(record):
 
 
 @pytest.mark.long
-def test_a_variant_over_its_length_says_so(record):
-    reason = "more than 32 tokens take too much memory"
-    assert record["facts"]["attention/eager/tall/64/1/forward/not_run"] == reason
-    assert not figures_of(record, "attention/eager/tall/64/1")
-    assert figures_of(record, "attention/eager/tall/32/1/forward")
-
-
-@pytest.mark.long
 def test_exact_backends_are_exact(record):
     for name in ("dense", "segments", "eager"):
         for batch in ("1", "mixed"):
             assert record["metrics"][f"attention/{name}/tall/32/{batch}/forward/max_error"] < 1e-5
-
-
-@pytest.mark.long
-def test_the_machine_is_described(record):
-    assert record["facts"]["machine/torch"] == torch.__version__
-    assert record["facts"]["machine/device"] == "cpu"
-    assert record["facts"]["machine/cpu"]
-    assert record["metrics"]["machine/threads"] == 1
-    assert record["metrics"]["machine/peak_gflops_per_second"] > 0
 
 
 @pytest.mark.long

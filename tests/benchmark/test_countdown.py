@@ -66,16 +66,6 @@ def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, ca
     assert "Attention, tall tables, 32 tokens" in capsys.readouterr().out
 
 
-@pytest.mark.long
-def test_one_stopped_at_once_has_nothing_to_show(tmp_path, monkeypatch, capsys):
-    def stopped(self, case, pace):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(AttentionBenchmark, "measure", stopped)
-    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY]) == 130
-    assert "stopped before the first measurement" in capsys.readouterr().out
-
-
 def test_a_benchmark_without_tables_is_shown_as_it_is(tmp_path, capsys):
     record = {"command": "benchmark", "status": "interrupted", "metrics": {"tokenization/wtq/speedup": 48.25}}
     (tmp_path / "record.json").write_text(json.dumps(record))

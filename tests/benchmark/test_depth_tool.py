@@ -29,6 +29,7 @@ def moved(stack, direction, rate):
         return float(((stack(stack.batch) * direction).sum() - before) / rate)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_only_dt_fixup_is_as_calm_with_24_layers_as_with_2(name):
     """T-Fixup without its condition on inputs grows as the root of the depth, by 3.5."""
@@ -38,6 +39,7 @@ def test_only_dt_fixup_is_as_calm_with_24_layers_as_with_2(name):
         assert growth(name) > (2.5 if name in ("t_fixup", "admin") else 4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relations", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_dt_fixup_alone_keeps_the_condition_of_theorem_3_2(name, relations):

@@ -7,18 +7,11 @@ import pytest
 from mate_cli.cli.app import main
 
 TINY = [
-    "benchmark=encoder",
-    "benchmark.lengths=[64]",
-    "benchmark.batches=[1,mixed]",
-    "benchmark.real=null",
-    "benchmark.max_tokens=64",
-    "benchmark.size=tiny",
-    "benchmark.layers=1",
+    *("benchmark=encoder", "benchmark.lengths=[64]", "benchmark.batches=[1,mixed]", "benchmark.real=null"),
+    *("benchmark.max_tokens=64", "benchmark.size=tiny", "benchmark.layers=1"),
     "+benchmark.networks.dot_16={model: dot, keep: 16, pruner.size: tiny}",
-    "+benchmark.networks.dot_99={model: dot, keep: 99, pruner.size: tiny}",
-    "benchmark.padded=[tapas]",
-    "benchmark.rounds=1",
-    "benchmark.threads=1",
+    *("+benchmark.networks.dot_99={model: dot, keep: 99, pruner.size: tiny}", "benchmark.padded=[tapas]"),
+    *("benchmark.rounds=1", "benchmark.threads=1"),
 ]
 PEERS = "transformers_tapas,transformers_bert"
 
@@ -82,6 +75,7 @@ def test_packed_streams_are_counted_without_padding(metrics):
     assert "encoder/tapas_padded/tall/64/1/forward/gflop" not in metrics  # where there is no padding
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -55,16 +55,9 @@ def run(tmp_path, *words):
 
 
 ATTENTION = [
-    "benchmark=attention",
-    "benchmark.shapes=[tall]",
-    "benchmark.lengths=[32]",
-    "benchmark.batches=[1]",
-    "benchmark.real=null",
-    "benchmark.backends=[dense,faulty,segments]",
-    "benchmark.heads=2",
-    "benchmark.head_size=8",
-    "benchmark.rounds=2",
-    "benchmark.threads=1",
+    *("benchmark=attention", "benchmark.shapes=[tall]", "benchmark.lengths=[32]", "benchmark.batches=[1]"),
+    *("benchmark.real=null", "benchmark.backends=[dense,faulty,segments]", "benchmark.heads=2"),
+    *("benchmark.head_size=8", "benchmark.rounds=2", "benchmark.threads=1"),
 ]
 
 

@@ -1,6 +1,5 @@
 """Nothing from a table, a name or a question steers a terminal or a spreadsheet program."""
 
-import ast
 import csv
 import io
 import json
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from rich.progress import Progress
 from rich.text import Text
 
-import mate_cli
 from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import harmless, report_csv
@@ -22,7 +20,6 @@ from mate_cli.terminal.streams import CleanStream, copy_streams, printable
 from tests.reports.runs import build_run
 
 STEERING = ["\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x90x\x9c", "\u202e", "\u2066", "\x08", "\x00", "\u2028", "\r"]
-PACKAGE = Path(mate_cli.__file__).parent
 
 
 def is_clean(text):
@@ -84,13 +81,6 @@ def test_a_transcript_has_each_line_once_and_no_progress(capsys):
     assert " end " in rule
     assert "training" in terminal.file.getvalue()
     assert "step 1/3" in terminal.file.getvalue()
-
-
-def test_all_consoles_are_of_the_one_that_cleans():
-    for path in PACKAGE.rglob("*.py"):
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-        found = [name.name for node in imports if node.module in ("rich", "rich.console") for name in node.names]
-        assert not {"Console", "print", "get_console"} & set(found), path
 
 
 def test_what_is_typed_wrong_is_said_cleanly(capfd, monkeypatch, tmp_path):

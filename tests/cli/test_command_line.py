@@ -42,6 +42,7 @@ def test_help_in_front_of_a_command_is_its_help(name, capsys):
     assert capsys.readouterr().out == out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in app.COMMANDS if name not in ("completion", "doctor")])
 def test_help_fits_a_terminal(name, capsys):
     assert app.main([name, "--help"]) == 0
@@ -128,6 +129,7 @@ MISTAKES = {
 """What stands in an experiment file, and the error."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistakes_in_an_experiment_file(text, jobs, mine, capsys):
     mine.write_text(text)

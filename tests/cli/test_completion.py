@@ -52,6 +52,7 @@ def test_candidates(line):
     assert completion.completions(line) == LINES[line]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize("line", IN_BASH)
 def test_bash(line):

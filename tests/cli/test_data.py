@@ -67,36 +67,6 @@ def test_problems_end_with_exit_code_2_the_first_twenty_being_listed(broken, cap
     assert len(json.loads(report.read_text())["problems"]) == 30
 
 
-COUNTS = {
-    "sqa": {"questions": 2, "tables": 1, "sequences": 1, "usable": 2, "cells": 2},
-    "wtq": {"questions": 4, "usable": 2, "cells": 1, "number": 1, "unusable: not found": 1},
-    "tabfact": {"questions": 3, "tables": 1, "usable": 3, "entailed": 2, "refuted": 1, "simple": 3},
-    "wikisql": {"questions": 5, "tables": 2, "usable": 3, "cells": 1, "number": 2, "left out: table without rows": 1},
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "width"),
-    [*((name, "80") for name in WRITERS), *(pytest.param(name, "118", marks=pytest.mark.long) for name in WRITERS)],
-)
-def test_every_dataset_about_tables_alone_is_checked(name, width, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", width)
-    root, report = WRITERS[name](tmp_path / name), tmp_path / "report.json"
-    assert main(["data", "check", f"data={name}", f"data.root={root}", f"report={report}"]) == 0
-    printed = capsys.readouterr().out
-    assert max(map(len, printed.splitlines()[1:])) <= int(width)
-    unused = any(key.startswith(("left out", "unusable")) for key in COUNTS[name])
-    last = "questions are left out or unusable." if unused else "No problems."
-    for text in ("train", "published", "No problems", last, "words in a table"):
-        assert text in printed
-    for paper in find_dataset(name).papers:
-        assert paper["source"].split(",")[0] in printed
-        assert all(f"{number:,}" in printed for number in paper["counts"]["all"].values())
-    counts = json.loads(report.read_text())["counts"]["train"]
-    assert {key: counts[key] for key in COUNTS[name]} == COUNTS[name]
-    assert f"{counts['questions']:,}" in printed
-
-
 def test_what_papers_say_of_datasets_adds_up_and_is_beside_what_is_at_hand(broken, capsys):
     tables = {
         (info.name, paper["source"]): paper["counts"]

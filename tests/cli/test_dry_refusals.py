@@ -90,7 +90,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
 def test_a_training_and_its_plan_refuse_alike(words, said, tmp_path, capsys):
     trained, planned = refusal(capsys, *words), refusal(capsys, *words, "--dry")
@@ -123,6 +123,7 @@ def test_a_server_that_answers_anything_is_there(monkeypatch, capsys):
         server.shutdown()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("variables", [SLURM, LSF], ids=["Slurm", "LSF"])
 def test_one_process_in_a_job_of_several_tasks_trains_alone(variables, monkeypatch, capsys):
     for name, value in variables.items():

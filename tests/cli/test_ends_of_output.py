@@ -29,6 +29,7 @@ def test_a_stream_outlives_its_reader():
 MORE = [pytest.param(ending, marks=pytest.mark.long) for ending in (">&- 2>&-", "<&- >&- 2>&-", "2>&1 | true")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", [">&-", "| head -c 1", *MORE])
 def test_files_are_written_whoever_reads_the_output(tmp_path, ending):
     runs = build_demo(tmp_path / "runs")
@@ -49,6 +50,7 @@ def test_a_training_outlives_the_reader_of_its_output(tmp_path):
     assert json.loads(record.read_text())["status"] == "finished"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 19])
 def test_terminals_of_any_width(tmp_path, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))

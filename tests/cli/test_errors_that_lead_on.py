@@ -92,6 +92,7 @@ def test_weights_that_are_not_there_or_not_read(tmp_path, monkeypatch, capsys):
     assert "Use init=path, or leave it out." in line
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -81,10 +81,8 @@ def test_a_group_of_another_command_is_named(capsys):
 def test_it_is_printed_in_three_ways(words, capsys):
     assert main(words) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "seed = 1",
-        "  seed of weights, order of examples and dropout",
-        "  may be  an integer at least 0 and less than 4294967296",
-        "  set by  conf/train.yaml  1",
+        *("seed = 1", "  seed of weights, order of examples and dropout"),
+        *("  may be  an integer at least 0 and less than 4294967296", "  set by  conf/train.yaml  1"),
     ]
 
 

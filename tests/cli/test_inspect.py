@@ -81,6 +81,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long if name in ("sqa", "wtq") else []) for name in SHOWN]
 )

@@ -21,6 +21,7 @@ def test_a_key_of_another_choice_is_found(key, capsys):
     assert "conf/model/etc.yaml" in out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("line", [line.split() for line in explain.HELP.splitlines() if line.startswith("  mate ")])
 def test_the_examples_of_the_help_can_be_typed(line, capsys):
     assert main(line[1:]) == 0

@@ -17,6 +17,7 @@ def shown(capsys, *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_choice_has_a_line_of_its_own_that_fits(group, capsys):
     lines = shown(capsys, group)

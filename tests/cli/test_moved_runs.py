@@ -45,7 +45,7 @@ def interrupt(run: Path) -> None:
     (run / "record.json").write_text(json.dumps(record | {"status": "interrupted", "reason": "stopped"}))
 
 
-@pytest.fixture(params=["elsewhere", "moved", "absolute"])
+@pytest.fixture(params=["absolute", *(pytest.param(how, marks=pytest.mark.long) for how in ("elsewhere", "moved"))])
 def runs(request, project, tmp_path, monkeypatch):
     """The folder of its runs, seen from another working folder; the project where it was, or in another place."""
     place = project if request.param == "elsewhere" else Path(shutil.copytree(project, tmp_path / "mounted" / "there"))

@@ -27,6 +27,7 @@ def elsewhere(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("group", ["callbacks", "logger"])
 @pytest.mark.parametrize("typed", ["~{}", "~{}=none", "{}=[]", "{}=none"])
 def test_a_group_that_is_taken_away_is_none(group, typed, capsys):
@@ -41,6 +42,7 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
     capsys.readouterr()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -127,6 +129,7 @@ def test_unknown_plugins_lead_to_those_that_exist(word, said, capsys, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("typed", "ours"),
     [
@@ -159,6 +162,7 @@ def test_other_keywords_of_the_trainer_lead_to_its_options(capsys):
     assert "+trainer.options.NAME=..." in refusal(capsys, *CELLS, "trainer.sync_batchnorm=true")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -177,6 +181,7 @@ def test_what_is_empty_is_explained(words, capsys):
     assert key in capsys.readouterr().out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -195,6 +200,7 @@ def test_other_commands_lead_on(words, said, capsys):
     assert said in refusal(capsys, *words)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("word", "shown"),
     [
@@ -219,6 +225,7 @@ def test_a_word_of_hydra_sets_what_it_says(word, shown, experiment, monkeypatch)
     assert str(find_value(config, key)) == value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("word", "jobs"),
     [

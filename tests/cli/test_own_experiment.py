@@ -32,6 +32,7 @@ def configs(*words: str):
     return {stage.name: stage.config for stage in resolve(words).stages}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scale", SCALES)
 def test_values_win_over_each_scale_and_what_is_typed_wins_over_them(experiment, scale):
     experiment("first_try", FIRST_TRY)
@@ -41,6 +42,7 @@ def test_values_win_over_each_scale_and_what_is_typed_wins_over_them(experiment,
     assert (config.model["size"], config.init) == (shipped.model["size"], shipped.init)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", SCALES)
 def test_any_group_can_be_chosen_and_the_scale(experiment, scale):
     choice = (
@@ -81,6 +83,7 @@ def test_in_stages_it_holds_as_if_it_was_typed(experiment):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", SCALES)
 def test_overrides_of_its_stages_hold_at_each_scale(experiment, scale):
     experiment("chain", "stages: {selecting: {experiment: hybridqa_mate, overrides: [optimizer.lr=3e-5]}}\nseed: 5")
@@ -140,6 +143,7 @@ def test_other_commands_compose_it_so_too(experiment, capsys):
     assert capsys.readouterr().out == "3e-05\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["--info defaults experiment=first_try", "experiment=first_try --info"])
 def test_its_list_of_defaults_is_shown(experiment, words):
     experiment("first_try", "defaults:\n  - wtq_mate\n  - override /scale: small\noptimizer: {lr: 3e-5}")

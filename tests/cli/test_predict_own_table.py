@@ -214,6 +214,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
     assert predict(f"table={sales}", *words) == 2
@@ -350,6 +351,7 @@ def test_a_dialect_and_a_locale_are_typed(name, run, tmp_path):
     assert columns <= set(header)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("word", "problem"),
     [

@@ -24,11 +24,7 @@ STRANGE = (
 REFUSALS = {
     "data that are missing": ["data=wtq", "data.root=nowhere", "task=table_qa", "encoding=table"],
     "an empty folder of data": [
-        "data=wtq",
-        "data.root={here}/empty",
-        "data.download=false",
-        "task=table_qa",
-        "encoding=table",
+        *("data=wtq", "data.root={here}/empty", "data.download=false", "task=table_qa", "encoding=table"),
     ],
     "weights that are missing": ["init=path", "init.checkpoint=nowhere"],
     "weights of something else": ["init=path", "init.checkpoint={here}/empty"],
@@ -43,6 +39,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_leaves_all_that_was_there(tmp_path, words, capsys):
     folder = tmp_path / "o" / "train" / "quickstart_cells" / "first"
@@ -101,6 +98,7 @@ def test_a_folder_of_a_run_without_its_record_is_not_trained_over(finished, caps
     shutil.rmtree(copy)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", ["cut", "empty", "missing"])
 def test_a_record_that_is_damaged_is_made_again(run, damage, capsys):
     file = run / "record.json"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from mate_cli.cli.config import composition
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import ConfigError
 from mate_cli.runs.identity import configuration_name
@@ -57,22 +56,6 @@ def test_a_stage_is_told_apart_by_what_it_takes():
 def test_stages_that_are_left_out_or_replaced_set_a_run_apart():
     words = ["experiment=tabfact_mate_cs", "stages.cs=null", "stages.masked_lm.seed=4", "model.size=tiny"]
     assert resolve(words).settings == ["stages.cs=null", "model.size=tiny"]
-
-
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        ([CELLS, "optimizer.lr=1e-4", "model=tapas", "seed=3", "scale=small"], 1),
-        (["experiment=hybridqa_pointr", "optimizer.lr=1e-4", "model=tapas", "scale=small"], 3),
-        (["experiment=hybridqa_best", "optimizer.lr=1e-4", "scale=small", "stages.span_reading.seed=2"], 5),
-    ],
-)
-def test_hydra_composes_a_run_once_and_each_stage_once(words, count, monkeypatch):
-    made = []
-    compose = composition.compose
-    monkeypatch.setattr(composition, "compose", lambda *given, **more: made.append(given) or compose(*given, **more))
-    resolve(words)
-    assert len(made) == count
 
 
 def test_a_name_is_of_the_folder_and_of_nothing_else():

@@ -19,6 +19,7 @@ def can_be_written(hint):
         return False
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(name for name in targets(config_dir()) if parameter_types(name)))
 def test_types_are_those_of_the_class(name):
     imported, read = Parameters.of(_import_target(name)), parameter_types(name)

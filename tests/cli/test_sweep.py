@@ -33,13 +33,8 @@ from mate_cli.runs.lock import is_dead, process_id
 from mate_cli.runs.record import RunFolder, RunRecord
 
 SMALL = [
-    "experiment=quickstart_cells",
-    "trainer.limit_train=64",
-    "trainer.limit_dev=24",
-    "trainer.batch_size=8",
-    "trainer.max_steps=6",
-    "hardware.threads=1",
-    "logger=none",
+    *("experiment=quickstart_cells", "trainer.limit_train=64", "trainer.limit_dev=24", "trainer.batch_size=8"),
+    *("trainer.max_steps=6", "hardware.threads=1", "logger=none"),
 ]
 SWEEPS = sorted((config_dir() / "sweep").glob("*.yaml"))
 WANDB_SWEEP = config_dir().parent / "docs" / "wandb_sweep.yaml"
@@ -114,12 +109,8 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
         (
             "optuna",
             [
-                "hydra/sweeper=optuna",
-                "hydra.sweeper.direction=maximize",
-                "hydra.sweeper.n_trials=2",
-                "hydra.sweeper.n_jobs=1",
-                "hydra.sweeper.sampler.seed=0",
-                "seed=choice(-3,-4)",
+                *("hydra/sweeper=optuna", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=2"),
+                *("hydra.sweeper.n_jobs=1", "hydra.sweeper.sampler.seed=0", "seed=choice(-3,-4)"),
             ],
         ),
     ],
@@ -320,6 +311,7 @@ def test_the_help_lists_sweeps(capsys):
     assert "hybridqa_table6" in said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -350,7 +342,7 @@ def test_a_search_is_chosen_by_its_file(jobs, capsys):
     assert all({"seed=3", "scheduler.warmup=0.0", "scale=minilm"} <= set(words) for words in jobs)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", SWEEPS, ids=[file.name for file in SWEEPS])
 def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
     head = file.read_text(encoding="utf-8").splitlines()[:2]

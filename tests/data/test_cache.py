@@ -3,19 +3,15 @@ import importlib
 import math
 import os
 import sys
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
 import torch
 
-from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns import RowColumnHeads
-from mate_cli.attention.segment_tasks import CALL_COST
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.cache import VERSION, digest_examples, encode_split, prune_cache
+from mate_cli.data.loading.cache import VERSION, encode_split, prune_cache
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
@@ -49,30 +45,6 @@ def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path)
     assert split.lengths.tolist() == [len(encoding) for encoding in fresh]
     assert split.uncut_tokens == {encoding.example_id: encoding.uncut_tokens for encoding in fresh}
     assert split.cuts.tolist() == [encoding.cut.tolist() for encoding in fresh]
-
-
-def test_questions_of_a_table_are_encoded_together_and_come_back_in_their_own_order(
-    examples, serializer, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("mate_cli.data.loading.cache.CHUNK", 4)
-    tables = [example.table for example in examples[:3]]
-    apart = [replace(one, table=tables[place % 3]) for place, one in enumerate(examples[:12])]
-    wide = replace(tables[0], header=(Cell("x"),) * 300, rows=((Cell("y"),) * 300,))
-    apart[5] = replace(apart[5], table=wide)
-    chunks = []
-
-    def encode(some, encode=serializer.encode):
-        chunks.append([id(example.table) for example in some])
-        return encode(some)
-
-    monkeypatch.setattr(TapasSerializer, "encode", lambda _, some: encode(some))
-    split = encode_split(apart, serializer, tmp_path, "dev")
-    assert [len(set(chunk)) for chunk in chunks] == [1, 1, 2]
-    assert split.example_ids == [example.example_id for example in apart]
-    assert list(split.failures) == [apart[5].example_id]
-    left = [*apart[:5], *apart[6:]]
-    assert [split[place].example_id for place in range(11)] == [example.example_id for example in left]
-    assert split.lengths.tolist() == [len(one) for one in encode(left)]
 
 
 SIZES = {"T": (5, 7), "K": (3, 2), "A": (4, 6), "S": (3, 3), "F": (2, 2)}
@@ -230,15 +202,6 @@ def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tm
         encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
 
 
-def test_a_question_is_known_as_before_there_were_options_and_documents(examples):
-    """Runs and encodings from before are those of the same questions still."""
-    former = fields(TableExample)[: [field.name for field in fields(TableExample)].index("options")]
-    plain = make_dataclass("PlainExample", [field.name for field in former])
-    before = [plain(*(getattr(example, field.name) for field in former)) for example in examples]
-    assert digest_examples(before) == digest_examples(examples)
-    assert digest_examples(before) != digest_examples([replace(example, options=("yes", "no")) for example in examples])
-
-
 def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):
     batch = collate(serializer.encode(examples[:1]), reset_positions=True, max_positions=512)
     seen: dict[tuple[int, int], int] = {}
@@ -260,20 +223,6 @@ def test_workers_do_not_change_the_order(serializer, tmp_path):
         orders.append([batch.example_ids for batch in data.train_dataloader()])
     assert orders[0] == orders[1]
     assert len(orders[0]) == 12
-
-
-def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
-    pattern = RowColumnHeads(4)
-    planned = []
-    for workers in (0, 2):
-        options = replace(loading(tmp_path, workers), prepare=Planner(((pattern, Segments()),)))
-        data = TableDataModule(Sample(), serializer, options, list, list)
-        data.set_schedule(Schedule(batch_size=4, micro_batch=4, total_steps=3))
-        planned.append([batch.prepared[pattern, ("segment_tables", CALL_COST)] for batch in data.train_dataloader()])
-    for here, there in zip(*planned, strict=True):
-        assert len(here.classes) == len(there.classes) > 1
-        assert torch.equal(here.gradients.rows, there.gradients.rows)
-        assert torch.equal(here.output_slots, there.output_slots)
 
 
 def test_encodings_in_memory_are_those_on_disk(examples, serializer, tmp_path):

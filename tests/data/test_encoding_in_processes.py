@@ -66,12 +66,12 @@ class Killed(TapasSerializer):
 
 
 def test_files_are_the_same_for_any_number_of_processes(examples, tmp_path):
-    for processes in (1, 2, 3):
+    for processes in (1, 3):
         split = encode_split(examples, make(), tmp_path / str(processes), "dev", processes)
         assert split.example_ids == [example.example_id for example in examples]
-    first, *others = [{file.name: file.read_bytes() for file in (tmp_path / n).iterdir()} for n in "123"]
-    assert len(first) == 8
-    assert all(other == first for other in others)
+    alone, shared = ({file.name: file.read_bytes() for file in (tmp_path / n).iterdir()} for n in "13")
+    assert len(alone) == 8
+    assert alone == shared
 
 
 def test_an_encoding_that_was_killed_goes_on(examples, tmp_path, monkeypatch):
@@ -111,6 +111,7 @@ def test_two_processes_that_find_the_same_missing_share_it(examples, tmp_path):
         assert alone[place].input_ids.tolist() == together[place].input_ids.tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "message"),
     [(Failing, "^a cell is broken. Mend it.$"), (Killed, r"was killed. Memory may be short: set hardware.prepare_w")],

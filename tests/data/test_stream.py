@@ -115,6 +115,7 @@ def test_any_number_of_workers_gives_the_same_stream(shards, tmp_path, kind, alo
         assert differing(one, other) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "workers"), [(1, 0), (7, 0), (15, 3)])
 def test_a_resumed_run_goes_on_with_the_same_batches(shards, tmp_path, kind, alone, first, workers):
     loaded = batches(shards, tmp_path, kind, first_batch=first, workers=workers)

@@ -215,6 +215,7 @@ def many(tmp_path, monkeypatch):
     return tmp_path / "many.txtpb"
 
 
+@pytest.mark.long
 def test_few_tables_are_in_memory_at_once(many, tmp_path, monkeypatch):
     alive = []
 

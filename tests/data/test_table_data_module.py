@@ -9,11 +9,9 @@ import torch
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.loading.table_data_module import (
-    PORTION,
     AugmentedBatches,
     LoaderOptions,
     TableDataModule,
-    take_selected,
 )
 from mate_cli.errors import DataError
 from mate_cli.pipelines.training import _prepare_weights
@@ -63,19 +61,6 @@ def test_questions_are_those_of_the_dataset(data):
     assert [one.example_id for one in data.questions("dev")] == [one.example_id for one in Sample().examples("dev")[:3]]
 
 
-@pytest.mark.parametrize("limit", [1, 5, 200, None])
-def test_choosing_a_few_first_is_choosing_among_all(limit):
-    looked_at = []
-
-    def odd(numbers):
-        looked_at.append(len(numbers))
-        return [number for number in numbers if number % 2]
-
-    numbers = list(range(1000))
-    assert take_selected(odd, lambda count: numbers[:count], limit) == odd(numbers)[:limit]
-    assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]
-
-
 class Lazy(Counted):
     """The same questions, one after the other."""
 
@@ -91,18 +76,6 @@ def test_the_examples_of_a_dataset_may_be_a_generator(tmp_path, is_release):
     dataset = lazy if is_release else SimpleNamespace(splits=("train",), examples=lazy.examples)
     data = TableDataModule(dataset, None, loading, with_answer, with_answer)
     assert [one.example_id for one in data.examples("train", training=True)] == ["q1", "q3", "q5"]
-
-
-def test_a_few_examples_are_read_without_the_rest(tmp_path):
-    (tmp_path / "train.txt").touch()
-    loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=3)
-    few, rest = Counted(tmp_path), replace(loading, limit_train=None)
-    data = TableDataModule(few, None, loading, with_answer, with_answer)
-    assert [one.example_id for one in data.examples("train", training=True)] == ["q1", "q3", "q5"]
-    assert few.made == len(data.training_questions()) == PORTION
-    everything = TableDataModule(few, None, rest, with_answer, with_answer)
-    assert len(everything.examples("train", training=True)) == 500
-    assert len(everything.training_questions()) == 1000
 
 
 def test_new_weights_are_prepared_on_every_training_example(tmp_path):

@@ -43,6 +43,7 @@ def made(kind, keep=30, **options):
     )
 
 
+@pytest.mark.sampled(6)
 @KINDS
 @pytest.mark.parametrize("select", ["tokens", "columns"])
 @pytest.mark.parametrize("learn", ["joint", "pruning", "both"])

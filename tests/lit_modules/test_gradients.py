@@ -10,6 +10,7 @@ from mate_cli.pipelines.assembly import assemble
 MODELS = ["mate", "tapas", "sat", "linformer", "etc"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("experiment", "model"),
     [

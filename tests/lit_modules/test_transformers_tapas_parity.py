@@ -144,6 +144,7 @@ def compare(theirs, task, reader, batch):
     return chosen
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ALIKE)
 def test_questions_about_made_up_tables(name, reader, tmp_path):
     theirs, task = twins(tmp_path, name)

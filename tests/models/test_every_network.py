@@ -81,6 +81,7 @@ def test_padding_gets_no_gradient(path):
     assert read.grad is None or not read.grad[~real].any()
 
 
+@pytest.mark.sampled(2)
 @NETWORKS
 def test_an_example_does_not_know_its_batch(path):
     model, tables = make(path), ((4, 3, 3, 2), (2, 5, 2, 3))
@@ -92,12 +93,14 @@ def test_an_example_does_not_know_its_batch(path):
     assert not torch.equal(model(other).states[1], model(batch).states[1])
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_preparing_a_batch_ahead_changes_nothing(path):
     model, batch = make(path), examples()
     assert torch.equal(model(model.planner(batch)).states, model(batch).states)
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_every_weight_learns(path):
     """Backward reaches all weights but those of the pooler, which cell selection does not use."""
@@ -107,6 +110,7 @@ def test_every_weight_learns(path):
     assert still == ["pooler.dense.weight", "pooler.dense.bias"]
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_saved_weights_come_back(path, tmp_path):
     model, batch = make(path), examples()
@@ -118,6 +122,7 @@ def test_saved_weights_come_back(path, tmp_path):
     assert torch.equal(copy.deepcopy(again)(batch).states, model(batch).states)
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_recomputing_layers_gives_the_same_gradients(path):
     found = []
@@ -129,6 +134,7 @@ def test_recomputing_layers_gives_the_same_gradients(path):
     torch.testing.assert_close(*found)
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_bfloat16_stays_near(path):
     model, batch = make(path), examples()
@@ -138,7 +144,7 @@ def test_bfloat16_stays_near(path):
 
 
 @pytest.mark.trains
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_twenty_steps_learn_three_tables_by_heart(path):
     batch = examples()
@@ -178,6 +184,7 @@ def test_lexical_features_reach_the_states_where_they_are_asked_for(path):
         model(replace(batch, cell_features=None))
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_norms_take_the_epsilon_of_the_weights(path):
     """RoBERTa's is another one than BERT's; a network that reads no words begins with neither."""
@@ -193,6 +200,7 @@ def test_norms_take_the_epsilon_of_the_weights(path):
     assert [name for name, norm in norms if norm.eps != 1e-5] == []
 
 
+@pytest.mark.sampled(3)
 @NETWORKS
 def test_adapters_of_every_network_merge_into_weights_that_compute_the_same(path):
     model, plain, batch = make(path), make(path), examples()

@@ -12,13 +12,8 @@ from mate_cli.cli.app import main
 from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT
 
 TAPAS = [
-    "experiment=wtq_tapas",
-    "init=tapas",
-    "model.size=tiny",
-    "trainer.max_steps=1",
-    "trainer.batch_size=2",
-    "logger=none",
-    "hardware=cpu",
+    *("experiment=wtq_tapas", "init=tapas", "model.size=tiny", "trainer.max_steps=1", "trainer.batch_size=2"),
+    *("logger=none", "hardware=cpu"),
 ]
 
 
@@ -68,6 +63,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_settings_of_another_meaning_are_refused(name, changed, tmp_path, capsys):
     settings, message = REFUSED[name]

@@ -14,12 +14,8 @@ from mate_cli.metrics.exact_match import score_predictions
 from mate_cli.pipelines.evaluation.evaluate_run import questions_in_file
 
 SMALL = [
-    "trainer.limit_train=64",
-    "trainer.limit_dev=24",
-    "trainer.batch_size=8",
-    "trainer.max_steps=6",
-    "trainer.log_every=2",
-    "hardware.threads=1",
+    *("trainer.limit_train=64", "trainer.limit_dev=24", "trainer.batch_size=8", "trainer.max_steps=6"),
+    *("trainer.log_every=2", "hardware.threads=1"),
 ]
 
 

@@ -12,18 +12,9 @@ from safetensors.torch import load_file
 from mate_cli.cli.app import main
 
 ARGUMENTS = [
-    "experiment=quickstart_dot",
-    "logger=none",
-    "trainer.limit_train=16",
-    "trainer.limit_dev=4",
-    "trainer.batch_size=4",
-    "trainer.max_steps=8",
-    "trainer.checkpoint_every=2",
-    "trainer.log_every=1",
-    "hardware.micro_batch=4",
-    "hardware.threads=1",
-    "model.keep=40",
-    "model.hidden_dropout=0.1",
+    *("experiment=quickstart_dot", "logger=none", "trainer.limit_train=16", "trainer.limit_dev=4"),
+    *("trainer.batch_size=4", "trainer.max_steps=8", "trainer.checkpoint_every=2", "trainer.log_every=1"),
+    *("hardware.micro_batch=4", "hardware.threads=1", "model.keep=40", "model.hidden_dropout=0.1"),
 ]
 
 

@@ -98,7 +98,7 @@ def in_place(parts, made):
     return replace(made, position_ids=cells if parts.serializer.reset_positions else count)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", RUNS)
 @torch.no_grad()
 def test_every_run_loads_with_automodel_and_as_our_parts(tmp_path, name):

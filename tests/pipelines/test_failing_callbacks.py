@@ -38,6 +38,7 @@ def test_what_is_learnt_before_a_callback_fails_is_saved(tmp_path, monkeypatch, 
     capsys.readouterr()
 
 
+@pytest.mark.long
 def test_finished_selectors_are_given_to_a_finished_reader(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["train", "experiment=quickstart", "debug=fast", "logger=none"]

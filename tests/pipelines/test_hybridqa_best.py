@@ -14,17 +14,9 @@ from mate_cli.pipelines.stages import look_ahead
 
 ANSWERING = ("row_ranking", "cell_selection", "span_reading")
 SMALL = [
-    "experiment=hybridqa_best",
-    "debug=fast",
-    "init=random",
-    "init.tokenizer=sample",
-    "model.size=tiny",
-    "encoding.max_tokens=96",
-    "logger=none",
-    "hardware.threads=1",
-    "stages.row_ranking.data.extra_train=[]",
-    "stages.cell_selection.data.extra_train=[]",
-    "stages.span_reading.data.extra_train=[]",
+    *("experiment=hybridqa_best", "debug=fast", "init=random", "init.tokenizer=sample", "model.size=tiny"),
+    *("encoding.max_tokens=96", "logger=none", "hardware.threads=1", "stages.row_ranking.data.extra_train=[]"),
+    *("stages.cell_selection.data.extra_train=[]", "stages.span_reading.data.extra_train=[]"),
 ]
 
 
@@ -126,6 +118,7 @@ def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
     look_ahead(plan, tmp_path)
 
 
+@pytest.mark.long
 def test_one_command_trains_and_answers(data, tmp_path, capsys):
     words = [*SMALL, f"paths.data={data}", f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
     assert main(["train", *words]) == 0

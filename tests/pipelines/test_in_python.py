@@ -69,6 +69,7 @@ def test_the_network_stays_as_it_was(exports):
     assert mate.dtype == torch.bfloat16
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["features", "answers", "statements", "feature_statements", "reader"])
 def test_half_precision_answers_nearly_the_same(exports, name, dtype):
@@ -123,6 +124,7 @@ def test_random_states_stay_as_they_were(exports):
     assert states[0] == states[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("use", "problem"),
     [
@@ -191,6 +193,7 @@ def test_training_gives_the_record_back(tmp_path):
     assert isinstance(mate_cli.Mate.from_pretrained(record.folder), torch.nn.Module)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

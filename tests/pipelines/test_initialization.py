@@ -11,14 +11,8 @@ from mate_cli.models.initialization.initial_weights import InitialWeights, LoadR
 from mate_cli.models.tapas import Tapas
 
 ARGUMENTS = [
-    "experiment=quickstart_cells",
-    "logger=none",
-    "trainer.limit_train=24",
-    "trainer.limit_dev=8",
-    "trainer.batch_size=8",
-    "trainer.max_steps=2",
-    "hardware.micro_batch=8",
-    "model.hidden_dropout=0.0",
+    *("experiment=quickstart_cells", "logger=none", "trainer.limit_train=24", "trainer.limit_dev=8"),
+    *("trainer.batch_size=8", "trainer.max_steps=2", "hardware.micro_batch=8", "model.hidden_dropout=0.0"),
 ]
 
 

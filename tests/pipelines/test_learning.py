@@ -42,6 +42,7 @@ def task_of(*words):
     return task, task.criterion(logits, batch).tolist(), task.criterion.must_compute(logits, batch).tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("data", ["files", "hub", "sample"])
 @pytest.mark.parametrize("experiment", ["wtq_mate", "wtq_tapas", "wikisql_mate"])
 def test_other_data_than_the_papers_learn_numbers_of_any_size(experiment, data):
@@ -83,6 +84,7 @@ ROWS = [{"train/loss": 0.5}, {"dev/hits@1": 0.25}, {"train/loss": 0.0}, {"dev/hi
 STILL = [{"train/loss": 0.0}, {"dev/hits@1": 0.0}]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("monitor", "rows", "counts", "said"),
     [

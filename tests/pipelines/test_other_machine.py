@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from configurations import run_config
 from finished_runs import SMALL, finished_run, here
 from hydra.utils import instantiate
@@ -19,7 +18,6 @@ from mate_cli.pipelines.export.export import export_run
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
-from mate_cli.tokenization.layout import TableEncoding
 
 BACKENDS = ["triton"]
 
@@ -83,25 +81,3 @@ def test_but_nothing_is_trained_with_what_is_not_there(name, monkeypatch):
     config = run_config([*SMALL, "task=cell_selection", f"attention={name}", "model.attention_dropout=0"])
     with pytest.raises(ConfigError, match=f"{name} needs a CUDA device.*attention=auto"):
         assemble(config, None)
-
-
-def test_rankers_read_in_batches_and_give_the_memory_back(trained, monkeypatch):
-    config = run_config([*SMALL, "task=cell_selection", f"encoding.ranked_by={trained}"])
-    ranker = CellRanker(str(trained), config)
-    hardware = ranker.config.hardware.model_copy(update={"micro_batch": 2})
-    ranker.config = ranker.config.model_copy(update={"hardware": hardware})
-    examples = instantiate(config.data).examples("dev")[:12]
-    parts = ranker._parts
-    encodings = [one for one in parts.serializer.encode(examples) if isinstance(one, TableEncoding)]
-    alone = {}
-    with torch.inference_mode():
-        for encoding in encodings:
-            batch = parts.data.loading.batch([encoding])
-            (ranking,) = parts.task.predictions(parts.task.encoder(batch), batch)
-            alone[ranking.example_id] = tuple(dict.fromkeys(row for row, _ in ranking.cells))
-    sizes, devices = [], []
-    parts.task.encoder.register_forward_hook(lambda _, given, __: sizes.append(len(given[0].input_ids)))
-    monkeypatch.setattr(parts.task, "to", lambda device: devices.append(str(device)))
-    assert ranker(examples) == alone
-    assert sizes == [4, 4, 4]
-    assert devices == ["cpu", "cpu"]

@@ -203,20 +203,6 @@ def test_type_and_generator_are_the_callers(run, mate):
     torch.testing.assert_close(output.pooler_output.float(), mate(FRAME, QUESTIONS[0]).pooler_output, atol=0.1, rtol=0)
 
 
-def test_a_frame_is_read_as_a_spreadsheet_shows_it():
-    frame = pd.DataFrame(
-        {"day": pd.to_datetime(["2024-03-01", None]), "n": [1.0, 2.5], "ok": [True, None]},
-        index=pd.Index(["a", "b"], name="key"),
-    )
-    table = Table.from_pandas(frame, title="Sales")
-    assert [cell.text for cell in table.header] == ["key", "day", "n", "ok"]
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["a", "2024-03-01", "1", "TRUE"],
-        ["b", "", "2.5", ""],
-    ]
-    assert table.title == "Sales"
-
-
 def test_mistakes_are_named(mate, tmp_path):
     with pytest.raises(DataError, match="2 tables and 3 questions"):
         mate.batch([FRAME, FRAME], ["a", "b", "c"])

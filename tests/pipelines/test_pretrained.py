@@ -1,9 +1,7 @@
 """Pre-training and fine-tuning in one go, as typed: weights are handed on, finished stages are skipped or shared."""
 
 import json
-import os
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -24,16 +22,9 @@ OF_STAGES = {
 FIRST = ["init=random", "model.size=tiny", "init.tokenizer=sample"]
 """What only a stage that begins without weights takes."""
 TYPED = [
-    "experiment=three_stages",
-    "data=sample",
-    "hardware.threads=1",
-    "hardware.micro_batch=4",
-    "logger=none",
-    "encoding.max_tokens=64",
-    "trainer.limit_dev=8",
-    "stages.cell_selection.trainer.limit_train=16",
-    "stages.cell_selection.trainer.batch_size=8",
-    "stages.cell_selection.trainer.max_steps=2",
+    *("experiment=three_stages", "data=sample", "hardware.threads=1", "hardware.micro_batch=4", "logger=none"),
+    *("encoding.max_tokens=64", "trainer.limit_dev=8", "stages.cell_selection.trainer.limit_train=16"),
+    *("stages.cell_selection.trainer.batch_size=8", "stages.cell_selection.trainer.max_steps=2"),
 ]
 
 
@@ -112,21 +103,6 @@ def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, m
     assert theirs
     assert [name for name in theirs if name in own and not torch.equal(own[name], theirs[name])] == []
     assert len([name for name in theirs if name in own]) > 10
-
-
-@pytest.mark.long
-def test_what_an_agent_of_a_sweep_asked_for_is_the_whole_and_no_stage(tmp_path, monkeypatch):
-    import wandb
-
-    begun = []
-    monkeypatch.setattr(wandb, "init", lambda **_: begun.append(os.environ.get("WANDB_RUN_ID")) or MagicMock())
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
-    for name, value in (("WANDB_SWEEP_ID", "a1b2c3"), ("WANDB_RUN_ID", "d4e5f6"), ("WANDB_MODE", "online")):
-        monkeypatch.setenv(name, value)
-    words = [word for word in TYPED if word != "logger=none"]
-    typed = [*words, f"paths.outputs={tmp_path}", *FIRST, *words_of("masked_lm"), "stages.cs=null"]
-    assert main(["train", *typed, "logger=wandb"]) == 0
-    assert begun == [None, "d4e5f6"]
 
 
 @pytest.mark.long

@@ -12,17 +12,9 @@ from mate_cli.lit_modules.masked_lm import MaskedLM
 
 SMALL = ["logger=none", "init=random", "model.size=tiny", "init.tokenizer=sample", "hardware.threads=1"]
 PRETRAIN = [
-    "experiment=pretrain_mate",
-    "data.sources=[sample]",
-    "data.exclude=[sample/dev,sample/test]",
-    "encoding.max_tokens=48",
-    "optimizer.lr=1e-3",
-    "trainer.batch_size=8",
-    "trainer.max_steps=8",
-    "trainer.val_every=0.7",
-    "trainer.checkpoint_every=1",
-    "trainer.log_every=2",
-    "hardware.micro_batch=4",
+    *("experiment=pretrain_mate", "data.sources=[sample]", "data.exclude=[sample/dev,sample/test]"),
+    *("encoding.max_tokens=48", "optimizer.lr=1e-3", "trainer.batch_size=8", "trainer.max_steps=8"),
+    *("trainer.val_every=0.7", "trainer.checkpoint_every=1", "trainer.log_every=2", "hardware.micro_batch=4"),
 ]
 
 

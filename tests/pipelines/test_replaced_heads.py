@@ -75,6 +75,7 @@ def train(model, inputs, labels):
     assert all(grad is not None for _, grad in of_head), of_head
 
 
+@pytest.mark.sampled(2)
 def test_a_replaced_head_computes_and_is_saved(exports, kind, batch, tmp_path):
     inputs, _ = batch
     model = CLASSES[kind].from_pretrained(exports(kind))
@@ -90,6 +91,7 @@ def test_a_replaced_head_computes_and_is_saved(exports, kind, batch, tmp_path):
     assert not torch.equal(scores(copied, inputs), after)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "options",
     [
@@ -113,6 +115,7 @@ def test_an_adapter_trains_the_head(exports, kind, batch, tmp_path, options):
     torch.testing.assert_close(scores(peft.PeftModel.from_pretrained(base, tmp_path), inputs), after)
 
 
+@pytest.mark.sampled(3)
 def test_freezing_the_base_model_leaves_the_head(exports, kind, batch):
     inputs, labels = batch
     model = CLASSES[kind].from_pretrained(exports(kind))
@@ -146,6 +149,7 @@ def test_a_wrapped_embedding_computes(exports, given, layer):
     assert not torch.allclose(scores(adapted, given), before, atol=1e-3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("source", ["cells", "pieces"])
 def test_a_new_head_on_a_saved_encoder(exports, kind, source, tmp_path, given):
     encoder = AutoModel.from_pretrained(exports(source))

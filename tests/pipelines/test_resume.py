@@ -1,30 +1,18 @@
 """A run that was killed and resumed ends with the weights and rows of the run that was not."""
 
-import copy
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import forked_commands
 import pytest
-import torch
 from finished_runs import only_run
 from forked_commands import Command, finish, wait_for_step
 
 ARGUMENTS = [
-    "experiment=quickstart_cells",
-    "logger=none",
-    "trainer.limit_train=64",
-    "trainer.limit_dev=16",
-    "trainer.batch_size=8",
-    "trainer.max_steps=24",
-    "trainer.val_every=1.1",
-    "trainer.checkpoint_every=3",
-    "trainer.log_every=2",
-    "hardware.micro_batch=4",
-    "hardware.threads=1",
-    "model.hidden_dropout=0.1",
+    *("experiment=quickstart_cells", "logger=none", "trainer.limit_train=64", "trainer.limit_dev=16"),
+    *("trainer.batch_size=8", "trainer.max_steps=24", "trainer.val_every=1.1", "trainer.checkpoint_every=3"),
+    *("trainer.log_every=2", "hardware.micro_batch=4", "hardware.threads=1", "model.hidden_dropout=0.1"),
     "model.attention_dropout=0.1",
 ]
 
@@ -97,65 +85,3 @@ def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
 def test_a_finished_run_is_not_trained_again(whole):
     output = finish(start(whole, "resume=last"))
     assert "is already finished" in " ".join(output.split())
-
-
-def odd_states(whole: Path) -> dict[str, object]:
-    """What may lie in the place of the last state, by what is wrong with it."""
-    state = torch.load(only_run(whole) / "checkpoints/last.ckpt", weights_only=True)
-    progress = "epoch_loop.batch_progress"
-    checkpoints = next(name for name, one in state["callbacks"].items() if "best_score" in one)
-
-    def changed(change: Callable[[dict], object]) -> dict:
-        made = copy.deepcopy(state)
-        change(made)
-        return made
-
-    return {
-        "a list": [1],
-        "a step in words": {**state, "global_step": "twelve"},
-        "no weights": {**state, "state_dict": {}},
-        "other weights": changed(lambda s: s["state_dict"].update({k: v[:1] for k, v in s["state_dict"].items()})),
-        "weights that are none": changed(lambda s: s["state_dict"].update(dict.fromkeys(s["state_dict"], 1))),
-        "loops of another kind": {**state, "loops": {"fit_loop": [1]}},
-        "progress in words": changed(lambda s: s["loops"]["fit_loop"].update({progress: "x"})),
-        "callbacks of another kind": {**state, "callbacks": {"x": 1}},
-        **{f"nothing of {name}": changed(lambda s, name=name: s["callbacks"].pop(name)) for name in state["callbacks"]},
-        "a score in words": changed(lambda s: s["callbacks"][checkpoints].update(best_score="high")),
-        "another run": changed(lambda s: s["callbacks"][checkpoints].update(run="2001-01-01T00:00:00")),
-        "another order": changed(lambda s: s["callbacks"][checkpoints].pop("order")),
-        "no optimizer": {**state, "optimizer_states": []},
-        "an optimizer of another kind": {**state, "optimizer_states": [{"state": 1, "param_groups": "x"}]},
-        "a schedule of another kind": {**state, "lr_schedulers": [{"last_epoch": "x"}]},
-        "counts of another kind": {**state, "attention": 3},
-    }
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
-    """A run that was killed in its middle, with the states that may lie there."""
-    folder = tmp_path_factory.mktemp("stopped") / "outputs"
-    process = start(folder)
-    wait_for_step(folder, 10, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait(60)
-    return folder, odd_states(folder)
-
-
-ODD = [
-    *("nothing of FollowTraining", "nothing of Checkpoints"),
-    *("a list", "a step in words", "no weights", "other weights", "weights that are none", "no optimizer"),
-    *("progress in words", "callbacks of another kind", "loops of another kind", "a score in words", "another run"),
-    "another order",
-    *("a schedule of another kind", "an optimizer of another kind", "counts of another kind"),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ODD)
-def test_an_odd_last_state_is_refused_in_one_line(stopped, name):
-    folder, states = stopped
-    torch.save(states[name], only_run(folder) / "checkpoints/last.ckpt")
-    said = refused(start(folder, "resume=last"))
-    assert "Traceback" not in said
-    assert "last.ckpt: " in said
-    assert "Move it away to train this run from the beginning" in said

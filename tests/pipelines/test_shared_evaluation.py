@@ -77,6 +77,7 @@ def test_two_processes_evaluate_what_one_does(nodes, tmp_path, count, splits):
     assert silent == "", "the first process alone prints"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("others", "told"),
     [pytest.param(["split=dev"], "process 1 has words: ", marks=pytest.mark.long), ([], "process 1 has test: ")],

@@ -18,17 +18,9 @@ from mate_cli.runs.lock import LockedError
 from mate_cli.terminal.console import Console
 
 CHAIN = [
-    "experiment=hybridqa_pointr_pretrained",
-    "data=sample",
-    "init=random",
-    "init.tokenizer=sample",
-    "model.size=tiny",
-    "encoding.max_tokens=64",
-    "debug=fast",
-    "logger=none",
-    "hardware.threads=1",
-    "stages.masked_lm.data.sources=[sample]",
-    "stages.masked_lm.data.exclude=[sample/dev,sample/test]",
+    *("experiment=hybridqa_pointr_pretrained", "data=sample", "init=random", "init.tokenizer=sample"),
+    *("model.size=tiny", "encoding.max_tokens=64", "debug=fast", "logger=none", "hardware.threads=1"),
+    *("stages.masked_lm.data.sources=[sample]", "stages.masked_lm.data.exclude=[sample/dev,sample/test]"),
 ]
 ETC = ["stages.masked_lm.experiment=pretrain_etc", "stages.cell_selection.experiment=hybridqa_etc"]
 
@@ -49,6 +41,7 @@ def outputs(tmp_path_factory) -> Path:
     return outputs
 
 
+@pytest.mark.long
 def test_another_seed_begins_with_the_same_weights_and_has_a_reader_of_its_own(outputs):
     # Two chains of three stages, ten seconds of one core: nothing shorter shows that the second trains less.
     (before,) = trained(outputs, "pretrain_mate")
@@ -72,7 +65,7 @@ def test_networks_have_one_reader(outputs):
     assert len(trained(outputs, "pretrain_etc")) == 2, "other values are another run"
 
 
-def test_a_run_that_was_trained_alone_is_taken(outputs, tmp_path):
+def test_a_run_that_was_trained_alone_is_taken(tmp_path):
     alone = [word for word in CHAIN if not word.startswith(("stages.", "experiment=", "data="))]
     own = [word.removeprefix("stages.masked_lm.") for word in CHAIN if word.startswith("stages.masked_lm.")]
     assert main(["train", "experiment=pretrain_mate", *alone, *own, f"paths.outputs={tmp_path}"]) == 0

@@ -94,6 +94,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(tmp_path, width
     assert "OutOfMemoryError" in text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("status", ["finished", "failed"])
 @pytest.mark.parametrize("width", [70, 80, 100])
 def test_names_are_broken_between_words(tmp_path, width, status):

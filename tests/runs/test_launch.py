@@ -246,6 +246,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", FAILURES)
 def test_when_one_fails_all_end_and_its_error_is_told(tmp_path, kind):
     bodies, error, message = FAILURES[kind]
@@ -255,6 +256,7 @@ def test_when_one_fails_all_end_and_its_error_is_told(tmp_path, kind):
     assert alive(tmp_path) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", launch.SIGNALS)
 def test_a_signal_ends_all_as_interrupted(tmp_path, later, number):
     before = [signal.getsignal(one) for one in launch.SIGNALS]
@@ -264,6 +266,7 @@ def test_a_signal_ends_all_as_interrupted(tmp_path, later, number):
     assert [signal.getsignal(one) for one in launch.SIGNALS] == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("halted", [0, 1])
 def test_a_halted_process_is_woken_to_end(tmp_path, later, halted):
     def halt_and_stop(*workers):
@@ -355,21 +358,6 @@ with join_processes(Hardware.model_validate_json(sys.argv[1])):
 def joined(folder: Path, body: str) -> list[str]:
     """What each process of a group runs."""
     return [sys.executable, "-c", JOINED.replace("BODY", body), hardware(devices=2).model_dump_json(), str(folder)]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if ranks.rank(): raise DataError('it is gone')\n    ranks.all_reduce_sum([1.0])",
-        "ranks.broadcast_from_rank_zero(lambda: (_ for _ in ()).throw(DataError('it is gone')))",
-    ],
-)
-def test_processes_find_each_other_and_tell_who_started_them_of_errors(tmp_path, body, capfd):
-    body = f"atexit.register(print, 'Gloo may speak now', file=sys.stderr)\n    {body}"
-    with pytest.raises(DataError, match=r"^it is gone\.$"):
-        launch_processes(joined(tmp_path, body), hardware(devices=2))
-    assert tuple(capfd.readouterr()) == ("rank 0 0 [3.0]\n", "")
 
 
 @pytest.mark.long

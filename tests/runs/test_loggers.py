@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import socket
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from unittest.mock import MagicMock
 
 import pytest
@@ -20,10 +18,9 @@ from configurations import run_config
 
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run import record_learning
-from mate_cli.runs.loggers import MetricsFile, close_loggers, hand_lines, log_row, log_table, open_loggers, wandb_logger
+from mate_cli.runs.loggers import MetricsFile, close_loggers, log_row, log_table, open_loggers, wandb_logger
 from mate_cli.runs.metrics_file import read_rows
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.terminal.console import Transcript
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
 WANDB = {"_target_": "mate_cli.runs.loggers.wandb_logger"}
@@ -119,35 +116,11 @@ def test_folds_have_names_of_their_own(tmp_path, begun):
     assert len({arguments["group"] for arguments in begun}) == 1
 
 
-def test_tables_keep_booleans_and_numbers(tmp_path):
-    dashboard, seen = open_run(tmp_path, "disabled"), {}
-    dashboard.log_table = lambda name, columns, data: seen.update({name: data})
-    log_table([dashboard], "predictions/dev", ["id", "cells", "right", "f1"], [["a", [(0, 1)], True, 0.5]])
-    assert seen == {"predictions/dev": [["a", "[(0, 1)]", True, 0.5]]}
-
-
 def test_the_summary_has_the_best_validation():
     run = RunRecord(command="train", overrides=[], seed=1, monitor="dev/hits@1", **NAMES)
     rows = [{"step": 2, "dev/hits@1": 0.5}, {"step": 4, "dev/hits@1": 0.75}, {"step": 6, "dev/hits@1": 0.75}]
     record_learning(run, rows, {})
     assert {"best/dev/hits@1": 0.75, "best/step": 4}.items() <= run.summary().items()
-
-
-@pytest.mark.long
-def test_offline_dashboard_takes_rows_and_tables(tmp_path):
-    loggers, transcript = [open_run(tmp_path)], Transcript()
-    hand_lines(transcript, loggers)
-    log_row(loggers, {"train/loss": 1.0}, 1)
-    log_table(loggers, "predictions/dev", ["question", "right"], [["who?", True]] * 60)
-    transcript.write("step 1: dev/hits@1 50.0\n")
-    close_loggers(loggers, {"dev/hits@1": 0.5}, 1, 0)
-    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    end = time.monotonic() + 60  # W&B writes in a process of its own
-    while b"step 1: dev/hits@1 50.0" not in written.read_bytes():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
-    assert len(json.loads(table.read_text())["data"]) == 50
 
 
 def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, begun):
@@ -214,11 +187,6 @@ def log_run(folder, choice, *words, exit_code=0):
     return loggers
 
 
-def need(package):
-    if find_spec(package) is None:
-        pytest.skip(f"not installed: pip install {package}")
-
-
 def test_without_loggers_there_is_the_file_of_the_run(tmp_path):
     log_run(tmp_path / "run", "none")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
@@ -235,32 +203,6 @@ def test_csv_has_every_row_the_last_figures_and_the_configuration(tmp_path):
         assert rows[2] == {"test/hits@1": "0.5"}
     settings = yaml.safe_load((folder / "csv" / "version_0" / "hparams.yaml").read_text())
     assert settings["optimizer"] == CONFIG["optimizer"]
-
-
-def test_tensorboard_has_every_row_of_all_parts_in_one_folder(tmp_path):
-    need("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    for _ in range(2):
-        log_run(tmp_path / "run", "tensorboard")
-    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    assert [(event.step, event.value) for event in events.Scalars("dev/hits@1")] == [(4, 0.25), (4, 0.25)]
-    assert [(event.step, event.value) for event in events.Scalars("test/hits@1")] == [(4, 0.5), (4, 0.5)]
-    assert (tmp_path / "run" / "tensorboard" / "hparams.yaml").is_file()
-
-
-@pytest.mark.parametrize(("exit_code", "status"), [(0, "FINISHED"), (1, "FAILED")])
-def test_mlflow_keeps_all_runs_in_one_database(tmp_path, exit_code, status):
-    need("mlflow")
-    from mlflow import MlflowClient
-
-    for name in ("first", "second"):
-        log_run(tmp_path / name, "mlflow", exit_code=exit_code)
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    runs = client.search_runs([client.get_experiment_by_name("mate").experiment_id])
-    assert [(run.info.status, run.info.run_name) for run in runs] == [(status, "x · seed 1")] * 2
-    assert runs[0].data.metrics == {"epoch": 1.0, "time": 5.0, "train/loss": 2.0, "dev/hits1": 0.25, "test/hits1": 0.5}
-    assert runs[0].data.params["optimizer/lr"] == "0.0001"
 
 
 @pytest.mark.parametrize("choice", ["many", "[csv,wandb]"])

@@ -21,6 +21,7 @@ def without_empty_cells(table):
     return replace(table, header=tuple(Cell(cell.text or "x") for cell in table.header), rows=rows)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("max_tokens", [pytest.param(512, marks=pytest.mark.long), 150])
 def test_encodings_equal_transformers(max_tokens):
     from tokenization import equal_encodings, transformers_encoder

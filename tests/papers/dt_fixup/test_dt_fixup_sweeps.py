@@ -68,15 +68,6 @@ def test_table_4():
     assert {first_weights(config) for config in found} == {LARGE}
 
 
-TABLE_2 = [(8, *STANDARD, 60), (8, *STANDARD, 100), (8, *FIXED, 60), (24, *FIXED, 60), (24, "t_fixup", 0.0, 60)]
-TABLE_7 = [(8, *STANDARD, 16), (8, *FIXED, 16), (8, *FIXED, 120)]
-
-
-@pytest.mark.parametrize(("number", "option", "rows"), [(2, "max_epochs", TABLE_2), (7, "batch_size", TABLE_7)])
-def test_tables_2_and_7(number, option, rows):
-    assert [(*row(config), config.trainer[option]) for config in jobs(f"spider_table{number}")] == rows
-
-
 @pytest.mark.long
 def test_the_grid_of_appendix_c5():
     found = jobs("dt_fixup_grid")
@@ -88,16 +79,6 @@ def test_the_grid_of_appendix_c5():
     assert searched == {(rate, dropout, dropout, smoothing) for rate, dropout, smoothing in grid}
     assert len(found) == len(searched) == 60
     assert {row(config) for config in found} == {(24, *FIXED)}
-
-
-@pytest.mark.parametrize("sweep", ["spider_table2", "reclor_table4"])
-def test_a_small_scale_keeps_the_rows(sweep):
-    small, paper = jobs(sweep, "scale=small"), jobs(sweep)
-    assert [row(config) for config in small] == [row(config) for config in paper]
-    for config in small:
-        kind, checkpoint, size, epsilon = first_weights(config)
-        assert (kind, checkpoint, size.partition(":")[0], epsilon) == ("minilm", None, "minilm", 1e-12)
-        assert not config.encoding.get("shuffle")  # its encoder stands still and is read once
 
 
 def test_the_parser_has_as_many_layers_and_parameters_as_the_paper_says():

@@ -9,27 +9,11 @@ import pytest
 from music_questions import write_release
 
 ARGUMENTS = [
-    "experiment=spider_sql",
-    "init=random",
-    "init.tokenizer=sample",
-    "model.size=tiny",
-    "model.freeze=[embeddings,encoder]",
-    "model.extra.layers=24",
-    "model.extra.width=16",
-    "model.extra.heads=4",
-    "model.extra.inner=32",
-    "task.state_width=32",
-    "task.attention_width=16",
-    "task.readout_width=16",
-    "task.heads=4",
-    "task.steps=40",
-    "trainer.batch_size=2",
-    "trainer.max_steps=12",
-    "trainer.val_every=2.0",
-    "trainer.checkpoint_every=3",
-    "trainer.log_every=1",
-    "hardware.micro_batch=2",
-    "hardware.threads=1",
+    *("experiment=spider_sql", "init=random", "init.tokenizer=sample", "model.size=tiny"),
+    *("model.freeze=[embeddings,encoder]", "model.extra.layers=24", "model.extra.width=16", "model.extra.heads=4"),
+    *("model.extra.inner=32", "task.state_width=32", "task.attention_width=16", "task.readout_width=16"),
+    *("task.heads=4", "task.steps=40", "trainer.batch_size=2", "trainer.max_steps=12", "trainer.val_every=2.0"),
+    *("trainer.checkpoint_every=3", "trainer.log_every=1", "hardware.micro_batch=2", "hardware.threads=1"),
     "logger=none",
 ]
 

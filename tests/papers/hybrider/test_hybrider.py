@@ -16,16 +16,8 @@ from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
 
 SMALL = [
-    "experiment=hybridqa_hybrider",
-    "data=sample",
-    "init=random",
-    "model.size=tiny",
-    "init.tokenizer=sample",
-    "logger=none",
-    "trainer.limit_train=16",
-    "trainer.limit_dev=12",
-    "trainer.batch_size=8",
-    "trainer.max_steps=2",
+    *("experiment=hybridqa_hybrider", "data=sample", "init=random", "model.size=tiny", "init.tokenizer=sample"),
+    *("logger=none", "trainer.limit_train=16", "trainer.limit_dev=12", "trainer.batch_size=8", "trainer.max_steps=2"),
     "hardware.threads=1",
 ]
 STAGES = {"ranking": "dev/row_accuracy", "hopping": "dev/hop_accuracy", "reading": "dev/gold_f1"}

@@ -21,6 +21,7 @@ COUNTED = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
 LATE = "takes more than"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
