@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import itertools
-import re
 import shutil
-from collections import defaultdict
 
 import pytest
 import yaml
@@ -15,13 +12,9 @@ from hydra.utils import get_class
 
 from mate_cli.cli.config.validate import validate
 from mate_cli.cli.config_dir import choices, config_dir
-from mate_cli.runs.identity import flat_keys
 
 ROOT = config_dir()
 EXPERIMENTS = [f"experiment/{name}.yaml" for name in choices("experiment")]
-EQUAL_BY_CHANCE = {("MATE", "trainer.batch_size", "128")}
-"""Numbers that the paper gives for two experiments, each by itself."""
-RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob("*.yaml")]
 
 
 @pytest.mark.sampled(8)
@@ -29,28 +22,6 @@ RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "everywhere"])
 def test_file(file, everywhere):
     assert problem(ROOT, file, everywhere=everywhere) is None
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("file", EXPERIMENTS)
-def test_experiment_says_how_it_is_run(file):
-    head = (ROOT / file).read_text(encoding="utf-8").splitlines()[:2]
-    name = file.removeprefix("experiment/").removesuffix(".yaml")
-    assert head == ["# @package _global_", f"# mate train experiment={name}"]
-
-
-def test_no_number_stands_twice_in_the_experiments_of_one_paper():
-    """What two of them share stands in a file of `experiment/base`, which both extend; a switch is no number."""
-    places = defaultdict(list)
-    for file in EXPERIMENTS:
-        text = (ROOT / file).read_text(encoding="utf-8")
-        content = {key: part for key, part in yaml.safe_load(text).items() if key not in ("defaults", "stages")}
-        paper = re.search(r"^# \[(.+)\]", text, re.MULTILINE)[1]
-        for key, value in flat_keys(content).items():
-            if not isinstance(value, bool | None):
-                places[paper, key, str(value)].append(file)
-    assert len(places) > 80
-    assert {place for place, files in places.items() if len(files) > 1} == EQUAL_BY_CHANCE
 
 
 @pytest.mark.sampled(3)
@@ -75,18 +46,6 @@ def test_a_negative_number_is_refused_wherever_it_stands(file):
 
 def test_a_preset_to_overfit():
     assert composed(ROOT, "train", ["experiment=quickstart_cells", "debug=overfit"]).trainer.limit_train == 16
-
-
-@pytest.mark.long
-def test_every_recipe_is_used():
-    used = set()
-    for file in EXPERIMENTS:
-        name = file.removeprefix("experiment/").removesuffix(".yaml")
-        choices = composed(ROOT, "train", [f"experiment={name}"], hydra=True).hydra.runtime.choices
-        kinds = itertools.product(("model", "task", "data"), ("minilm", "small"))
-        used |= {f"recipe/{kind}/{scale}/{choices[kind]}.yaml" for kind, scale in kinds}
-    assert set(RECIPES) <= used
-    assert not (ROOT / "recipe" / "task" / "paper").exists()  # an experiment says its paper's numbers itself
 
 
 @pytest.mark.long

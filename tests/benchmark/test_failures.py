@@ -61,19 +61,12 @@ ATTENTION = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        pytest.param("cuda", "AcceleratorError: CUDA error: misaligned address", marks=pytest.mark.long),
-        ("plan", "ValueError: no plan"),
-    ],
-)
-def test_attention_that_fails(fault, reason, faulty, tmp_path):
-    faulty(fault)
+def test_attention_that_fails(faulty, tmp_path):
+    faulty("plan")
     record = run(tmp_path, *ATTENTION)
     assert record["status"] == "finished"
     for direction in ("forward", "forward_backward"):
-        assert record["facts"][f"attention/faulty/tall/32/1/{direction}/not_run"] == reason
+        assert record["facts"][f"attention/faulty/tall/32/1/{direction}/not_run"] == "ValueError: no plan"
         assert record["metrics"][f"attention/segments/tall/32/1/{direction}/ms"] > 0
 
 
@@ -105,16 +98,3 @@ def test_what_was_typed_wrong_ends_it():
     with pytest.raises(ConfigError):
         attempt(mistyped)
     assert attempt(lambda: 3) == 3
-
-
-@pytest.mark.long
-def test_networks_that_fail(faulty, tmp_path):
-    faulty("cuda")
-    words = ["benchmark=encoder", "benchmark.size=tiny", "benchmark.layers=1", "benchmark.rounds=1"]
-    words += ["benchmark.variants=[tapas,mate_faulty,mate_triton]", "benchmark.threads=1", "benchmark.tokenizer=sample"]
-    words += ["benchmark.shapes=[tall]", "benchmark.lengths=[32]", "benchmark.batches=[1]", "benchmark.real=null"]
-    place = "encoder/{}/tall/32/1/forward_backward"
-    record = run(tmp_path, *words)
-    assert record["metrics"][f"{place.format('tapas')}/ms"] > 0
-    assert record["facts"][f"{place.format('mate_faulty')}/not_run"].startswith("AcceleratorError: CUDA error")
-    assert record["facts"][f"{place.format('mate_triton')}/not_run"] == "triton needs a CUDA device"

@@ -15,17 +15,9 @@ HYDRA_SEES = {
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
     ("evaluate",): "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME.",
     ("train", "model=mtae"): f"model=mtae: no such choice. Did you mean mate? Choices: {', '.join(choices('model'))}.",
-    ("train", "experiment=quikstart"): (
-        f"experiment=quikstart: no such choice. Did you mean quickstart? "
-        f"mate list experiment shows all {len(choices('experiment'))}."
-    ),
     ("train", "experiment=table4"): "experiment=table4: is a sweep. Type mate train -m sweep=table4.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
-    ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
-    ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "qqq=1"): "qqq: unknown key. Search for it: mate train --help qqq.",
-    ("train", "stages.reading.run=x"): "stages.reading: no such stage. This experiment has none.",
-    ("train", "-m", "seeed=1"): "seeed: unknown key. Did you mean seed=1?",
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",
     ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
@@ -33,7 +25,6 @@ HYDRA_SEES = {
     ("evaluate", "--dry"): "--dry: mate evaluate does not have this flag. Leave it out.",
     ("benchmark", "-m", "benchmark=attention"): "--multirun: mate benchmark does not have this flag. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
-    ("train", "seed=1,2"): "seed=1,2: has several values. Add -m to run each, or write 'seed=[1,2]' for a list.",
     (
         "train",
         "seed=a (b",
@@ -66,32 +57,23 @@ HYDRA_SEES = {
 """Words after `mate`, and the error, of what Hydra refuses."""
 
 SYNTAX = {
-    ("train", "--foo"): "--foo: unknown flag. Did you mean --info?",
     ("train", "--dry-run"): "--dry-run: unknown flag. Did you mean --dry?",
     ("train", "--experiment", "x"): (
         "--experiment: settings are written key=value, without dashes. Type experiment=x."
     ),
     ("train", "--seed=1"): "--seed=1: settings are written key=value, without dashes. Type seed=1.",
-    ("train", "--lr", "3"): "--lr: settings are written key=value, without dashes. Type optimizer.lr=3.",
     ("train", "experiment", "x"): "experiment: settings are written key=value. Type experiment=x.",
     ("train", "quickstart"): "quickstart: settings are written key=value. Type experiment=quickstart.",
-    ("train", "quikstart"): "quikstart: settings are written key=value. Did you mean experiment=quickstart?",
     ("train", "foo"): "foo: settings are written key=value. All of them: mate train --help.",
     ("train", "hardware"): (
         "hardware: settings are written key=value. "
         "Type hardware=NAME, with one of auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
     ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "lr =", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "lr=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "lr", "=1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
     ("train", "hydra.run.dir=/runs/mine"): (
         "hydra.run.dir=/runs/mine: a run creates its own folder. Type name=mine paths.outputs=/runs."
-    ),
-    ("evaluate", "hydra.run.dir=/runs/mine"): (
-        "hydra.run.dir=/runs/mine: a run creates its own folder. Type paths.outputs=/runs."
     ),
     ("train", f"seed={'7' * 5000}"): "seed: has too many digits. Write a shorter one.",
     ("train", "-m", "seed=1,", "2"): "seed=1,: no spaces between values. Type seed=1,2.",
@@ -99,19 +81,13 @@ SYNTAX = {
     ("train", "a=[row, column"): "a=[row, column: ] is missing at the end. Type 'a=[row, column]'.",
     ("evaluate", "nowhere/run"): "nowhere/run: settings are written key=value. Type run=nowhere/run.",
     ("data", "check", "sqa"): "sqa: settings are written key=value. Type data=sqa.",
-    ("predict", "a.csv"): "a.csv: settings are written key=value. Type table=a.csv.",
     ("predict", "table=a.csv", "question=who", "sold?"): (
         "question=who: a text with spaces needs quotes. Type 'question=who sold?'."
     ),
     ("train", "hardware=cuda"): (
         "hardware=cuda: no such choice. Choices: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
-    ("train", "model=bert"): (
-        "model=bert: no such choice. Choices: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, "
-        "sat, tapas, transformer_xh, transformer_xl."
-    ),
     ("train", "--help", "exp"): "exp: unknown key. Did you mean experiment?",
-    ("train", "exp=quickstart"): "exp: unknown key. Did you mean experiment=quickstart?",
     ("compare", "outputs", "latex=x.tex", "labels={'model X · lr=1': Ours}"): (
         "labels={'model X · lr=1': Ours}: keys stand without quotes. Type 'labels={model X lr\\=1: Ours}'."
     ),

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,6 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.jobs import end_reason, follow_job
 from mate_cli.cli.sweeps.sweep import job_files
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
-from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.run_spec import prepare_run
 from mate_cli.runs.lock import is_dead, process_id
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -81,14 +79,6 @@ def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys,
     assert records(tmp_path)[1] == after[1]
 
 
-@pytest.mark.long
-def test_a_job_that_is_refused_by_its_network_leaves_nothing_but_its_reason(tmp_path):
-    assert sweep(tmp_path, "seed=1", "encoding.max_tokens=600") == 1
-    (note,) = tmp_path.glob("sweeps/*/jobs/*.json")
-    assert "encoding.max_tokens=600 exceeds the 512 positions" in json.loads(note.read_text())["reason"]
-    assert not list(tmp_path.glob("train/**/record.json"))
-
-
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
     folder, _ = prepare_run(resolve([*SMALL, f"paths.outputs={tmp_path}"]))
     running = json.loads((folder.path / "record.json").read_text())
@@ -124,24 +114,6 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     shown = capsys.readouterr().out
     assert shown.count("must be greater than or equal to 0") == 2
     assert "2 failed" in shown
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("monitor", "asked"), [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")])
-def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
-    if not installed("optuna"):
-        pytest.skip("not installed: pip install optuna")
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr(CellSelection, "spec", replace(CellSelection.spec, monitor=monitor))
-    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", lambda folder, *_: (folder.read_record(), ""))
-    words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(3,4)"]
-    assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
-    other = "maximize" if asked == "minimize" else "minimize"
-    shown = capsys.readouterr()
-    assert f"Add hydra.sweeper.direction={other}" in shown.err
-    assert not list(tmp_path.glob("train"))
-    assert sweep(tmp_path, *words, f"hydra.sweeper.direction={other}") == 1
-    assert "1 job: 1 running" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("metric", "text"), [("dev/f1", "dev/f1 25.0"), ("dev/perplexity", "dev/perplexity 0.2")])
@@ -217,20 +189,6 @@ def test_a_job_is_told_where_configurations_lie(jobs, mine):
     mine.parents[1].rename("else where")
     assert main(["train", "-cd", "else where", "sweep=mine", "seed=3", "optimizer.lr=0.5"]) == 0
     assert jobs == [["trainer.max_steps=7", "seed=3", "optimizer.lr=0.5"]]
-
-
-@pytest.mark.long
-def test_a_sweep_over_what_only_a_stage_has(jobs):
-    words = ["experiment=quickstart", "task.max_span_length=5,10", "stages.cell_selection.seed=2"]
-    assert main(["train", "-m", *words]) == 0
-    assert jobs == [[words[0], f"task.max_span_length={length}", words[2]] for length in (5, 10)]
-
-
-@pytest.mark.long
-def test_jobs_of_several_experiments_and_deletions(jobs):
-    words = ["experiment=quickstart_cells,quickstart", "task.keep=5", "~optimizer.weight_decay", "++optimizer.eps=1e-7"]
-    assert main(["train", "-m", *words]) == 0
-    assert jobs == [[experiment, *words[1:]] for experiment in ("experiment=quickstart_cells", "experiment=quickstart")]
 
 
 def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeypatch):
@@ -329,17 +287,6 @@ def test_a_sweep_that_cannot_run_is_refused(jobs, mine, capsys, name, text, said
     assert main(["train", f"sweep={name}"]) == 2
     assert said in capsys.readouterr().err
     assert jobs == []
-
-
-@pytest.mark.long
-def test_a_search_is_chosen_by_its_file(jobs, capsys):
-    if not installed("optuna"):
-        pytest.skip("not installed: pip install optuna")
-    assert main(["train", "sweep=learning_rate", "hydra.sweeper.n_trials=2", "seed=3", "scheduler.warmup=0.0"]) != 2
-    rates = [float(word.partition("=")[2]) for words in jobs for word in words if word.startswith("optimizer.lr=")]
-    assert len(set(rates)) == 2
-    assert all(1e-5 <= rate <= 1e-3 for rate in rates)
-    assert all({"seed=3", "scheduler.warmup=0.0", "scale=minilm"} <= set(words) for words in jobs)
 
 
 @pytest.mark.sampled(4)

@@ -45,9 +45,10 @@ def check_equal(exports, graph, model):
     assert len(lengths) == len(ROWS)
 
 
+@pytest.mark.long
 @torch.no_grad()
-@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ["cells", pytest.param("statements", marks=pytest.mark.long)])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["cells", "statements"])
 def test_compiled_in_one_graph(exports, name, attention):
     model = LOAD[name].from_pretrained(exports(name), attn_implementation=attention)
     torch._dynamo.reset()
