@@ -19,15 +19,8 @@ from mate_cli.tokenization.layout import TableBatch
 BACKENDS = sorted(Path(ROOT, "conf", "attention").glob("*.yaml"))
 """Configuration files of all attention backends. A new file is tested automatically."""
 IDS = (
-    "input_ids",
-    "segment_ids",
-    "column_ids",
-    "row_ids",
-    "previous_labels",
-    "column_ranks",
-    "inverse_column_ranks",
-    "numeric_relations",
-    "attention_mask",
+    *("input_ids", "segment_ids", "column_ids", "row_ids", "previous_labels", "column_ranks", "inverse_column_ranks"),
+    *("numeric_relations", "attention_mask"),
 )
 """Inputs of a TAPAS-like network for each token, except its position."""
 

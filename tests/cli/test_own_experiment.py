@@ -111,13 +111,9 @@ def test_the_order_is_explained_with_the_file_that_wins(experiment, written):
     experiment("first_try", f"defaults:\n  - wtq_mate\n{written}")
     (lr,) = explain_keys("train", "optimizer.lr", ["experiment=first_try", "scale=small", "optimizer.lr=1"])
     assert [setting.where for setting in lr.settings] == [
-        "conf/optimizer/bert_adamw.yaml",
-        "conf/experiment/base/bert.yaml",
-        "conf/experiment/base/fine_tuning.yaml",
-        "conf/experiment/wtq_mate.yaml",
-        "conf/recipe/task/minilm/table_qa.yaml",
-        "conf/experiment/first_try.yaml (yours)",
-        "typed",
+        *("conf/optimizer/bert_adamw.yaml", "conf/experiment/base/bert.yaml"),
+        *("conf/experiment/base/fine_tuning.yaml", "conf/experiment/wtq_mate.yaml"),
+        *("conf/recipe/task/minilm/table_qa.yaml", "conf/experiment/first_try.yaml (yours)", "typed"),
     ]
     assert lr.value == "1"
 

@@ -13,12 +13,7 @@ from mate_cli.cli.app import main
 WORDS = ["experiment=quickstart_cells", *SMALL, "trainer.max_steps=2", "trainer.limit_train=8", "trainer.limit_dev=2"]
 WORDS += ["hardware.micro_batch=4", "trainer.batch_size=4", "logger=none"]
 STRANGE = (
-    "notes.md",
-    "predictions/dev.json",
-    "evaluation/dev.json",
-    "stderr.txt",
-    "traceback.txt",
-    "wandb/x",
+    *("notes.md", "predictions/dev.json", "evaluation/dev.json", "stderr.txt", "traceback.txt", "wandb/x"),
     "a/b/c.csv",
 )
 REFUSALS = {

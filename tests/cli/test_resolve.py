@@ -209,10 +209,7 @@ def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
 def test_runs_are_called_by_what_they_were_composed_from():
     plain = resolve(["experiment=quickstart_cells"]).names
     assert (plain.experiment, plain.dataset, plain.init, plain.task) == (
-        "quickstart_cells",
-        "sample",
-        "random",
-        "cell_selection",
+        *("quickstart_cells", "sample", "random", "cell_selection"),
     )
     chain = resolve([CS, "scale=small"])
     assert [stage.names.init for stage in chain.stages] == ["minilm", "minilm + masked_lm", "minilm + masked_lm + cs"]

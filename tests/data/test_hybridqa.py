@@ -148,11 +148,7 @@ def test_an_empty_root_says_what_is_wanted_and_how_to_get_it(tmp_path):
     with pytest.raises(DataError) as caught:
         HybridQA(tmp_path / "nowhere").examples("train")
     for word in (
-        "nowhere",
-        "released_data",
-        "tables_tok",
-        "request_tok",
-        "mate data download data=hybridqa data.root=",
+        *("nowhere", "released_data", "tables_tok", "request_tok", "mate data download data=hybridqa data.root="),
     ):
         assert word in str(caught.value)
 

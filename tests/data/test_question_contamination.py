@@ -19,15 +19,7 @@ def reasons(questions, training=(), evaluation=(), **options):
 
 def test_words_are_compared_without_case_accents_and_punctuation():
     assert normalize_words("Who is Côte d'Ivoire 's N.O. 1 ?") == (
-        "who",
-        "is",
-        "cote",
-        "d",
-        "ivoire",
-        "s",
-        "n",
-        "o",
-        "1",
+        *("who", "is", "cote", "d", "ivoire", "s", "n", "o", "1"),
     )
     (why,) = reasons([replace(FIRST, text=FIRST.text.upper().replace(" ?", "?"))], [FIRST])
     assert why == "equal to another of training"

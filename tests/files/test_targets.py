@@ -56,10 +56,7 @@ def test_a_part_is_made_of_its_own_packages():
 @pytest.mark.parametrize(
     "target",
     [
-        "torch.utils.data.ConcatDataset",
-        "torch.nn.Linear",
-        "pathlib.Path",
-        "subprocess.Popen",
+        *("torch.utils.data.ConcatDataset", "torch.nn.Linear", "pathlib.Path", "subprocess.Popen"),
         "mate_cli.errors.MateError",
     ],
 )

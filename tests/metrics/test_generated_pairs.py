@@ -14,20 +14,7 @@ from mate_cli.papers.transformer_xh.metrics.supporting import (
 )
 
 WORDS = (
-    "yes",
-    "no",
-    "noanswer",
-    "the",
-    "a",
-    "Paris",
-    "paris.",
-    "France",
-    "1,000",
-    "1000",
-    "...",
-    "",
-    "x-ray",
-    "an",
+    *("yes", "no", "noanswer", "the", "a", "Paris", "paris.", "France", "1,000", "1000", "...", "", "x-ray", "an"),
     "É",
 )
 PAIRS = 6_000

@@ -22,10 +22,7 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 SIZE = EncoderSize(32, 2, 4, 64, 64)
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 TEXTS = [
-    "All cats sleep, and Tom is a cat.",
-    "Which one follows?",
-    "Tom sleeps: 3,5 Ünder <mask>!",
-    "Nothing",
+    *("All cats sleep, and Tom is a cat.", "Which one follows?", "Tom sleeps: 3,5 Ünder <mask>!", "Nothing"),
     "naïve 猫",
 ]
 

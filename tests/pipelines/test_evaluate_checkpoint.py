@@ -30,10 +30,7 @@ def test_both_forms_of_a_checkpoint_score_alike_and_are_compared(tmp_path, capsy
     assert found["metrics"] == expected["metrics"]
     assert {"dev/denotation_accuracy", "train/denotation_accuracy"} <= found["metrics"].keys()
     assert (found["status"], found["command"], found["dataset"], found["task"]) == (
-        "finished",
-        "evaluate",
-        "wtq",
-        "table_qa",
+        *("finished", "evaluate", "wtq", "table_qa"),
     )
     assert found["init"] == str(released)
     (folder,) = tmp_path.glob(f"out/evaluate/{WTQ}/*")

@@ -15,10 +15,7 @@ from mate_cli.lit_modules.lit_task import LitTask
 TINY = [
     *("experiment=quickstart_cells", "logger=none", "hardware.threads=1", "encoding.max_tokens=64"),
     *(
-        "trainer.limit_train=24",
-        "trainer.limit_dev=2",
-        "trainer.val_every=1",
-        "trainer.batch_size=8",
+        *("trainer.limit_train=24", "trainer.limit_dev=2", "trainer.val_every=1", "trainer.batch_size=8"),
         "trainer.max_steps=5",
     ),
     *("optimizer.lr=0.01", "scheduler=linear", "scheduler.warmup=0.4", "trainer.gradient_clip=0.05"),

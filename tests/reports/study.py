@@ -19,13 +19,7 @@ MODELS = {
 }
 """Exact match, examples per second, training FLOPs per example, peak memory in MB."""
 PLACES = (
-    "Ashby Park",
-    "Corran Hall",
-    "Dunmore Road",
-    "Elm Lane",
-    "Fort Rowan",
-    "Glen Avon",
-    "Harbour View",
+    *("Ashby Park", "Corran Hall", "Dunmore Road", "Elm Lane", "Fort Rowan", "Glen Avon", "Harbour View"),
     "Isle Court",
 )
 TEAMS = ("Rovers", "Albion", "Wanderers", "Athletic", "Harriers", "United", "Rangers", "Town", "Celtic", "City")

@@ -35,12 +35,9 @@ def test_each_kind_of_parts_has_a_table(report):
     assert report.metric == f"dev/{ACCURACY}"
     titles = [table.title for table in report.tables]
     assert titles == [
-        "Accuracy on sqa",
-        "Accuracy on sqa · with right answers before",
-        "Accuracy on sqa · test",
+        *("Accuracy on sqa", "Accuracy on sqa · with right answers before", "Accuracy on sqa · test"),
         "Accuracy on sqa · test, by place in the conversation",
-        "Accuracy on sqa · test, with right answers before",
-        "Accuracy on sqa · test, by words of the input",
+        *("Accuracy on sqa · test, with right answers before", "Accuracy on sqa · test, by words of the input"),
     ]
     heads = [[stacked_heading(column) for column in result_view(table).columns[:-1]] for table in report.tables]
     dev, test = ([f"{split}\n{score}" for score in ("Denotation accuracy", "SEQ")] for split in ("Dev", "Test"))
@@ -51,11 +48,7 @@ def test_papers_and_baselines_stand_below(report):
     before, whole = report.tables[1:3]
     assert [row.label for row in whole.baselines] == ["frequent column baseline"]
     assert [row.label for row in whole.published] == [
-        "MATE + CS",
-        "MATE",
-        "TAPAS + CS (MATE paper)",
-        "TAPAS (MATE paper)",
-        "TAPAS large, intermediate",
+        *("MATE + CS", "MATE", "TAPAS + CS (MATE paper)", "TAPAS (MATE paper)", "TAPAS large, intermediate"),
         "TAPAS large",
     ]
     assert "TAPAS tiny, intermediate" in [row.label for row in before.published]

@@ -111,12 +111,7 @@ def test_the_command_of_a_run_can_be_pasted(tmp_path):
 def test_sections_numbers_and_reasons_are_there(page):
     text = " ".join(page.texts)
     for expected in (
-        "Learning curves",
-        "Settings that differ",
-        "Hardware and versions",
-        "OutOfMemoryError",
-        "2.13.0",
-        "lab-3",
+        *("Learning curves", "Settings that differ", "Hardware and versions", "OutOfMemoryError", "2.13.0", "lab-3"),
     ):
         assert expected in text
     assert {"tfidf baseline", "Copy", "optimizer.lr", "73.6"} <= set(page.texts)

@@ -33,12 +33,8 @@ def test_without_a_terminal_what_is_left_out_stands_in_brackets():
     lines = [line.rstrip() for line in printed(TOKENS).splitlines()]
     assert lines == [
         "kept      8 of 11 tokens; of the answer 1 of 2",
-        "scores    log P in the table -5.00 to -1.00; mean of kept tokens -1.75, of the rest -4.67",
-        "",
-        "question  [CLS] who ? [SEP]",
-        "header    name",
-        "row 1     ann [-lee-] │ [-4-]",
-        "row 2     bob │ [-7-]",
+        *("scores    log P in the table -5.00 to -1.00; mean of kept tokens -1.75, of the rest -4.67", ""),
+        *("question  [CLS] who ? [SEP]", "header    name", "row 1     ann [-lee-] │ [-4-]", "row 2     bob │ [-7-]"),
         "",
     ]
 

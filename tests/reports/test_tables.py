@@ -18,9 +18,7 @@ def test_tables_of_a_study(tmp_path):
     report = build_report([build_demo(tmp_path)])
     titles = [table.title for table in report.tables]
     assert titles == [
-        "Cell selection on hybridqa",
-        "Question answering on hybridqa · dev",
-        "Cell selection on hybridqa · test",
+        *("Cell selection on hybridqa", "Question answering on hybridqa · dev", "Cell selection on hybridqa · test"),
         "Question answering on hybridqa · test",
     ]
     hits, answers, *tests = report.tables
@@ -195,11 +193,7 @@ def test_the_main_metric_is_the_one_most_have():
 
 def test_numbers_are_written_for_people():
     assert [duration_text(s) for s in (0.4, 59.6, 3599, 3661, 100000)] == [
-        "0 s",
-        "1 min",
-        "59 min 59 s",
-        "1 h 1 min",
-        "1 d 3 h",
+        *("0 s", "1 min", "59 min 59 s", "1 h 1 min", "1 d 3 h"),
     ]
     assert [count_text(n) for n in (12, 22_713_217, 1.31e9)] == ["12", "22.7M", "1.3B"]
     assert center_text(summarize([0.6284]), MetricName.parse("test/em")) == "62.8"
@@ -241,16 +235,8 @@ def test_published_rows_stand_apart_and_are_never_the_best(tmp_path):
     assert dev.published[0].label == "PointR + MATE"
     assert (dev.published[0].cells[0].center, dev.published[0].repeats) == (pytest.approx(0.634), None)
     assert [row.label for row in test.published] == [
-        "PointR + MATE",
-        "PointR + TAPAS",
-        "PointR + SAT",
-        "PointR + Linformer",
-        "PointR + TableETC",
-        "Hybrider (large)",
-        "Hybrider (base)",
-        "Human",
-        "Passage-Only",
-        "Table-Only",
+        *("PointR + MATE", "PointR + TAPAS", "PointR + SAT", "PointR + Linformer", "PointR + TableETC"),
+        *("Hybrider (large)", "Hybrider (base)", "Human", "Passage-Only", "Table-Only"),
     ]
     assert not any(table.published for table in build_report([tmp_path], published=False).tables)
 

@@ -271,17 +271,7 @@ def test_a_header_line_that_is_not_there_is_refused(tmp_path):
 
 
 NAMES = [
-    "Ann",
-    "Smith, John",
-    "x; y",
-    "a|b",
-    "O'Neil",
-    "k. A., siehe Seite 2",
-    "Łódź",
-    "C#",
-    "",
-    "-",
-    "no. 7",
+    *("Ann", "Smith, John", "x; y", "a|b", "O'Neil", "k. A., siehe Seite 2", "Łódź", "C#", "", "-", "no. 7"),
     "well; then",
 ]
 TEXTS = [*NAMES, 'say "hi"', '5" pipe', "two\nlines", "a, b\nc, d", '""', "tab\there", "so, then | be it"]

@@ -96,13 +96,8 @@ def test_utf_8_needs_no_word(tmp_path, text):
 @pytest.mark.parametrize(
     "words",
     [
-        "Győr Érd Hódmezővásárhely",
-        "święto cena",
-        "corações põe São",
-        "œuvre œnologue été",
-        "cœliaque cœur",
-        "Tõnu kõik Jõgeva",
-        "Brand® Product™",
+        *("Győr Érd Hódmezővásárhely", "święto cena", "corações põe São", "œuvre œnologue été", "cœliaque cœur"),
+        *("Tõnu kõik Jõgeva", "Brand® Product™"),
     ],
 )
 def test_a_letter_stands_where_its_language_has_it(tmp_path, words):

@@ -176,12 +176,8 @@ def test_rows_that_summarize_others_are_no_summands(tmp_path, name):
 @pytest.mark.parametrize(
     "rows",
     [
-        "A,80,2\nB,93,3\nC,173,4",
-        "Anna,80\nMax,85\nBo,90",
-        "Anna,80\nBo,90\nMax,85",
-        "A,7,7\nB,7,7\nC,7,7",
-        "A,2001,2002\nB,2004,2003\nC,2003,2002\nD,2003,2002",
-        "A,1\nB,2\nC,3",
+        *("A,80,2\nB,93,3\nC,173,4", "Anna,80\nMax,85\nBo,90", "Anna,80\nBo,90\nMax,85", "A,7,7\nB,7,7\nC,7,7"),
+        *("A,2001,2002\nB,2004,2003\nC,2003,2002\nD,2003,2002", "A,1\nB,2\nC,3"),
     ],
 )
 def test_rows_that_resemble_summaries_are_summands(tmp_path, rows):
