@@ -27,14 +27,12 @@ class DocumentedTable:
         header: cells of the header.
         rows: cells of the rows.
         below: first paragraph below the table.
-        commands: lines of shell code in the section (heading of level two) of the table.
     """
 
     document: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     below: str
-    commands: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -66,8 +64,6 @@ def documented_tables() -> list[DocumentedTable]:
 def _tables_of(document: Path) -> Iterator[DocumentedTable]:
     text = document.read_text(encoding="utf-8")
     for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-        blocks = re.findall(r"```(?:bash|shell)\n(.*?)```", section, re.DOTALL)
-        commands = tuple(line for block in blocks for line in block.replace("\\\n", " ").splitlines())
         prose = re.sub(r"```.*?```", "", section, flags=re.DOTALL)
         for table, below in re.findall(r"((?:^\|.*\n)+)\n*((?:.+\n)*)", prose, re.MULTILINE):
             header, rule, *rows = table.splitlines() + [""] * 2
@@ -77,7 +73,6 @@ def _tables_of(document: Path) -> Iterator[DocumentedTable]:
                     _cells(header),
                     tuple(_cells(row) for row in rows if row),
                     below.replace("\n", " "),
-                    commands,
                 )
 
 

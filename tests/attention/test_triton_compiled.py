@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 from batches import one_table, pad
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func
 
 pytest.importorskip("triton")
 
@@ -102,12 +100,16 @@ class Card:
 
 
 def zeros_like_outputs(graph, _):
+    from torch._functorch.aot_autograd import make_boxed_func
+
     (results,) = graph.graph.output_node().args
     return make_boxed_func(lambda *_: [None if one is None else torch.zeros(one.meta["val"].shape) for one in results])
 
 
 def test_the_kernels_are_traced_and_write_to_their_outputs_alone(monkeypatch):
     """Graphs of a forward and a backward pass have the kernels, and copy nothing back into what was given."""
+    from torch._dynamo.backends.common import aot_autograd  # takes three seconds, which no other test should wait for
+
     monkeypatch.setattr(driver, "_active", Card())
     batch = pad([one_table(np.random.default_rng(0), 3, 2, 2, 3)])
     tiling, seed = Triton()._tiling(AttentionPlan(RowColumnHeads(2), batch)), torch.zeros(1, dtype=torch.int64)
