@@ -34,7 +34,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile(
-    "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=15
+    "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=8
 )
 settings.register_profile("long", settings.get_profile("default"), max_examples=50)
 settings.load_profile("default")

@@ -66,6 +66,7 @@ def both(path, pattern, batch):
     return attend(backend, pattern, batch, inputs), attend(Eager(), pattern, batch, inputs)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "pattern",
     [*PATTERNS[:-2], pytest.param(PATTERNS[-2], marks=pytest.mark.long), PATTERNS[-1]],
@@ -139,6 +140,7 @@ def test_an_example_alone_equals_itself_in_a_batch(path):
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
 @given(batch=batches())
 def test_a_bias_on_keys(path, batch):

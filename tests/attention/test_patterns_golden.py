@@ -62,6 +62,7 @@ def difference(output, expected, plan):
     return np.abs(output.transpose(1, 2).numpy() - expected)[real].max()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_backends_equal_the_reference_with_masks(name, case):

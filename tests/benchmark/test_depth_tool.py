@@ -80,6 +80,7 @@ def test_the_squared_gradient_is_what_a_small_step_changes():
     torch.testing.assert_close([*stack.parameters()], before, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_the_script_shows_tables_and_writes_a_figure(measured_by):
     small = ["layers=[2,4]", "variants=[standard,dt_fixup]", "width=8", "heads=2", "inner=8", "tokens=4", "draws=1"]
     shown, metrics, folder = measured_by("depth", *small)

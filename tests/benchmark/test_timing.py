@@ -116,6 +116,7 @@ def test_figures_are_named():
     }
 
 
+@pytest.mark.long
 def test_peak_memory_sees_what_is_freed_again():
     fresh = (  # a process of its own: what other tests left to the allocator would be taken again unseen
         "import torch; from mate_cli.benchmark.timing import peak_mb; "

@@ -44,6 +44,7 @@ def test_a_run_of_other_code_is_not_the_same_run(own, capsys):
     assert f"{SECOND} is already finished" in capsys.readouterr().out.replace("\n", "")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", ["evaluate", "predict", "train"])
 def test_what_uses_a_run_says_which_file_has_changed(own, command, recwarn):
     words = {

@@ -199,6 +199,7 @@ def test_wrong_use_of_the_configuration_is_no_mistake_of_the_user(name, jobs, mo
     assert type(caught.value).__name__ == name
 
 
+@pytest.mark.long
 def test_closed_pipe_is_silent():
     words = [sys.executable, "-m", "mate_cli", "train", "--cfg", "job"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

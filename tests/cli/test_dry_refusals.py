@@ -154,6 +154,7 @@ def test_jobs_whose_runs_are_missing_are_planned_and_named_once(capsys):
     assert line.startswith("cannot be trained: job 0 (seed=1) and 2 more: stages.masked_lm.run: there is no finished")
 
 
+@pytest.mark.long
 def test_the_lexical_ranker_and_the_quick_start_fit_other_scales(capsys):
     for experiment, scale in (("hybridqa_lexical", "small"), ("quickstart_cells", "minilm")):
         words = [f"experiment={experiment}", f"scale={scale}", "debug=fast", "logger=none", "--dry"]

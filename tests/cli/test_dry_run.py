@@ -62,6 +62,7 @@ def test_work_that_takes_long_is_shown(capsys, monkeypatch):
     assert "planning attention and timing steps" in shown
 
 
+@pytest.mark.long
 def test_a_chain_is_counted_by_stage(capsys):
     out = dry(capsys, "experiment=quickstart", "debug=fast")
     assert re.findall(r"^(cell selection|span reading)$", out, re.MULTILINE) == ["cell selection", "span reading"]
@@ -86,6 +87,7 @@ def test_absent_data_and_weights_are_named(capsys):
     assert "not known   examples and time: data/hybridqa: there is no such folder" in out
 
 
+@pytest.mark.long
 def test_a_corpus_is_not_prepared_to_be_counted(tmp_path_factory, capsys):
     table = tmp_path_factory.mktemp("tables") / "table.csv"
     table.write_text("region,sales\nnorth,3\n")

@@ -38,6 +38,7 @@ def runs(tmp_path, monkeypatch):
     return "outputs/train/quickstart"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "place", "meant"),
     [

@@ -93,6 +93,7 @@ def test_stages_are_told_apart(capsys):
     assert "typed" in out
 
 
+@pytest.mark.long
 def test_a_key_of_one_stage_and_the_file_that_sets_it(capsys):
     key = "stages.cell_selection.trainer.max_steps"
     assert main(["explain", key, "experiment=hybridqa_best"]) == 0

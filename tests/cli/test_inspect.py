@@ -61,6 +61,7 @@ def test_without_a_choice_it_shows_what_comes_with_the_package(tmp_path, capsys,
     assert f"{tmp_path}" in capsys.readouterr().err, "nothing stands in for data that are named"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", [WORDS, ("data", "export", "data=sample", "split=dev", "to=questions.jsonl")])
 def test_the_examples_of_a_dataset_may_be_a_generator(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)

@@ -242,6 +242,7 @@ def test_a_sweep_over_several_values(word, jobs, capsys):
     assert re.findall(r"^ +\d  (\S*) ", out, re.MULTILINE) == jobs
 
 
+@pytest.mark.long
 def test_a_sweep_over_files_of_a_group(capsys):
     assert main([*DRY, "model=glob([ma*,ta*])"]) == 0
     assert "0  model=mate" in (out := capsys.readouterr().out)

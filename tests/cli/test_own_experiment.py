@@ -32,7 +32,7 @@ def configs(*words: str):
     return {stage.name: stage.config for stage in resolve(words).stages}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", SCALES)
 def test_values_win_over_each_scale_and_what_is_typed_wins_over_them(experiment, scale):
     experiment("first_try", FIRST_TRY)
@@ -74,6 +74,7 @@ def test_a_shipped_experiment_that_extends_a_replaced_one_keeps_its_own_choices(
     assert resolve(["experiment=wtq_tapas"]).names.model == "tapas"
 
 
+@pytest.mark.long
 def test_in_stages_it_holds_as_if_it_was_typed(experiment):
     experiment("chain", CHAIN)
     typed = configs("experiment=hybridqa_pointr", "scale=small", "model=tapas", "optimizer.lr=3e-5")

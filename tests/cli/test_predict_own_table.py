@@ -287,6 +287,7 @@ def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
     assert "Decimal commas: 'Preis' (otherwise write decimal=.)." in capsys.readouterr().out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cells", "answer", "warning"),
     [
@@ -340,6 +341,7 @@ TYPED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPED)
 def test_a_dialect_and_a_locale_are_typed(name, run, tmp_path):
     text, words, header = TYPED[name]

@@ -172,6 +172,7 @@ def test_half_a_configuration_that_a_killed_process_left_keeps_nobody_from_looki
     assert main(["inspect", f"run={run}"]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "words", [["evaluate", "run={run}"], ["run", "{run}"], ["export", "run={run}", "to=x"], ["inspect", "run={run}"]]
 )

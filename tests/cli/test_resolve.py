@@ -400,6 +400,7 @@ SIZES = {"paper": "large", "minilm": "minilm", "small": "minilm:2"}
 EPOCHS = {"paper": (None, 1e-5), "minilm": (3, 1e-4), "small": (1, 1e-4)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scale", ["paper", pytest.param("minilm", marks=pytest.mark.long), "small"])
 def test_a_scale_brings_the_numbers_that_fit_it(scale):
     (stage,) = values("experiment=hybridqa_mate", f"scale={scale}").values()

@@ -25,7 +25,7 @@ def cases():
     return [(name, file) for name, sample in SAMPLES.items() for file in sample.files]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "file"), cases())
 def test_one_cause_is_named_with_its_file_and_record(name, file, tmp_path):
     sample = SAMPLES[name]
@@ -49,7 +49,7 @@ def test_one_cause_is_named_with_its_file_and_record(name, file, tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "file"), cases())
 def test_ends_of_lines_and_a_byte_order_mark_are_no_damage(name, file, tmp_path):
     sample = SAMPLES[name]
@@ -60,7 +60,7 @@ def test_ends_of_lines_and_a_byte_order_mark_are_no_damage(name, file, tmp_path)
         assert found_problems(sample, root) == [], altered.kind
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_command_ends_with_one_line(name, tmp_path, capsys):
     sample, file = SAMPLES[name], next(iter(SAMPLES[name].files))

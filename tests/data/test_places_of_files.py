@@ -105,6 +105,7 @@ def of_lists():
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "file"), of_lists())
 def test_a_list_and_lines_are_the_same(name, file, tmp_path):
     root = SAMPLES[name].write(tmp_path / name)

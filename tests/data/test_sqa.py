@@ -160,6 +160,7 @@ def test_whatever_a_file_holds_is_read_or_noted(content):
         assert table is None or {len(row) for row in table.rows} <= {len(table.header)}
 
 
+@pytest.mark.long
 def test_the_released_test_split():
     examples = SQA(shared("data", "sqa")).examples("test")
     assert len(examples) == 2430

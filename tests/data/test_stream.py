@@ -107,6 +107,7 @@ def alone(shards, tmp_path_factory, kind):
     return batches(shards, tmp_path_factory.mktemp("alone"), kind)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_any_number_of_workers_gives_the_same_stream(shards, tmp_path, kind, alone, workers):
     loaded = batches(shards, tmp_path, kind, workers=workers)

@@ -151,6 +151,7 @@ def test_the_release_is_fetched_when_nothing_is_there(tmp_path, monkeypatch):
         WikiSQL(tmp_path / "none").examples("train")
 
 
+@pytest.mark.long
 def test_counts_of_the_shared_data():
     counts = WikiSQL(shared("data", "wikisql"), supervision="full").check().counts
     assert {split: (row["questions"], row["tables"]) for split, row in counts.items()} == {

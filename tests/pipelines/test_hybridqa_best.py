@@ -76,6 +76,7 @@ def data(tmp_path_factory):
     return root
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", [[], ["stages.passage_reading.data.download=false"]], ids=["auto", "never"])
 def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, tmp_path, capsys, monkeypatch):
     (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)
@@ -87,6 +88,7 @@ def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, t
     assert not list(tmp_path.glob("train/*/*/row_ranking"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("word", "message"),
     [

@@ -232,6 +232,7 @@ def test_long_statements_are_left_out_and_kinds_can_be_switched_off():
     assert {it.subsets for it in statements_of(table, rng, grammar=None, rewriting=ALL)} <= {("counterfactual",)}
 
 
+@pytest.mark.long
 def test_statements_do_not_depend_on_the_hashes_of_strings():
     script = (
         "import numpy as np; from mate_cli.data.corpora.shards import CorpusTable;"

@@ -44,6 +44,7 @@ def first_weights(config):
 STANDARD, FIXED = ("standard", 0.1), ("dt_fixup", 0.0)
 
 
+@pytest.mark.long
 def test_table_5_on_spider():
     found = jobs("spider_depth")
     depths = (2, 4, 8, 16, 24, 32)
