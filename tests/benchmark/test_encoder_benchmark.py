@@ -75,7 +75,6 @@ def test_packed_streams_are_counted_without_padding(metrics):
     assert "encoder/tapas_padded/tall/64/1/forward/gflop" not in metrics  # where there is no padding
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

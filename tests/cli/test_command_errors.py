@@ -127,7 +127,7 @@ CLASSES_SEE = {
 """The same, of what only the signature of a class tells."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", [*HYDRA_SEES, *SYNTAX], ids=" ".join)
 def test_what_is_mistyped_and_what_other_programs_take(words, capsys):
     assert_error(words, (HYDRA_SEES | SYNTAX)[words], capsys)

@@ -129,7 +129,6 @@ MISTAKES = {
 """What stands in an experiment file, and the error."""
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistakes_in_an_experiment_file(text, jobs, mine, capsys):
     mine.write_text(text)

@@ -38,7 +38,6 @@ def test_the_page_can_be_left_out_or_put_elsewhere(runs, capsys):
     assert (runs.parent / "pages" / "d.html").is_file()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -90,7 +90,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
 def test_a_training_and_its_plan_refuse_alike(words, said, tmp_path, capsys):
     trained, planned = refusal(capsys, *words), refusal(capsys, *words, "--dry")

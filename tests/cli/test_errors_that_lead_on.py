@@ -38,7 +38,6 @@ def runs(tmp_path, monkeypatch):
     return "outputs/train/quickstart"
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "place", "meant"),
     [
@@ -93,7 +92,7 @@ def test_weights_that_are_not_there_or_not_read(tmp_path, monkeypatch, capsys):
     assert "Use init=path, or leave it out." in line
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

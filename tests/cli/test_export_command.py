@@ -32,7 +32,6 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
     assert main([*words, "overwrite=true"]) == 0
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -34,7 +34,6 @@ def test_what_is_shown_to_type_can_be_typed(capsys):
     assert main(["train", *words[1:], "--cfg", "job", "--package", "encoding"]) == 0
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", [["learning_rate"], ["learning", "rate"], ["learning-rate"]])
 def test_a_key_is_found_by_what_is_said_of_it(words, capsys):
     assert "optimizer.lr" in explained(capsys, *words)
@@ -50,7 +49,6 @@ def test_of_a_chain_the_stages_that_have_it_are_shown(capsys):
     assert [line for line in out.splitlines() if line.startswith("stage")] == ["stage ranking", "stage hopping"]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

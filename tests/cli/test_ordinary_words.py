@@ -42,7 +42,6 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
     capsys.readouterr()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -129,7 +128,6 @@ def test_unknown_plugins_lead_to_those_that_exist(word, said, capsys, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("typed", "ours"),
     [
@@ -181,7 +179,6 @@ def test_what_is_empty_is_explained(words, capsys):
     assert key in capsys.readouterr().out
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

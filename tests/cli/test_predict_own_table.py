@@ -214,7 +214,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
     assert predict(f"table={sales}", *words) == 2
@@ -287,7 +286,6 @@ def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
     assert "Decimal commas: 'Preis' (otherwise write decimal=.)." in capsys.readouterr().out
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cells", "answer", "warning"),
     [
@@ -341,7 +339,6 @@ TYPED = {
 }
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPED)
 def test_a_dialect_and_a_locale_are_typed(name, run, tmp_path):
     text, words, header = TYPED[name]
@@ -353,7 +350,6 @@ def test_a_dialect_and_a_locale_are_typed(name, run, tmp_path):
     assert columns <= set(header)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("word", "problem"),
     [

@@ -34,7 +34,6 @@ REFUSALS = {
 }
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_leaves_all_that_was_there(tmp_path, words, capsys):
     folder = tmp_path / "o" / "train" / "quickstart_cells" / "first"
@@ -172,7 +171,6 @@ def test_half_a_configuration_that_a_killed_process_left_keeps_nobody_from_looki
     assert main(["inspect", f"run={run}"]) == 0, capsys.readouterr().err
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "words", [["evaluate", "run={run}"], ["run", "{run}"], ["export", "run={run}", "to=x"], ["inspect", "run={run}"]]
 )

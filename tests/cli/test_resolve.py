@@ -195,7 +195,7 @@ WRONG = {
 """Words that cannot be trained, and what is said."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", WRONG, ids=" ".join)
 def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
     assert main(["train", *words]) == 2

@@ -141,7 +141,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_search_that_cannot_be_is_refused_in_one_line(rates, capsys, tmp_path, name):
     words, said = REFUSED[name]

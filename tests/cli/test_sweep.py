@@ -269,7 +269,6 @@ def test_the_help_lists_sweeps(capsys):
     assert "hybridqa_table6" in said
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

@@ -52,7 +52,6 @@ def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(netwo
     assert parts_of(words).task.encoder.facts() == {}
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("task", "encoding", "remedy"),
     [

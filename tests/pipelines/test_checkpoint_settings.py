@@ -63,7 +63,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_settings_of_another_meaning_are_refused(name, changed, tmp_path, capsys):
     settings, message = REFUSED[name]

@@ -44,7 +44,7 @@ def read_run(tmp_path):
     return json.loads(record.read_text()), predictions
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MAIN)
 def test_right_answers_are_right_by_the_metric_of_each_dataset_and_missing_ones_wrong(name, tmp_path):
     sample = SAMPLES[name]

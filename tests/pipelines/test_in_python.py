@@ -124,7 +124,6 @@ def test_random_states_stay_as_they_were(exports):
     assert states[0] == states[1]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("use", "problem"),
     [
@@ -193,7 +192,6 @@ def test_training_gives_the_record_back(tmp_path):
     assert isinstance(mate_cli.Mate.from_pretrained(record.folder), torch.nn.Module)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

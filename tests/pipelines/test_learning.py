@@ -84,7 +84,6 @@ ROWS = [{"train/loss": 0.5}, {"dev/hits@1": 0.25}, {"train/loss": 0.0}, {"dev/hi
 STILL = [{"train/loss": 0.0}, {"dev/hits@1": 0.0}]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("monitor", "rows", "counts", "said"),
     [

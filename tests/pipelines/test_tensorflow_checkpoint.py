@@ -102,7 +102,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_release_lacks_is_named(tmp_path, name):
     change, message = REFUSED[name]

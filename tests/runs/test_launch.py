@@ -246,7 +246,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", FAILURES)
 def test_when_one_fails_all_end_and_its_error_is_told(tmp_path, kind):
     bodies, error, message = FAILURES[kind]
