@@ -13,10 +13,10 @@ quickstart: .venv/.user  ## install, train the small example, compare the runs
 	$(BIN)/mate train experiment=quickstart
 	$(BIN)/mate compare outputs/
 
-test: .venv/.dev  ## what to run before a commit: everything once, in five minutes on two cores
+test: .venv/.dev  ## what to run before a commit: all parts of the package, of families of cases a sample
 	$(PYTEST) -m "not long" $(OPTIONS)
 
-test-long: .venv/.dev  ## the rest: whole releases, several processes, browsers; three times the random tables
+test-long: .venv/.dev  ## the rest: whole releases, several processes, browsers, all cases; six times the random tables
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile=long $(OPTIONS)
 
 test-trains: .venv/.dev  ## the tests that train, with the instructions that any processor has
