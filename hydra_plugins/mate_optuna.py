@@ -4,17 +4,15 @@ Hydra discovers plugins only in the namespace `hydra_plugins`, and imports every
 imported only when a search starts.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 import warnings
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hydra.core.config_store import ConfigStore
-from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
@@ -26,7 +24,6 @@ from mate_cli.runs.lock import is_alive, process_id
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.trial import FrozenTrial
 
 RESULTS = "optimization_results.yaml"
 """File with the best values, in the folder of the sweep."""
@@ -35,14 +32,14 @@ PROCESS, REPEATS = "process", "repeats"
 MAX_REPEATS = 2
 """Maximum number of repeats of the values of a lost trial."""
 GROUP = "hydra/sweeper"
-SAMPLERS: dict[str, dict[str, Any]] = {
-    "tpe": {"name": "TPESampler", "n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": False},
-    "random": {"name": "RandomSampler"},
-    "cmaes": {"name": "CmaEsSampler", "n_startup_trials": 1},
-    "nsgaii": {"name": "NSGAIISampler", "population_size": 50},
-    "gp": {"name": "GPSampler", "n_startup_trials": 10},
-    "qmc": {"name": "QMCSampler"},
-    "grid": {"name": "BruteForceSampler"},
+SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tpe": ("TPESampler", {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": False}),
+    "random": ("RandomSampler", {}),
+    "cmaes": ("CmaEsSampler", {"n_startup_trials": 1}),
+    "nsgaii": ("NSGAIISampler", {"population_size": 50}),
+    "gp": ("GPSampler", {"n_startup_trials": 10}),
+    "qmc": ("QMCSampler", {}),
+    "grid": ("BruteForceSampler", {}),
 }
 """Class and predefined arguments of each Optuna sampler, by config group option. `+` adds other arguments."""
 
@@ -58,12 +55,12 @@ OPTIONS = {
     "params": None,
 }
 ConfigStore.instance().store("optuna", OPTIONS, GROUP, provider="mate")
-for _choice, _options in SAMPLERS.items():
-    _name = _options.pop("name")
+for _choice, (_name, _options) in SAMPLERS.items():
     _node = {"_target_": f"optuna.samplers.{_name}", "seed": None, **_options}
     ConfigStore.instance().store(_choice, _node, f"{GROUP}/sampler", provider="mate")
 
 
+@dataclass
 class OptunaSweeper(Sweeper):
     """Optuna search whose trials are the jobs of a sweep.
 
@@ -77,19 +74,13 @@ class OptunaSweeper(Sweeper):
         params: fixed overrides and search spaces, in addition to the command line.
     """
 
-    def __init__(
-        self,
-        sampler: DictConfig,
-        direction: str,
-        storage: str | None,
-        study_name: str,
-        n_trials: int,
-        n_jobs: int,
-        params: DictConfig | None,
-    ) -> None:
-        self.sampler, self.direction, self.storage, self.study_name = sampler, direction, storage, study_name
-        self.n_trials, self.n_jobs, self.params = n_trials, n_jobs, params
-        self.launcher: Launcher | None = None
+    sampler: DictConfig
+    direction: Literal["minimize", "maximize"]
+    storage: str | None
+    study_name: str
+    n_trials: int
+    n_jobs: int
+    params: DictConfig | None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Store Hydra's context and configuration, and instantiate the launcher.
@@ -113,15 +104,13 @@ class OptunaSweeper(Sweeper):
             ConfigError: Optuna is not installed, or a setting of the search is invalid.
         """
         if find_spec("optuna") is None:
-            remedy = "Install it: pip install optuna cmaes"
-            raise ConfigError("needs Optuna", where=f"{GROUP}=optuna", remedy=remedy)
+            raise ConfigError("needs Optuna", where=f"{GROUP}=optuna", remedy="Install it: pip install optuna cmaes")
         self._check_numbers()
         assert self.config is not None
         params = [f"{key!s}={value}" for key, value in (self.params or {}).items()]
         space = parse_space([*params, *arguments], self.config)
         study = self._open_study()
-        for trial in find_lost_trials(study):
-            repeat_trial(study, trial.number)
+        repeat_lost_trials(study)
         left, has_more = self.n_trials, True
         while left > 0 and has_more:
             repeated, has_more = self._run_trials(study, space, min(left, self.n_jobs))
@@ -137,7 +126,7 @@ class OptunaSweeper(Sweeper):
             remedy = "Use minimize or maximize"
             raise ConfigError(f"is not a direction: {self.direction}", where="hydra.sweeper.direction", remedy=remedy)
 
-    def _open_study(self) -> Study:
+    def _open_study(self) -> "Study":
         """Create the study, or load it from the storage if it exists.
 
         Raises:
@@ -148,20 +137,14 @@ class OptunaSweeper(Sweeper):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
             study = optuna.create_study(
-                storage=self.storage,
-                study_name=self.study_name,
-                direction="maximize" if self.direction == "maximize" else "minimize",
-                load_if_exists=True,
+                storage=self.storage, study_name=self.study_name, direction=self.direction, load_if_exists=True
             )
         except Exception as error:  # SQLAlchemy, the database driver and Optuna raise different classes.
             problem = f"the store cannot be opened: {str(error).strip().splitlines()[0]}"
             raise ConfigError(problem, where=f"hydra.sweeper.storage={self.storage}") from error
-        if study.direction.name.lower() != self.direction:
-            raise ConfigError(
-                f"the study {self.study_name} is to {study.direction.name.lower()}",
-                where="hydra.sweeper.direction",
-                remedy="Give hydra.sweeper.study_name another name",
-            )
+        if (direction := study.direction.name.lower()) != self.direction:
+            problem, remedy = f"the study {self.study_name} is to {direction}", "Set another hydra.sweeper.study_name"
+            raise ConfigError(problem, where="hydra.sweeper.direction", remedy=remedy)
         study.sampler = self._build_sampler(len(study.get_trials(deepcopy=False)))
         return study
 
@@ -184,7 +167,7 @@ class OptunaSweeper(Sweeper):
             problem = f"cannot be built: {str(error.__cause__ or error).strip().splitlines()[0]}"
             raise ConfigError(problem, where="hydra.sweeper.sampler") from error
 
-    def _run_trials(self, study: Study, space: SearchSpace, count: int) -> tuple[int, bool]:
+    def _run_trials(self, study: "Study", space: SearchSpace, count: int) -> tuple[int, bool]:
         """Launch trials together and report their results to the study.
 
         Args:
@@ -224,7 +207,7 @@ class OptunaSweeper(Sweeper):
                 has_more = False
         return repeated, has_more
 
-    def _ask(self, study: Study, space: SearchSpace) -> Trial:
+    def _ask(self, study: "Study", space: SearchSpace) -> "Trial":
         try:
             trial = study.ask(dict(space.distributions))
             trial.set_user_attr(PROCESS, f"{platform.node()} {process_id()}")
@@ -234,7 +217,7 @@ class OptunaSweeper(Sweeper):
             remedy = "Give the study another name"
             raise ConfigError(f"the study was begun with other values: {error}", where=where, remedy=remedy) from error
 
-    def _save_best(self, study: Study) -> None:
+    def _save_best(self, study: "Study") -> None:
         """Save the values of the best trial, if any trial has a result."""
         from optuna.trial import TrialState
 
@@ -246,16 +229,17 @@ class OptunaSweeper(Sweeper):
             OmegaConf.save(OmegaConf.create(best), folder / RESULTS)
 
 
-def find_lost_trials(study: Study) -> list[FrozenTrial]:
-    """Return the running trials whose process on this host no longer exists."""
+def repeat_lost_trials(study: "Study") -> None:
+    """Repeat the running trials whose process on this host no longer exists."""
     from optuna.trial import TrialState
 
-    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    owners = ((trial, str(trial.user_attrs.get(PROCESS, "")).partition(" ")) for trial in running)
-    return [trial for trial, (node, _, process) in owners if node == platform.node() and not is_alive(process)]
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        node, _, process = str(trial.user_attrs.get(PROCESS, "")).partition(" ")
+        if node == platform.node() and not is_alive(process):
+            repeat_trial(study, trial.number)
 
 
-def repeat_trial(study: Study, number: int) -> bool:
+def repeat_trial(study: "Study", number: int) -> bool:
     """Mark a trial as failed and queue its values again, at most `MAX_REPEATS` times.
 
     Returns:

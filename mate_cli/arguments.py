@@ -32,10 +32,10 @@ def check_arguments(function: Callable[Given, Returned]) -> Callable[Given, Retu
             detail, parameters = error.errors()[0], signature(function).parameters  # type: ignore[attr-defined]
             place = detail["loc"][0]
             name = str([*parameters, place][min(place, len(parameters))] if isinstance(place, int) else place)
-            is_missing, called = detail["type"].startswith("missing"), function.__qualname__.removesuffix(".__init__")
-            problem = f"{name} is {'missing' if is_missing else shorten(repr(detail['input']), 80)}"
+            called = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+            value = "missing" if detail["type"].startswith("missing") else shorten(repr(detail["input"]), 80)
             wanted = f"Give {parameters[name].annotation}" if name in parameters else "It has no such argument"
-            raise ConfigError(problem, where=called, remedy=f"{wanted}: see help({called})") from None
+            raise ConfigError(f"{name} is {value}", where=called, remedy=f"{wanted}: see help({called})") from None
         return function(*args, **options)
 
     return call

@@ -130,11 +130,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         super().__init__()
         self.encoder, self.metrics = context.encoder, tuple(metrics or ())
         if invalid_types := [type(metric).__name__ for metric in self.metrics if not isinstance(metric, Metric)]:
-            raise ConfigError(
-                f"{invalid_types[0]} is not a Metric",
-                where="task.metrics",
-                remedy="See docs/how-to/add_your_own_network.md",
-            )
+            problem, remedy = f"{invalid_types[0]} is not a Metric", "See docs/how-to/add_your_own_network.md"
+            raise ConfigError(problem, where="task.metrics", remedy=remedy)
         self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []

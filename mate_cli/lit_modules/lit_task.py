@@ -98,11 +98,9 @@ class LitTask(TaskModel, pl.LightningModule):
         """
         losses, self._losses = torch.stack(self._losses), []
         if not bool(losses.isfinite().all()):
-            bad_loss = losses[~losses.isfinite()][0].item()
-            raise RunError(
-                f"the loss is {bad_loss} at step {self.global_step}",
-                remedy="Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true",
-            )
+            problem = f"the loss is {losses[~losses.isfinite()][0].item()} at step {self.global_step}"
+            remedy = "Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true"
+            raise RunError(problem, remedy=remedy)
 
     def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
         """Compute the loss of one micro-batch."""
@@ -271,11 +269,9 @@ def build_schedule(
     open_steps = set(STEPS) & inspect.signature(recipe.func).parameters.keys() - recipe.keywords.keys()
     schedule = _build(recipe, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
     if isinstance(schedule, ReduceLROnPlateau):
-        raise ConfigError(
-            "ReduceLROnPlateau needs a metric, but schedules advance at every step",
-            where="scheduler",
-            remedy="Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR",
-        )
+        problem = "ReduceLROnPlateau needs a metric, but schedules advance at every step"
+        remedy = "Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR"
+        raise ConfigError(problem, where="scheduler", remedy=remedy)
     return schedule
 
 
@@ -283,7 +279,5 @@ def _build(factory: partial[Made], subject: object, options: Mapping[str, Any], 
     try:
         return factory(subject, **options)
     except (TypeError, ValueError) as error:
-        name = getattr(factory.func, "__name__", "torch")
-        raise ConfigError(
-            f"{name} rejects its settings: {error}", where=section, remedy=f"Change {section}.*"
-        ) from error
+        problem = f"{getattr(factory.func, '__name__', 'torch')} rejects its settings: {error}"
+        raise ConfigError(problem, where=section, remedy=f"Change {section}.*") from error

@@ -54,13 +54,11 @@ class MateForTask(TaskModel, MateModel):
     """An encoder with the head of its task.
 
     Attributes:
-        output_class: output class of `forward`.
         default_task: class of the task whose head is added if the checkpoint has no head of this type.
         has_classes: whether `num_labels` and `id2label` of the configuration determine the head.
         labels_name: field of `TableBatch` that contains the labels.
     """
 
-    output_class: ClassVar[type[ModelOutput]]
     default_task: ClassVar[str]
     has_classes: ClassVar[bool] = False
     labels_name: ClassVar[str] = "label_ids"
@@ -148,22 +146,15 @@ class MateForTask(TaskModel, MateModel):
         Returns:
             `logits`, `loss` if labels are passed, and the requested `hidden_states` and `attentions`.
         """
-        batch = self.batch_of(
-            input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
-        )
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
+        batch = self.batch_of(*inputs, **arrays)
         if labels is not None:
             known: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
             batch = replace(batch, **known)
-        output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        return self.output_class(
-            loss=None if labels is None else self.task.loss_of(output),
-            **self.scores(output, batch.input_ids.shape[1]),
-            hidden_states=states,
-            attentions=attentions,
-        )
+        return self.compute(batch, output_hidden_states, output_attentions)
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Return the logits of the head, under the names of transformers.
+        """Return the logits of the head, and the loss of a batch with labels, under the names of transformers.
 
         Args:
             output: output of the encoder.
@@ -172,9 +163,10 @@ class MateForTask(TaskModel, MateModel):
         Raises:
             ConfigError: the model is exported by torch, and the computation of the head depends on the data.
         """
+        has_labels = getattr(output.batch, self.labels_name) is not None
         try:
-            scores: dict[str, Tensor] = self.task.auto_scores(output, length)
-            return scores
+            loss = {"loss": self.task.loss_of(output)} if has_labels else {}
+            return loss | self.task.auto_scores(output, length)
         except Exception as error:
             if not is_exported():
                 raise

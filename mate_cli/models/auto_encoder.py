@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.modeling_outputs import BaseModelOutputWithPooling, ModelOutput
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file, can_return_tuple
 
 from mate_cli.errors import CheckpointError, ConfigError
@@ -20,7 +20,7 @@ from mate_cli.files.renamed import rename_targets
 from mate_cli.files.targets import check_targets
 from mate_cli.models.base.sizes import SIZES
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise, is_exported
-from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
+from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
 
 DENSE = {"eager": "mate_cli.attention.backends.eager.Eager", "sdpa": "mate_cli.attention.backends.sdpa.Sdpa"}
@@ -112,6 +112,8 @@ class MateModel(PreTrainedModel):
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     encoder: TableEncoder
+    output_class: ClassVar[type[ModelOutput]] = BaseModelOutputWithPooling
+    """Output class of `forward`."""
     has_foreign_head = False
     """Whether the configuration belongs to a task with another type of head, so that the head is new."""
 
@@ -130,14 +132,7 @@ class MateModel(PreTrainedModel):
         """Add the output head. The base class has none."""
 
     @classmethod
-    def from_pretrained(
-        cls,
-        name: str | Path | None,
-        *inputs: Any,
-        ignore_mismatched_sizes: bool = False,
-        output_loading_info: bool = False,
-        **options: Any,
-    ) -> Any:  # noqa: ANN401 - the network, or a tuple
+    def from_pretrained(cls, name: str | Path | None, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401 - or a tuple
         """Load a pre-trained model, and raise an error for missing or damaged weights.
 
         The weights of a new head are initialized if the checkpoint has no head or a head of another type.
@@ -146,8 +141,6 @@ class MateModel(PreTrainedModel):
             name: export folder of `mate export`, model name on the Hugging Face Hub, or PEFT adapter of such a model.
                 None if the configuration and the weights are passed.
             *inputs: see `PreTrainedModel.from_pretrained`.
-            ignore_mismatched_sizes: initialize weights of another shape instead of raising an error.
-            output_loading_info: also return a dictionary with the names of missing, unexpected and mismatched weights.
             **options: see `PreTrainedModel.from_pretrained`. Only safetensors files are read, regardless of
                 `use_safetensors`.
 
@@ -156,15 +149,12 @@ class MateModel(PreTrainedModel):
         """
         if name is not None:
             _refuse_pickles(name, {key: options[key] for key in DOWNLOADING if key in options})
+        with_info, may_differ = (options.get(key) for key in ("output_loading_info", "ignore_mismatched_sizes"))
+        # Mismatched sizes are reported below. A pickle is never loaded.
+        options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, "use_safetensors": True}
         try:
             with torch.random.fork_rng(devices=[]):  # Loading must not change the random state of the caller.
-                model, info = super().from_pretrained(
-                    name,
-                    *inputs,
-                    ignore_mismatched_sizes=True,  # Reported below.
-                    output_loading_info=True,
-                    **{**options, "use_safetensors": True},  # Never load a pickle.
-                )
+                model, info = super().from_pretrained(name, *inputs, **options)
         except SafetensorError as error:
             problem = f"the weights cannot be loaded: {error}"
             raise CheckpointError(problem, where=str(name), remedy="Export again") from error
@@ -174,12 +164,12 @@ class MateModel(PreTrainedModel):
         if missing := sorted(set(info["missing_keys"]) - new):
             raise CheckpointError(f"the weights lack {missing[0]}", where=str(name), remedy="Export again")
         mismatched = [mismatch for mismatch in sorted(info["mismatched_keys"]) if mismatch[0] not in new]
-        if mismatched and not ignore_mismatched_sizes:
+        if mismatched and not may_differ:
             key, theirs, ours = mismatched[0]
             problem = f"{key} is {tuple(theirs)}, the network's {tuple(ours)}"
             raise CheckpointError(problem, where=str(name), remedy="Set ignore_mismatched_sizes=True to draw it anew")
         _initialize(model, new.union(key for key, *_ in mismatched))
-        return (model, info) if output_loading_info else model
+        return (model, info) if with_info else model
 
     def get_submodule(self, target: str) -> nn.Module:
         """Return a submodule by its name.
@@ -238,7 +228,7 @@ class MateModel(PreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         **arrays: Tensor | None,
-    ) -> BaseModelOutputWithPooling:
+    ) -> ModelOutput:
         """Encode a batch.
 
         Args:
@@ -258,16 +248,8 @@ class MateModel(PreTrainedModel):
             for the nodes of a network on nodes. Also `pooler_output` [B, D], and the requested `hidden_states` and
             `attentions`.
         """
-        batch = self.batch_of(
-            input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
-        )
-        output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        return BaseModelOutputWithPooling(
-            last_hidden_state=output.spread(batch.input_ids.shape[1]),
-            pooler_output=output.pooled,
-            hidden_states=states,
-            attentions=attentions,
-        )
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
+        return self.compute(self.batch_of(*inputs, **arrays), output_hidden_states, output_attentions)
 
     def batch_of(
         self,
@@ -300,19 +282,15 @@ class MateModel(PreTrainedModel):
             raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         if inputs_embeds is not None and len(self.encoder.encoders) > 1:
             raise ValueError(f"{type(self.encoder).__name__} has several word embeddings. Give input_ids")
-        if inputs_embeds is None and input_ids is not None:
-            ids = input_ids.long()
-        elif inputs_embeds is not None and input_ids is None:
-            ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
-        else:
+        words: Any = input_ids if inputs_embeds is None else inputs_embeds
+        if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
+        ids = words.new_zeros(words.shape[:2], dtype=torch.long) if input_ids is None else input_ids.long()
         for name, tensor in {"attention_mask": attention_mask, "token_type_ids": token_type_ids}.items():
             if tensor is not None and tensor.shape[:2] != ids.shape:
                 raise ValueError(f"{name} is {list(tensor.shape)} where input_ids is {list(ids.shape)}")
-        zeros = ids.new_zeros(*ids.shape, len(TOKEN_TYPES))
-        types: dict[str, Any] = dict(
-            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids.long()).unbind(-1), strict=True)
-        )
+        known_types = ids.new_zeros(*ids.shape, len(TOKEN_TYPES)) if token_type_ids is None else token_type_ids.long()
+        types: dict[str, Any] = dict(zip(TOKEN_TYPES, known_types.unbind(-1), strict=True))
         return TableBatch(
             input_ids=ids,
             **types,
@@ -323,19 +301,13 @@ class MateModel(PreTrainedModel):
             more={known[name]: tensor.long() for name, tensor in arrays.items() if tensor is not None},
         )
 
-    def encode(
-        self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None
-    ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
-        """Encode a batch, optionally with hidden states and attention weights.
+    def compute(self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None) -> ModelOutput:
+        """Compute the output of a batch, optionally with hidden states and attention weights.
 
         Args:
             batch: batch of `batch_of`.
             hidden_states: whether to return hidden states. None: as configured.
             attentions: whether to return attention weights. None: as configured.
-
-        Returns:
-            Output of the encoder, hidden states at the positions of their tokens, and attention weights. The last two
-            are None unless requested.
         """
         if is_exported():
             self.encoder.check_exportable()
@@ -346,7 +318,12 @@ class MateModel(PreTrainedModel):
             attentions=self.config.output_attentions if attentions is None else attentions,
         )
         length = batch.input_ids.shape[1]
-        return output, states and tuple(output.with_states(state).spread(length) for state in states), weights
+        states = states and tuple(output.with_states(state).spread(length) for state in states)
+        return self.output_class(**self.scores(output, length), hidden_states=states, attentions=weights)
+
+    def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """Return the hidden states of tokens, [B, length, D], and of examples, under the names of transformers."""
+        return {"last_hidden_state": output.spread(length), "pooler_output": output.pooled}
 
     def _positions(self, types: Mapping[str, Tensor]) -> Tensor:
         rows, columns = types["row_ids"], types["column_ids"]

@@ -278,21 +278,17 @@ def check_label(cfg: ModelConfig) -> None:
     marks = serializer.marks(cfg.encoding)
     label = task.spec.label
     if label is not None and label != marks:
-        raise ConfigError(
-            f"{task.__name__} needs labels of {label}, but this encoding marks {marks}",
-            where="encoding",
-            remedy=f"Use encoding={task.spec.encoding}" if task.spec.encoding else f"Use an encoding of {label}",
-        )
+        problem = f"{task.__name__} needs labels of {label}, but this encoding marks {marks}"
+        remedy = f"Use encoding={task.spec.encoding}" if task.spec.encoding else f"Use an encoding of {label}"
+        raise ConfigError(problem, where="encoding", remedy=remedy)
 
 
 def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
     """Raise `ConfigError` if the network never uses the configured attention backend."""
     if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
-        raise ConfigError(
-            f"{type(encoder).__name__} computes attention itself and cannot use {type(backend).__name__}",
-            where="attention",
-            remedy="Use attention=auto, which leaves it to the network",
-        )
+        problem = f"{type(encoder).__name__} computes attention itself and cannot use {type(backend).__name__}"
+        remedy = "Use attention=auto, which leaves it to the network"
+        raise ConfigError(problem, where="attention", remedy=remedy)
 
 
 def compare_settings(
@@ -333,16 +329,12 @@ def compare_settings(
 def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
     tokens, positions = serializer.max_tokens, encoder.size.max_positions
     if tokens > positions and not serializer.reset_positions:
-        raise ConfigError(
-            f"encoding.max_tokens={tokens} exceeds the {positions} positions of this network",
-            remedy="Set encoding.reset_positions=true, or fewer tokens",
-        )
+        problem = f"encoding.max_tokens={tokens} exceeds the {positions} positions of this network"
+        raise ConfigError(problem, remedy="Set encoding.reset_positions=true, or fewer tokens")
     if encoder.max_tokens is not None and tokens > encoder.max_tokens:
-        raise ConfigError(
-            f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens of this network's training",
-            where="model.length",
-            remedy=f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length",
-        )
+        problem = f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens of this network's training"
+        remedy = f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length"
+        raise ConfigError(problem, where="model.length", remedy=remedy)
 
 
 def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:

@@ -43,9 +43,8 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
             write_tensors(weights, draft)
     except (OSError, SafetensorError) as error:
-        raise RunError(
-            f"weights cannot be written: {error}", where=str(path), remedy="Free space, then resume"
-        ) from error
+        problem = f"weights cannot be written: {error}"
+        raise RunError(problem, where=str(path), remedy="Free space, then resume") from error
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -79,13 +78,18 @@ def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
             raise CheckpointError(problem, where=str(path), remedy="Train again, or take the weights of another run")
 
 
-def load_module(module: torch.nn.Module, path: Path) -> None:
+def load_module(module: torch.nn.Module, path: Path, remedy: str = "Train again") -> None:
     """Load all weights of a module from a safetensors file.
+
+    Args:
+        module: module to load.
+        path: safetensors file.
+        remedy: hint for damaged or missing weights.
 
     Raises:
         CheckpointError: the file is missing or damaged, has non-finite values, or belongs to another network.
     """
-    with wrap_read_errors(path, CheckpointError, "weights cannot be read", "Train again"):
+    with wrap_read_errors(path, CheckpointError, "weights cannot be read", remedy):
         check_header(path)
         weights = load_file(path)
     check_finite(weights, path)
@@ -93,9 +97,8 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
         module.load_state_dict(weights)
     except RuntimeError as error:
         first = shorten(str(error).split("\n", 1)[-1], 160, placeholder=" ...")
-        raise CheckpointError(
-            f"weights of another network: {first}", where=str(path), remedy="Use the run's own configuration"
-        ) from error
+        problem = f"weights of another network: {first}"
+        raise CheckpointError(problem, where=str(path), remedy="Use the run's own configuration") from error
 
 
 def sha256(path: Path) -> str:
@@ -176,9 +179,8 @@ def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iter
     except Exception as error:
         if path is None or isinstance(error, MateError) or find_machine_error(error) or has_begun():
             raise
-        raise CheckpointError(
-            f"it does not fit this run: {shorten_reason(error)}", where=str(path), remedy=FROM_THE_BEGINNING
-        ) from error
+        problem = f"it does not fit this run: {shorten_reason(error)}"
+        raise CheckpointError(problem, where=str(path), remedy=FROM_THE_BEGINNING) from error
 
 
 def _damaged(path: Path, problem: str) -> CheckpointError:

@@ -131,7 +131,7 @@ def test_random_states_stay_as_they_were(exports):
         (lambda load: load(device="nowhere"), "device"),
         (lambda load: load(dtype="int8"), "dtype"),
         (lambda load: load().predict(FRAME, [None]), "is not a question"),
-        (lambda load: mate_cli.Mate("exported"), "Mate: model is 'exported'"),
+        (lambda load: mate_cli.Mate("exported"), "Mate: parts is missing. Give Parts: see help.Mate."),
         (lambda load: load().predict(5, "who?"), "int is not a table"),
         (lambda load: load().predict({"a": ["x"], "b": []}, "who?"), "a table"),
         (lambda load: load()(FRAME, []), "0 questions"),

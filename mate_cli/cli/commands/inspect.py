@@ -158,26 +158,15 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import check_run_types
-    from mate_cli.pipelines.assembly import load_best
-    from mate_cli.pipelines.inference.checkpoint import open_checkpoint
-    from mate_cli.pipelines.inference.predict_request import check_model
+    from mate_cli.pipelines.inference.tables import LoadedModel
     from mate_cli.pipelines.machine import RuntimeOverrides
-    from mate_cli.runs.folders import open_run
 
-    check_model(cfg.run, cfg.checkpoint)
-    runtime = RuntimeOverrides(cfg.hardware, cfg.paths)
-    config: ModelConfig
-    if cfg.run is None:
-        parts, config = open_checkpoint(str(cfg.checkpoint), runtime)
-        dataset = instantiate(cfg.data)
-    else:
+    if cfg.run is not None:
         check_run_types(cfg.run)
-        folder = open_run(cfg.run)
-        config = runtime.config(folder)
-        parts = load_best(config, folder)
-        dataset = parts.data.dataset
-    examples = parts.task.evaluation_examples(list(dataset.examples(cfg.split)))
-    return ExampleReader(config, cast("WordSerializer", parts.serializer), examples, parts.task)
+    model = LoadedModel.load(cfg.run, cfg.checkpoint, RuntimeOverrides(cfg.hardware, cfg.paths))
+    dataset = instantiate(getattr(model.config, "data", cfg.data))  # A checkpoint has no data.
+    examples = model.task.evaluation_examples(list(dataset.examples(cfg.split)))
+    return ExampleReader(model.config, cast("WordSerializer", model.parts.serializer), examples, model.task)
 
 
 def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:

@@ -68,15 +68,11 @@ def run(cfg: Predict) -> None:
     keys = [*sources, *(key for key in ("table", "question", "questions") if getattr(cfg, key) not in (None, []))]
     if cfg.input is not None:
         if keys:
-            raise ConfigError(
-                f"cannot be combined with {keys[0]}",
-                where="input",
-                remedy="Ask about a dataset or about your own table",
-            )
+            problem, remedy = f"cannot be combined with {keys[0]}", "Ask about a dataset or about your own table"
+            raise ConfigError(problem, where="input", remedy=remedy)
         if cfg.abstain is not None:
-            raise ConfigError(
-                "does not fit input=, where every question gets an answer", where="abstain", remedy="Leave it out"
-            )
+            problem = "does not fit input=, where every question gets an answer"
+            raise ConfigError(problem, where="abstain", remedy="Leave it out")
         predict_dataset(cfg)
     elif sources and (cfg.table or len(sources) > 1):
         raise ConfigError(f"cannot be combined with {keys[1]}", where=keys[0], remedy="Give one of them")
@@ -198,11 +194,11 @@ def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) ->
 
     if cfg.run is not None:
         check_run_types(cfg.run, cfg.trust)
-    from mate_cli.pipelines.inference.tables import load_model
+    from mate_cli.pipelines.inference.tables import LoadedModel
     from mate_cli.pipelines.machine import RuntimeOverrides
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
-    return answer(partial(load_model, cfg.run, cfg.checkpoint, runtime), say)
+    return answer(partial(LoadedModel.load, cfg.run, cfg.checkpoint, runtime), say)
 
 
 def read_options(cfg: Predict) -> ReadOptions:

@@ -199,10 +199,8 @@ class TableEncoder(nn.Module):
         """
         name, has_standard_forward = type(self).__name__, type(self).forward is TableEncoder.forward
         if not has_standard_forward or any(type(layer) is not EncoderLayer for layer in self.layers):
-            raise ConfigError(
-                f"{name} cannot be exported: its computation depends on the data",
-                remedy="Use model=mate or model=tapas",
-            )
+            problem = f"{name} cannot be exported: its computation depends on the data"
+            raise ConfigError(problem, remedy="Use model=mate or model=tapas")
         unsupported = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
         if unsupported:
             problem = f"{name} with {', '.join(sorted(unsupported))} attention cannot be exported"

@@ -1,6 +1,6 @@
 """Mixin with the encoder and the heads of a task, for all models of a task.
 
-`Mate`, Hugging Face models and `LitTask` use it.
+Hugging Face models, loaded models such as `Mate`, and `LitTask` use it.
 """
 
 from typing import Any

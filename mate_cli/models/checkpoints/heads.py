@@ -94,11 +94,8 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     }
     missing_names = [name for name in names if name not in loaded_sources]
     if wanted is True and missing_names:
-        raise CheckpointError(
-            f"{missing_names[0]} of this task is not in it, or has another shape",
-            where="init.checkpoint",
-            remedy="Use init.heads=auto",
-        )
+        problem = f"{missing_names[0]} of this task is not in it, or has another shape"
+        raise CheckpointError(problem, where="init.checkpoint", remedy="Use init.heads=auto")
     for name, source in loaded_sources.items():
         parameters[name].copy_(tensors[source].reshape(parameters[name].shape))
     return LoadedHeads(tuple(loaded_sources), tuple(missing_names), frozenset(loaded_sources.values()))

@@ -276,11 +276,8 @@ def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[s
     tensors = {name.removeprefix(PARALLEL): tensor for name, tensor in files.tensors.items()}
     prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
     if not prefixes or not all(prefix.startswith(prefixes[0]) for prefix in prefixes):
-        raise CheckpointError(
-            f"it has {len(prefixes)} encoders",
-            where=files.source,
-            remedy="Name the weights of one BERT-like encoder",
-        )
+        problem, remedy = f"it has {len(prefixes)} encoders", "Name the weights of one BERT-like encoder"
+        raise CheckpointError(problem, where=files.source, remedy=remedy)
     renamed = {"gamma": "weight", "beta": "bias"}
     unprefixed = {}
     for name, tensor in tensors.items():
@@ -316,11 +313,8 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
         ("epsilon of norms", epsilon, model.layer_norm_epsilon, f"Set model.layer_norm_epsilon={epsilon}"),
     ):
         if checkpoint_value != network_value:
-            raise CheckpointError(
-                f"its {setting} is {checkpoint_value}, the network's is {network_value}",
-                where=files.source,
-                remedy=hint,
-            )
+            problem = f"its {setting} is {checkpoint_value}, the network's is {network_value}"
+            raise CheckpointError(problem, where=files.source, remedy=hint)
 
 
 def _size_of(tensors: dict[str, Tensor], heads: int | None, network_size: EncoderSize) -> EncoderSize:

@@ -184,9 +184,11 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     Raises:
         RunError: the GPU memory does not suffice for a batch.
     """
-    device, precision = device_of(cfg.hardware), resolve_profile(cfg.hardware, moved=True).precision
+    precision = resolve_profile(cfg.hardware, moved=True).precision
     lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
     origin, modes = next(task.parameters()).device, {module: module.training for module in task.modules()}
+    # A caller may have moved the task to an accelerator.
+    device = device_of(cfg.hardware) if origin.type == "cpu" else origin
     task.to(device).eval()
     with (
         explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)),

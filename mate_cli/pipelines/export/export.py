@@ -117,16 +117,11 @@ def export_run(
 
 def _check_finished(folder: RunFolder, record: RunRecord) -> None:
     if record.status != "finished":
-        raise RunError(
-            f"this run is {record.status}",
-            where=str(folder.path),
-            remedy=f"Finish it first: run its command again with {format_setting('resume', folder.path)}",
-        )
+        remedy = f"Finish it first: run its command again with {format_setting('resume', folder.path)}"
+        raise RunError(f"this run is {record.status}", where=str(folder.path), remedy=remedy)
     if record.stages:
-        below = " or ".join(format_setting("run", folder.path / name) for name in record.stages)
-        raise RunError(
-            "a system of stages has no single set of weights", where=str(folder.path), remedy=f"Export {below}"
-        )
+        remedy = f"Export {' or '.join(format_setting('run', folder.path / name) for name in record.stages)}"
+        raise RunError("a system of stages has no single set of weights", where=str(folder.path), remedy=remedy)
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
@@ -135,9 +130,8 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise ConfigError("already exists", where=f"to={target}", remedy="Choose a new folder, or add overwrite=true")
     if not (target / SETTINGS).is_file() or any((target / name).is_dir() for name in EXPORTED):
-        raise ConfigError(
-            "is not an exported model, and is not replaced", where=f"to={target}", remedy="Name another folder"
-        )
+        problem = "is not an exported model, and is not replaced"
+        raise ConfigError(problem, where=f"to={target}", remedy="Name another folder")
 
 
 def exported_settings(config: RunConfig) -> dict[str, Any]:
@@ -206,9 +200,8 @@ def _write_folder(target: Path) -> Iterator[Path]:
             for name in EXPORTED - {file.name for file in draft.iterdir()}:
                 (target / name).unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
-        raise ConfigError(
-            f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
-        ) from error
+        problem = f"cannot be written: {error}"
+        raise ConfigError(problem, where=f"to={target}", remedy="Choose another folder") from error
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
@@ -276,6 +269,5 @@ def _explain_errors(name: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Errors of huggingface_hub or its HTTP client, or a ValueError.
-        raise RunError(
-            f"the Hugging Face hub refused it: {shorten_reason(error)}", where=f"push={name}", remedy=remedy
-        ) from error
+        problem = f"the Hugging Face hub refused it: {shorten_reason(error)}"
+        raise RunError(problem, where=f"push={name}", remedy=remedy) from error

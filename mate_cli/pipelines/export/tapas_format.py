@@ -178,10 +178,8 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     try:
         complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
     except Exception as error:
-        reason = shorten(str(error), 160)
-        raise CheckpointError(
-            f"not a TAPAS configuration: {reason}", where=str(folder), remedy="Fetch it again"
-        ) from error
+        problem = f"not a TAPAS configuration: {shorten(str(error), 160)}"
+        raise CheckpointError(problem, where=str(folder), remedy="Fetch it again") from error
     _check_options(complete, folder)
     return complete
 
@@ -211,17 +209,13 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
 def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
     kind, heads = config.get("model_type"), config.get("architectures") or []
     if kind != "tapas":
-        raise CheckpointError(
-            f"its config.json is of {kind!r}, not of a TAPAS or a mate export",
-            where=str(folder),
-            remedy=f"To train from these weights: mate train init=bert {format_setting('init.checkpoint', folder)}",
-        )
-    if not set(heads) & {QUESTIONS, STATEMENTS}:
-        raise CheckpointError(
-            f"a {' or '.join(heads) or 'TAPAS without a head'} cannot answer",
-            where=str(folder),
-            remedy=f"Use one of {QUESTIONS} or {STATEMENTS}, or train from these weights: mate train init=tapas",
-        )
+        problem = f"its config.json is of {kind!r}, not of a TAPAS or a mate export"
+        remedy = f"To train from these weights: mate train init=bert {format_setting('init.checkpoint', folder)}"
+        raise CheckpointError(problem, where=str(folder), remedy=remedy)
+    if not set(heads) & TASKS.keys():
+        problem = f"a {' or '.join(heads) or 'TAPAS without a head'} cannot answer"
+        remedy = f"Use one of {' or '.join(TASKS)}, or train from these weights: mate train init=tapas"
+        raise CheckpointError(problem, where=str(folder), remedy=remedy)
 
 
 def _check_options(config: Mapping[str, Any], folder: Path) -> None:

@@ -88,10 +88,7 @@ def open_checkpoint(
     with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
         parts = assemble(config, dataset or NoDataset(), moved=True)
     if not is_theirs:
-        try:
-            load_module(parts.task, weights)
-        except CheckpointError as error:
-            raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
+        load_module(parts.task, weights, AGAIN)
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
@@ -143,11 +140,9 @@ def find_checkpoint(name: str) -> Path:
         remedy = "Load it with transformers' AutoModelFor..., merge it, and save it with the vocabulary"
         raise CheckpointError("it is a PEFT adapter", where=name, remedy=remedy)
     if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
-        raise CheckpointError(
-            f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint",
-            where=name,
-            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors",
-        )
+        problem = f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint"
+        remedy = "Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors"
+        raise CheckpointError(problem, where=name, remedy=remedy)
     if not any((folder / file).is_file() for file in VOCABULARIES):
         raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
     return folder

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import index
 from pathlib import Path
 from typing import Any, SupportsIndex
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mate_cli.arguments import check_arguments
 from mate_cli.data.loading.collate import collate
@@ -17,14 +17,13 @@ from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.outside import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_model import TaskModel
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.predict_request import OpenTables, all_questions
-from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables, load_model
+from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables
 from mate_cli.pipelines.machine import RuntimeOverrides, keep_random_states
-from mate_cli.runs.configuration import Hardware, ModelConfig, Paths
+from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.read import open_table, read_table
@@ -76,20 +75,10 @@ class EncodedTables:
         return self.last_hidden_state[tokens].mean(0)
 
 
-class Mate(TaskModel, nn.Module):
-    """A trained model with its tokenizer. Its device and dtype change as for any module.
-
-    Args:
-        model: a loaded run or checkpoint, see `from_pretrained`.
-    """
+class Mate(LoadedModel):
+    """A trained model with its tokenizer, see `from_pretrained`. Its device and dtype change as for any module."""
 
     encoder: TableEncoder
-
-    @check_arguments
-    def __init__(self, model: LoadedModel) -> None:
-        super().__init__()
-        self.model, self.serializer = model, model.parts.serializer
-        self.share_modules(model.parts.task)
 
     @classmethod
     @check_arguments
@@ -116,14 +105,15 @@ class Mate(TaskModel, nn.Module):
             RunError: the run is not finished, or is a system of stages.
             TrustError: the configuration names a class that is neither mate's nor trusted.
         """
-        wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
+        folder = Path(name).expanduser()
+        wanted = find_dtype(_checkpoint_dtype(folder) if dtype == "auto" else dtype)
         paths = Paths(outputs="outputs", cache=default_cache(), data="data")
         runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
         place = find_device(device)
         with keep_random_states():  # Weights are initialized randomly before they are loaded.
-            is_run = (Path(name).expanduser() / "record.json").is_file()
-            model = load_model(str(name) if is_run else None, None if is_run else str(name), runtime)
-        return cls(model).to(device=place, dtype=wanted).eval()
+            is_run = (folder / "record.json").is_file()
+            model = cls.load(str(name) if is_run else None, None if is_run else str(name), runtime)
+        return model.to(device=place, dtype=wanted).eval()
 
     @property
     def device(self) -> torch.device:
@@ -165,10 +155,9 @@ class Mate(TaskModel, nn.Module):
         all_questions(questions, None)
         if not questions:
             return []
-        model = replace(self.model, config=self._config)
         inputs = OpenTables({file.path: file}, {file.path: questions}, {}, {})
         with keep_random_states():  # A DataLoader samples a seed for its workers.
-            answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
+            answers = answer_tables(inputs, lambda: self, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
 
     @check_arguments
@@ -189,26 +178,19 @@ class Mate(TaskModel, nn.Module):
         """
         if self.task.spec.auto_class != "QuestionAnswering":
             problem = f"{type(self.task).__name__} does not read passages"
-            raise RunError(problem, where=self.model.name, remedy="Use a model of task=span_reading")
+            raise RunError(problem, where=self.name, remedy="Use a model of task=span_reading")
         table = link_passages(passages, cell)
         if not question.strip() or not (cell or any(table.passages.values())):
             raise DataError("a question and a passage or a cell are needed", remedy="Write read(question, passages)")
         example = TableExample("question", question, table)
-        encodings = EncodedExamples([example], self.serializer)
+        encodings = EncodedExamples([example], self.parts.serializer)
         if encodings.failures:
             raise DataError(f"cannot be encoded: {encodings.failures['question']}", where=f"question {question!r}")
         with keep_random_states():
-            (prediction,) = predict(self.task, self.model.parts.data.loader_encoded(encodings), self._config)
+            (prediction,) = predict(self.task, self.parts.data.loader_encoded(encodings), self.config)
         answer = self.task.answers([prediction], {"question": example})["question"]
         confidence = prediction.probability
         return TableAnswerResult("cell", question, table, (1,), 1, answer=answer, confidence=confidence)
-
-    @property
-    def _config(self) -> ModelConfig:
-        """Configuration of the model, with the accelerator on which the weights are."""
-        accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
-        config = self.model.config
-        return config.model_copy(update={"hardware": config.hardware.model_copy(update={"accelerator": accelerator})})
 
     @check_arguments
     def batch(self, tables: Tables, questions: str | Iterable[str]) -> TableBatch:
@@ -224,14 +206,16 @@ class Mate(TaskModel, nn.Module):
         Raises:
             DataError: the numbers of questions and tables differ, or an example cannot be encoded.
         """
-        examples = _examples(tables, questions)
+        return self._batch(_examples(tables, questions))
+
+    def _batch(self, examples: Sequence[TableExample]) -> TableBatch:
         encodings = []
-        for encoding in self.serializer.encode(examples):
+        for encoding in self.parts.serializer.encode(examples):
             if isinstance(encoding, EncodingFailure):
                 raise DataError(f"cannot be encoded: {encoding.reason}", where=f"question {encoding.example_id}")
             encodings.append(encoding)
-        positions = self.encoder.size.max_positions
-        batch = collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
+        loading = self.parts.data.loading
+        batch = collate(encodings, reset_positions=loading.reset_positions, max_positions=loading.max_positions)
         return batch.to(self.device)
 
     @check_arguments
@@ -250,10 +234,7 @@ class Mate(TaskModel, nn.Module):
         if batch_size < 1:
             raise ConfigError(f"is {batch_size}", where="batch_size", remedy="Use at least 1")
         examples = _examples(tables, questions)
-        parts = (examples[start : start + batch_size] for start in range(0, len(examples), batch_size))
-        return (
-            self.batch([example.table for example in part], [example.question for example in part]) for part in parts
-        )
+        return (self._batch(examples[start : start + batch_size]) for start in range(0, len(examples), batch_size))
 
     @check_arguments
     def forward(
@@ -300,14 +281,12 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Return the data type of a name, or None for "auto" and None.
-
-    None stands for the data type of the checkpoint file.
+    """Return the data type of a name. None stands for float32.
 
     Raises:
         ConfigError: the data type is no floating-point type.
     """
-    if dtype is None or dtype == "auto":
+    if dtype is None:
         return None
     torch_dtype = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
     if isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point:
@@ -315,11 +294,11 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     raise ConfigError(f"{dtype!r} is not a type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
 
 
-def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
-    """Return the data type of a folder's config.json, None if it is not specified."""
+def _checkpoint_dtype(folder: Path) -> str | None:
+    """Return the name of the data type in a folder's config.json, None if it is not specified."""
     path = folder / "config.json"
     config = json_content(path) if path.is_file() else {}
-    return find_dtype(config.get("dtype") or config.get("torch_dtype"))
+    return config.get("dtype") or config.get("torch_dtype")
 
 
 def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:

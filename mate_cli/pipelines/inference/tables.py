@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from torch import nn
+
+from mate_cli.arguments import check_arguments
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import DataError, MateError, RunError
@@ -13,6 +17,7 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import CALIBRATION, Calibration
+from mate_cli.models.base.task_model import TaskModel
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.inference.predict_request import (
@@ -32,10 +37,12 @@ from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table, TableFile
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 
+if TYPE_CHECKING:
+    from typing import Self
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """A network that is ready to answer.
+
+class LoadedModel(TaskModel, nn.Module):
+    """A network with its heads and tokenizer, ready to answer.
 
     Args:
         name: display name: the run folder or the name of the checkpoint.
@@ -44,35 +51,36 @@ class LoadedModel:
         calibration: calibration of its confidences. None if unknown.
     """
 
-    name: str
-    parts: Parts
-    config: ModelConfig
-    calibration: Calibration | None
+    @check_arguments
+    def __init__(self, name: str, parts: Parts, config: ModelConfig, calibration: Calibration | None = None) -> None:
+        super().__init__()
+        self.name, self.parts, self.config, self.calibration = name, parts, config, calibration
+        self.share_modules(parts.task)
 
+    @classmethod
+    def load(cls, run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> Self:
+        """Load a run or a checkpoint.
 
-def load_model(run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> LoadedModel:
-    """Load a run or a checkpoint.
+        Args:
+            run: run folder, or None.
+            checkpoint: name of a checkpoint, see `open_checkpoint`, or None.
+            runtime: hardware and folders of the current machine.
 
-    Args:
-        run: run folder, or None.
-        checkpoint: name of a checkpoint, see `open_checkpoint`, or None.
-        runtime: hardware and folders of the current machine.
+        Raises:
+            ConfigError: a run and a checkpoint are both specified or both missing.
+            RunError: the run is a system of stages, or has no weights.
+            CheckpointError: the checkpoint is missing or damaged.
+        """
+        check_model(run, checkpoint)
+        if run is not None:
+            folder = open_run(run)
+            trained = runtime.config(folder)
+            return cls(run, load_best(trained, folder, NoDataset()), trained, read_calibration(folder.path))
+        # Imported late, because runs do not need the checkpoint formats.
+        from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
 
-    Raises:
-        ConfigError: a run and a checkpoint are both specified or both missing.
-        RunError: the run is a system of stages, or has no weights.
-        CheckpointError: the checkpoint is missing or damaged.
-    """
-    check_model(run, checkpoint)
-    if run is not None:
-        folder = open_run(run)
-        trained = runtime.config(folder)
-        return LoadedModel(run, load_best(trained, folder, NoDataset()), trained, read_calibration(folder.path))
-    # Imported late, because runs do not need the checkpoint formats.
-    from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
-
-    parts, config = open_checkpoint(str(checkpoint), runtime)
-    return LoadedModel(str(checkpoint), parts, config, read_calibration(find_checkpoint(str(checkpoint))))
+        parts, config = open_checkpoint(str(checkpoint), runtime)
+        return cls(str(checkpoint), parts, config, read_calibration(find_checkpoint(str(checkpoint))))
 
 
 def read_calibration(folder: Path) -> Calibration | None:

@@ -13,10 +13,9 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.exact_match import score_answers
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.subsets import group_by_source
-from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import SAME_DATA, predict, save_predictions
+from mate_cli.pipelines.inference.tables import LoadedModel
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
 
@@ -25,19 +24,8 @@ PARAMETERS = "system.json"
 Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 
-@dataclass(frozen=True)
-class TrainedStage:
-    """A trained stage with its best checkpoint.
-
-    Args:
-        name: name of the stage.
-        parts: task, data and serializer of the stage.
-        config: configuration of the stage.
-    """
-
-    name: str
-    parts: Parts
-    config: RunConfig
+class TrainedStage(LoadedModel):
+    """A trained stage with its best checkpoint, and the name of the stage."""
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict examples. `name` is their label in the progress bar."""
@@ -51,13 +39,11 @@ class TrainedStage:
         Raises:
             ConfigError: the task has another class.
         """
-        if not isinstance(self.parts.task, kind):
-            raise ConfigError(
-                f"{type(self.parts.task).__name__} is not a {kind.__name__}",
-                where=f"stages.{self.name}.task",
-                remedy=f"Name an experiment whose task is a {kind.__name__}",
-            )
-        return self.parts.task
+        if not isinstance(self.task, kind):
+            problem = f"{type(self.task).__name__} is not a {kind.__name__}"
+            remedy = f"Name an experiment whose task is a {kind.__name__}"
+            raise ConfigError(problem, where=f"stages.{self.name}.task", remedy=remedy)
+        return self.task
 
 
 @dataclass(frozen=True)
@@ -98,18 +84,12 @@ class System(ABC):
         Raises:
             ConfigError: a stage is missing.
         """
-        if missing := [name for name in self.stages if name not in names]:
-            raise ConfigError(
-                f"{type(self).__name__} needs stages named {', '.join(missing)}, but the stages are {', '.join(names)}",
-                where="stages",
-                remedy="Rename the stages, or choose another system",
-            )
+        if missing := ", ".join(name for name in self.stages if name not in names):
+            problem = f"{type(self).__name__} needs stages named {missing}, but the stages are {', '.join(names)}"
+            raise ConfigError(problem, where="stages", remedy="Rename the stages, or choose another system")
         if self.compared_by not in (None, *names):
-            raise ConfigError(
-                f"unknown stage {self.compared_by!r}",
-                where="system.compared_by",
-                remedy=f"Choose from {', '.join(names)}",
-            )
+            problem, remedy = f"unknown stage {self.compared_by!r}", f"Choose from {', '.join(names)}"
+            raise ConfigError(problem, where="system.compared_by", remedy=remedy)
 
     @abstractmethod
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
