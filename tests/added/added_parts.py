@@ -267,7 +267,7 @@ class Pairs:
     def answer(self, opened, load, say):
         model = load()
         encodings = EncodedExamples(opened, model.parts.serializer)
-        found = predict(model.parts.task, model.parts.data.loader_encoded(encodings), model.config)
+        found = predict(model.parts.task, model.parts.data.loader_encoded(encodings), model.settings)
         texts = model.parts.task.answers(found, {one.example_id: one for one in opened})
         return Session(model.name, [self._result(one, texts[one.example_id]) for one in opened])
 

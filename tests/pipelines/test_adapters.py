@@ -82,6 +82,13 @@ def test_the_page_makes_an_adapter_and_a_head(exports, monkeypatch, tmp_path):
     assert names["judge"].head.out_features == 3
 
 
+def test_an_adapter_wraps_a_mate(exports):
+    peft = pytest.importorskip("peft")
+    mate = Mate.from_pretrained(exports("cells"))
+    adapted = peft.get_peft_model(mate, peft.LoraConfig(target_modules=["query"]))
+    assert adapted({"Region": ["North"]}, "which region?").pooler_output.isfinite().all()
+
+
 def test_mate_adds_no_adapter_up(exports, tmp_path):
     adapter_config(tmp_path / "adapter", exports("cells"))
     with pytest.raises(CheckpointError, match="it is a PEFT adapter"):

@@ -161,12 +161,12 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     from mate_cli.pipelines.inference.tables import LoadedModel
     from mate_cli.pipelines.machine import RuntimeOverrides
 
-    if cfg.run is not None:
+    if cfg.run is not None and cfg.checkpoint is None:
         check_run_types(cfg.run)
     model = LoadedModel.load(cfg.run, cfg.checkpoint, RuntimeOverrides(cfg.hardware, cfg.paths))
-    dataset = instantiate(getattr(model.config, "data", cfg.data))  # A checkpoint has no data.
+    dataset = instantiate(getattr(model.settings, "data", cfg.data))  # A checkpoint has no data.
     examples = model.task.evaluation_examples(list(dataset.examples(cfg.split)))
-    return ExampleReader(model.config, cast("WordSerializer", model.parts.serializer), examples, model.task)
+    return ExampleReader(model.settings, cast("WordSerializer", model.parts.serializer), examples, model.task)
 
 
 def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:

@@ -187,7 +187,7 @@ class Mate(LoadedModel):
         if encodings.failures:
             raise DataError(f"cannot be encoded: {encodings.failures['question']}", where=f"question {question!r}")
         with keep_random_states():
-            (prediction,) = predict(self.task, self.parts.data.loader_encoded(encodings), self.config)
+            (prediction,) = predict(self.task, self.parts.data.loader_encoded(encodings), self.settings)
         answer = self.task.answers([prediction], {"question": example})["question"]
         confidence = prediction.probability
         return TableAnswerResult("cell", question, table, (1,), 1, answer=answer, confidence=confidence)

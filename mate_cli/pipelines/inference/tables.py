@@ -47,14 +47,15 @@ class LoadedModel(TaskModel, nn.Module):
     Args:
         name: display name: the run folder or the name of the checkpoint.
         parts: task with loaded weights, serializer and data module.
-        config: configuration of the network, with the hardware of the current machine.
+        settings: configuration of the network, with the hardware of the current machine.
         calibration: calibration of its confidences. None if unknown.
     """
 
     @check_arguments
-    def __init__(self, name: str, parts: Parts, config: ModelConfig, calibration: Calibration | None = None) -> None:
+    def __init__(self, name: str, parts: Parts, settings: ModelConfig, calibration: Calibration | None = None) -> None:
         super().__init__()
-        self.name, self.parts, self.config, self.calibration = name, parts, config, calibration
+        # PEFT would read an attribute `config` as a configuration of transformers.
+        self.name, self.parts, self.settings, self.calibration = name, parts, settings, calibration
         self.share_modules(parts.task)
 
     @classmethod
@@ -192,9 +193,9 @@ def _answer(
     failures = encodings.failures
     names = [name for name in encodings.example_ids if name not in failures]
     cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
-    outputs = predict(parts.task, parts.data.loader_encoded(encodings), model.config)
+    outputs = predict(parts.task, parts.data.loader_encoded(encodings), model.settings)
     if conversation:
-        outputs = predict_in_turn(parts, model.config, examples, outputs)
+        outputs = predict_in_turn(parts, model.settings, examples, outputs)
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(outputs, by_name)
     predictions = {prediction.example_id: prediction for prediction in outputs}

@@ -31,7 +31,7 @@ class TrainedStage(LoadedModel):
         """Predict examples. `name` is their label in the progress bar."""
         loader = self.parts.data.loader_of(examples, name)
         ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
-        return predict(self.parts.task, loader, self.config)
+        return predict(self.parts.task, loader, self.settings)
 
     def task_of(self, kind: type[Task]) -> Task:
         """Return the task of the stage as an instance of `kind`.

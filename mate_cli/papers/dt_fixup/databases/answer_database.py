@@ -74,7 +74,7 @@ def _answer(
     task: Any = parts.task  # A task that answers with SQL.
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     encodings = EncodedExamples(examples, parts.serializer)
-    predictions = predict(task, parts.data.loader_encoded(encodings), model.config)
+    predictions = predict(task, parts.data.loader_encoded(encodings), model.settings)
     texts = task.answers(predictions, {example.example_id: example for example in examples})
     return [
         _answer_query(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
