@@ -238,7 +238,7 @@ ROWS = {
 }
 
 BOUNDED = {"prepare a corpus": "keys and a 64th of the tables", "first visit": "some 0.5 GB"}
-"""What memory ends at where few tables do not show it: see `preparation.BOUNDS` and `masking.KEPT_PIECES`."""
+"""What memory ends at where few tables do not show it: see `preparation.BOUNDS` and `masking.MAX_CACHED_VALUES`."""
 OF_RUNS = ("predict", "compare", "compare predictions", "find a missing run")
 
 

@@ -16,14 +16,16 @@ from mate_cli.tables.example import AGGREGATIONS, Coordinates
 from mate_cli.tables.formats.cell_text import MAX_WHOLE, count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
-from mate_cli.tables.values.column_evidence import MISSING
+from mate_cli.tables.values.column_evidence import MISSING_VALUE
 from mate_cli.tables.values.summary_rows import find_summary_rows
 
 Denotation = tuple[str | float, ...]
 
 
 def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotation:
-    """Return the denotation of an aggregation of body cells.
+    """Compute the answer denoted by table cells and an aggregation, as TAPAS evaluates predictions.
+
+    The sum of the cells "3" and "4" has the denotation (7.0,). Without an aggregation it is (3.0, 4.0).
 
     Args:
         aggregation: one of `AGGREGATIONS`.
@@ -39,32 +41,32 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
     """
     if aggregation not in AGGREGATIONS:
         raise ValueError(f"unknown aggregation {aggregation!r}; choose from {', '.join(AGGREGATIONS)}")
-    chosen = tuple(dict.fromkeys(cells))
+    unique = tuple(dict.fromkeys(cells))
     if aggregation == "count":
-        return (float(len(chosen)),)
+        return (float(len(unique)),)
     readers = [column_format.read_number for column_format in table.formats] or [read_float] * len(table.header)
-    numbers = [readers[column](table.rows[row][column].text) for row, column in chosen]
-    known = [number for number in numbers if number is not None]
-    if aggregation == "none" or len(known) < max(len(numbers), 1):
-        texts = [table.rows[row][column].text.lower() for row, column in chosen]
+    numbers = [readers[column](table.rows[row][column].text) for row, column in unique]
+    parsed = [number for number in numbers if number is not None]
+    if aggregation == "none" or len(parsed) < max(len(numbers), 1):
+        texts = [table.rows[row][column].text.lower() for row, column in unique]
         pairs = zip(texts, numbers, strict=True)
         return tuple(text if number is None or math.isnan(number) else number for text, number in pairs)
-    return (sum(known) / (len(known) if aggregation == "average" else 1),)
+    return (sum(parsed) / (len(parsed) if aggregation == "average" else 1),)
 
 
 def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
-    """Return a denotation as sorted lower-case texts, so that equal denotations compare equal.
+    """Convert the values of an answer to sorted lower-case texts, so that two answers can be compared by `==`.
 
-    Numbers are rounded to 32 bits, and NaN is omitted.
+    Numbers, also those written as text, are rounded to 32 bits. NaN is omitted.
     """
     pairs = [(value, read_float(value) if isinstance(value, str) else as_float32(value)) for value in denotation]
     return tuple(sorted(str(value if n is None else n).lower() for value, n in pairs if n is None or not math.isnan(n)))
 
 
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:
-    """Return the answer for users: the cell texts, or the number computed from the cells.
+    """Format the answer denoted by cells and an aggregation as texts to show to users.
 
-    The cell texts are also returned if the aggregation computes no number.
+    The texts are one number if the aggregation computes a number, and the texts of the cells otherwise.
 
     Args:
         aggregation: one of `AGGREGATIONS`.
@@ -93,7 +95,7 @@ def number_text(number: float, thousands: str = "") -> str:
 
 
 def read_float(text: str) -> float | None:
-    """Parse a text as TAPAS parses cells. Return None if the text is not a number."""
+    """Parse a cell text as a number by the rules of TAPAS. Return None if the text is not a number."""
     try:
         return convert_to_float(text)
     except ValueError:
@@ -104,11 +106,14 @@ WORDS_FOR_ALL = re.compile(
     r"(?i)\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
     r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b"
 )
-"""Words of a question that suggest that its answer depends on every row."""
+"""Words such as "total" or "most", which suggest that the answer to a question depends on every row of the table."""
 
 
 def needs_all_rows(question: str, aggregation: str) -> bool:
-    """Return whether rows that were not read may change the answer."""
+    """Return whether an answer from a part of the table may be wrong because it depends on the other rows.
+
+    That is the case if cells are aggregated, or if the question contains one of `WORDS_FOR_ALL`.
+    """
     return aggregation != "none" or WORDS_FOR_ALL.search(question) is not None
 
 
@@ -127,7 +132,7 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
 
 
 def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tuple[float | None, list[str]]:
-    """Compute a value like `compute`, and return notes on the cells that were added up.
+    """Compute the sum, average or count of cells like `compute`, and explain which cells were omitted.
 
     Args:
         aggregation: one of `AGGREGATIONS`.
@@ -135,12 +140,13 @@ def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tu
         table: table of the cells.
 
     Returns:
-        The value or None, and notes for the user, as sentences.
+        The value, or None in the cases of `compute`, and sentences for the user such as "2 cells without a value left
+        out: 'n/a'.".
     """
-    chosen = tuple(dict.fromkeys(cells))
+    unique = tuple(dict.fromkeys(cells))
     if aggregation in ("count", "none"):
-        return float(len(chosen)) if aggregation == "count" else None, []
-    numbers, notes = find_summands(chosen, table)
+        return float(len(unique)) if aggregation == "count" else None, []
+    numbers, notes = find_summands(unique, table)
     if not numbers:
         return None, notes
     total = sum(numbers, Decimal())
@@ -150,31 +156,36 @@ def compute_with_notes(aggregation: str, cells: Coordinates, table: Table) -> tu
 
 
 def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal], list[str]]:
-    """Find the numbers to add up for a sum or average of cells.
+    """Find the numbers that a sum or average of cells adds up.
 
-    Cells that mark a missing value are omitted, and so are rows that summarize other rows. No numbers are returned if
-    a cell contains other text, if most cells have no value, or if it is doubtful whether a row is a summary.
+    Omitted are cells that mark a missing value, such as "n/a", and rows that summarize other rows, such as "Total". No
+    numbers are returned if a cell contains other text, if most cells have no value, or if it is doubtful whether a row
+    is a summary.
+
+    Args:
+        cells: (row, column) of the cells, both from 0.
+        table: table of the cells.
 
     Returns:
-        The numbers, and notes for the user, as sentences.
+        The numbers, and sentences for the user on omitted cells or on the reason why there are no numbers.
     """
     readers = [column_format.read_exact for column_format in table.formats or find_table_formats(table)]
-    columns = [[read(row[place].text) for row in table.rows] for place, read in enumerate(readers)]
-    chosen = {(row, column): columns[column][row] for row, column in cells}
-    numbers = {cell: number for cell, number in chosen.items() if number is not None}
-    marks = [table.rows[row][column].text for row, column in chosen if (row, column) not in numbers]
-    text = next((text for text in marks if text and not MISSING.fullmatch(text)), "")
-    if text or len(list(filter(None, marks))) > len(numbers) or not numbers:
+    columns = [[reader(row[index].text) for row in table.rows] for index, reader in enumerate(readers)]
+    parsed = {(row, column): columns[column][row] for row, column in cells}
+    numbers = {cell: number for cell, number in parsed.items() if number is not None}
+    blanks = [table.rows[row][column].text for row, column in parsed if (row, column) not in numbers]
+    text = next((text for text in blanks if text and not MISSING_VALUE.fullmatch(text)), "")
+    if text or len(list(filter(None, blanks))) > len(numbers) or not numbers:
         return [], [f"The cell {text[:40]!r} is not read as a number: no sum is given."] if text else []
-    notes = [f"{count_noun(len(marks), 'cell')} without a value left out: {_list(marks)}."] if marks else []
+    notes = [f"{count_noun(len(blanks), 'cell')} without a value left out: {_list(blanks)}."] if blanks else []
     names = [_first_text(table, row) for row in range(len(table.rows))]
     for column in {column for _, column in numbers}:
-        rows = {row for row, place in numbers if place == column}
-        others = [numbers for place, numbers in enumerate(columns) if place != column]
-        summaries, doubtful = (rows & found for found in find_summary_rows(names, [columns[column], *others]))
+        rows = {row for row, index in numbers if index == column}
+        rest_columns = [numbers for index, numbers in enumerate(columns) if index != column]
+        summaries, doubtful = (rows & indices for indices in find_summary_rows(names, [columns[column], *rest_columns]))
         if doubtful and len(rows) > 1:
-            named = _list(names[row] for row in sorted(summaries | doubtful))
-            return [], [f"No sum is given: {named} may summarize other rows, but not all numbers agree."]
+            suspects = _list(names[row] for row in sorted(summaries | doubtful))
+            return [], [f"No sum is given: {suspects} may summarize other rows, but not all numbers agree."]
         if summaries < rows:
             notes += [f"Row {names[row]!r} was left out: it summarizes other rows." for row in sorted(summaries)]
             for row in summaries:
@@ -187,15 +198,15 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _first_text(table: Table, row: int) -> str:
-    """Return the first cell of a row that is not a number, or else its first cell."""
+    """Return the name of a row: the text of its first cell that is not a number, or else of its first cell."""
     cells = [cell.text for cell in table.rows[row]]
     return next((cell.strip(" :") for cell in cells if cell and not is_mostly_digits(cell)), cells[0])
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:
-    """List the distinct currencies and units of cells. A sum of several units is doubtful.
+    """List the distinct currencies and units of cells, such as ("$", "km"), to detect sums of different units.
 
-    Cells without a unit add "" to the list only if another cell has a percent sign.
+    Cells without a unit add "" only if another cell has a percent sign.
     """
     formats = table.formats or find_table_formats(table)
     units = dict.fromkeys(formats[column].read_unit(table.rows[row][column].text) for row, column in cells)

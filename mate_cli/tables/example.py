@@ -11,24 +11,25 @@ from typing import NamedTuple
 from mate_cli.tables.table import Table
 
 AGGREGATIONS = ("none", "sum", "average", "count")
-"""Aggregations of the selected cells. The index is the class id (google-research/tapas, `Interaction.Answer`)."""
+"""Names of the operations on selected cells. The index of a name is the class index of the aggregation head, as in
+google-research/tapas (`Interaction.Answer`)."""
 
 Coordinates = tuple[tuple[int, int], ...]
 """(row, column) of body cells, both indices from 0."""
 USER_SUBSET = "subset/"
 """Prefix of user-defined subsets in metric names, as in `dev/accuracy/subset/easy`."""
 VERDICTS = ("refuted", "entailed")
-"""Verdicts on a statement. The index is the label."""
+"""Names of the two classes of table entailment. The index of a name is the label."""
 LABELS = {
     **dict.fromkeys(("1", "true", "yes", "entailed", "supported", "supports"), 1),
     **dict.fromkeys(("0", "false", "no", "refuted", "refutes"), 0),
 }
-"""Label of a statement by its accepted names, in lower case."""
+"""Entailment label (index of `VERDICTS`) by each lower-case name that data files may use for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The known parts of a gold answer. Default values mean unknown.
+    """The gold answer to a question, in all forms that the dataset states. Fields with default values are unknown.
 
     Args:
         texts: answer texts of the dataset. Empty if the dataset states that the question has no answer.
@@ -57,8 +58,8 @@ class Answer:
     @property
     def is_null(self) -> bool:
         """True if the dataset states that the question has no answer."""
-        known = self.texts or self.coordinates or self.source
-        return not known and self.number is None and self.label is None
+        has_content = self.texts or self.coordinates or self.source
+        return not has_content and self.number is None and self.label is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,11 @@ class DocumentLink(NamedTuple):
 
 
 NOT_GIVEN, UNUSABLE = "not given", "unusable: "
-"""Outcomes of an example without a usable label: no answer, or a prefix followed by the reason."""
+"""Values of `TableExample.outcome` for an example without a usable label. `NOT_GIVEN`: the dataset has no answer.
+`UNUSABLE`: prefix of the reason why the answer is no training signal."""
 UNANSWERABLE = "no answer in this table"
-"""Label kind of a question that its table does not answer. Shown if a model predicts that."""
+"""Value of `TableExample.outcome` for a question that its table does not answer. Also shown to users if a model
+predicts that the table does not answer their question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,11 @@ class TableExample:
 
     @property
     def outcome(self) -> str:
-        """Label kind of the answer in one or two words, `NOT_GIVEN`, or `UNUSABLE` and the reason."""
+        """Type of the training label of this example, for statistics of a dataset.
+
+        Examples are "cells", "cells or number", "entailed", "option" and `UNANSWERABLE`. Without a usable label it is
+        `NOT_GIVEN`, or `UNUSABLE` followed by the reason.
+        """
         answer = self.answer
         if answer is None:
             return NOT_GIVEN
@@ -158,12 +165,12 @@ class TableExample:
         if answer.is_null:
             return UNANSWERABLE
         number = answer.number is not None and not math.isnan(answer.number)
-        known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
-        return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
+        labels = [name for name, value in (("cells", answer.coordinates), ("number", number)) if value]
+        return " or ".join(labels) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Sizes of the question, its options and its answer by description, such as "options".
+        """Sizes of this example by description, such as {"words in a question": 9, "cells in an answer": 2}.
 
         The size of options is their mean length in words. Sizes of the table are not included.
         """
@@ -176,8 +183,8 @@ class TableExample:
 
 
 def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:
-    """Return the indices of the examples of each table, in order of first appearance."""
-    places: dict[int, list[int]] = defaultdict(list)
-    for place, example in enumerate(examples):
-        places[id(example.table)].append(place)
-    return list(places.values())
+    """Group examples that share a `Table` object. Return one list of example indices per table, in order."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for index, example in enumerate(examples):
+        groups[id(example.table)].append(index)
+    return list(groups.values())

@@ -22,7 +22,7 @@ from mate_cli.tables.text import normalize_for_match
 
 
 class Date(NamedTuple):
-    """The parts of a date that a text states. Other parts are None."""
+    """A date whose parts are None if its text does not state them: "May 2012" has no day."""
 
     year: int | None = None
     month: int | None = None
@@ -33,9 +33,9 @@ Value = float | Date
 
 
 class NumericSpan(NamedTuple):
-    """Characters [begin, end) of a text and their values: "2012" is a number and a year."""
+    """Characters [start, end) of a text that are a number or date. "2012" has two values: a number and a year."""
 
-    begin: int
+    start: int
     end: int
     values: tuple[Value, ...]
 
@@ -83,7 +83,7 @@ _YEAR_WHEN_UNSTATED = 1900
 
 @lru_cache(maxsize=1 << 17)
 def numeric_values(text: str) -> tuple[Value, ...]:
-    """Return all numbers and dates in a text, from left to right, after `normalize_for_match`."""
+    """Find all numbers and dates in a text, in lower case and without duplicate spaces, from left to right."""
     # In a text that is one number, any other span would be inside the number and therefore dropped.
     if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):
         number = as_float32(float(text.replace(",", "")))
@@ -93,9 +93,9 @@ def numeric_values(text: str) -> tuple[Value, ...]:
 
 
 def parse_text(text: str) -> list[NumericSpan]:
-    """Find the longest spans of a text that are numbers or dates, from left to right.
+    """Find the spans of a text that are numbers or dates, from left to right.
 
-    A span inside a longer span is dropped. Spans that only overlap are kept.
+    A span inside a longer span is omitted, so that "5 May 2012" is one date. Spans that only overlap are returned.
     """
     if not _DIGIT.search(text) and _NAMES.isdisjoint(_LETTERS.findall(text.lower())):
         return []
@@ -106,12 +106,12 @@ def parse_text(text: str) -> list[NumericSpan]:
         number = _WORDS.get(word) if word[0].isalpha() else _parse_number(word)
         if number is not None and span not in values:
             values[span].append(number)
-    for place, (begin, stop) in enumerate(runs):
-        if not text[begin].isdecimal() and text[begin:stop].lower() not in _DATE_WORDS:
+    for index, (start, stop) in enumerate(runs):
+        if not text[start].isdecimal() and text[start:stop].lower() not in _DATE_WORDS:
             continue
-        for _, end in runs[place : place + _MOST_WORDS]:
-            if (date := _parse_date(text[begin:end])) is not None:
-                values[begin, end].append(date)
+        for _, end in runs[index : index + _MOST_WORDS]:
+            if (date := _parse_date(text[start:end])) is not None:
+                values[start, end].append(date)
     return [NumericSpan(*span, tuple(values[span])) for span in _longest(values)]
 
 
@@ -141,7 +141,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def as_float32(value: float) -> float:
-    """Round a number to 32 bits, as TAPAS stores it. This decides which numbers are equal."""
+    """Round a number to 32 bits, as TAPAS does before it compares two numbers."""
     return array("f", [value])[0]
 
 
@@ -159,23 +159,27 @@ def _parse_date(text: str) -> Date | None:
 
 
 def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans that no other span contains, from left to right."""
-    chosen: list[tuple[int, int]] = []
-    for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if not chosen or end > chosen[-1][1]:
-            chosen.append((begin, end))
-    return chosen
+    """Select the (start, end) spans that are not inside another span, from left to right."""
+    longest: list[tuple[int, int]] = []
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not longest or end > longest[-1][1]:
+            longest.append((start, end))
+    return longest
 
 
 EQUAL, LESS, GREATER = 1, 2, 4
-"""Bits of a numeric relation: the value in the question is equal to, less than or greater than the cell value."""
+"""Bits of a numeric relation (TAPAS): a number in the question equals, is less than or is greater than the cell."""
 CONSOLIDATION_FRACTION = 0.7
 
 
 def consolidate(cells: Sequence[Sequence[Value]]) -> dict[int, Value]:
-    """Select one value per cell of a column, all of the most frequent type: dates or numbers.
+    """Select one value per cell of a column, so that the cells can be compared and ranked.
 
-    Each cell keeps its first value of that type. Dates win a tie.
+    All values have the type that most cells have, number or date. Dates win a tie. If a cell has several values of
+    the type, its first value is selected.
+
+    Args:
+        cells: for each row, the numbers and dates in its cell.
 
     Returns:
         The value by row, without rows that have no value of the type. Empty if less than `CONSOLIDATION_FRACTION` of
@@ -190,7 +194,14 @@ def consolidate(cells: Sequence[Sequence[Value]]) -> dict[int, Value]:
 
 
 def column_values(texts: Iterable[str]) -> dict[int, Value]:
-    """Parse the body cells of a column, and return their consolidated values by row."""
+    """Parse the body cells of a column to one comparable number or date per row. See `consolidate`.
+
+    Args:
+        texts: text of each body cell.
+
+    Returns:
+        The value by row index. Rows without a value are omitted.
+    """
     return consolidate(list(map(_cell_values, texts)))
 
 
@@ -202,9 +213,9 @@ def _cell_values(text: str) -> tuple[Value, ...]:
 
 
 def sort_key(values: Iterable[Value]) -> Callable[[Value], float | tuple[int | None, ...]] | None:
-    """Return a sort key for values of one type, or None if the values are not comparable.
+    """Return a key function that sorts numbers or dates, or None if the values are not comparable.
 
-    Dates are compared by the parts (year, month, day) that all dates state.
+    Numbers and dates together are not comparable. Dates are compared by the parts (year, month, day) that all state.
     """
     values = list(values)
     kinds = {type(value) for value in values}
@@ -217,9 +228,14 @@ def sort_key(values: Iterable[Value]) -> Callable[[Value], float | tuple[int | N
 
 
 def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
-    """Return (rank, inverse rank) among the distinct values of a column, by row.
+    """Rank the rows of a column by value. Rows with equal values have the same rank.
 
-    Rank 1 is the smallest value, inverse rank 1 the largest. Empty if the values are not comparable.
+    Args:
+        values: number or date by row index.
+
+    Returns:
+        (rank, inverse rank) by row. Rank 1 is the smallest value, inverse rank 1 the largest. Empty if the values are
+        not comparable.
     """
     key = sort_key(values.values())
     if key is None:
@@ -230,7 +246,11 @@ def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
 
 
 def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[int, int]:
-    """Compare every value of the question with every cell of a column.
+    """Compare every number or date of a question with every cell of a column (TAPAS, numeric relations).
+
+    Args:
+        question: numbers and dates in the question.
+        values: number or date of the cells by row index.
 
     Returns:
         The relations by row, as bits `EQUAL`, `LESS` and `GREATER`. Rows without a relation are omitted.
@@ -238,8 +258,8 @@ def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[in
     bits = dict.fromkeys(values, 0)
     for value in question:
         if key := sort_key([*values.values(), value]):
-            asked: Any = key(value)
-            for row, other in values.items():
-                held: Any = key(other)
-                bits[row] |= EQUAL if asked == held else LESS if asked < held else GREATER
+            query_key: Any = key(value)
+            for row, cell in values.items():
+                cell_key: Any = key(cell)
+                bits[row] |= EQUAL if query_key == cell_key else LESS if query_key < cell_key else GREATER
     return {row: bit for row, bit in bits.items() if bit}

@@ -18,18 +18,18 @@ from mate_cli.tables.table import Table
 
 QUESTION_COLUMNS = ("question", "statement")
 NOT_IN_FOLDERS = (".txt",)
-"""Suffixes that are read as tables if a file is named, but ignored if its folder is named."""
+"""Suffixes of files that are tables if the user names the file, but are ignored if the user names its folder."""
 
 
 class QuestionInput(NamedTuple):
-    """A question, and the name of its table if the question names a table."""
+    """A question of a user. `table` is the name of its table file, or None to ask all tables."""
 
     question: str
     table: str | None = None
 
 
-def find_tables(places: Iterable[str]) -> list[Path]:
-    """Return the table files of paths, glob patterns and folders, without duplicates.
+def find_tables(patterns: Iterable[str]) -> list[Path]:
+    """List the table files that paths, glob patterns and folders refer to, without duplicates.
 
     The files of a folder are sorted by name. Subfolders, hidden files and lock files (`~$...`) are skipped.
 
@@ -37,28 +37,28 @@ def find_tables(places: Iterable[str]) -> list[Path]:
         DataError: a path does not exist, a pattern matches no file, or a folder contains no table.
     """
     files: dict[Path, None] = {}
-    for place in places:
-        with wrap_read_errors(place, DataError, "cannot be looked for", "Check the name"):
-            files |= dict.fromkeys(_find_files(place))
+    for pattern in patterns:
+        with wrap_read_errors(pattern, DataError, "cannot be looked for", "Check the name"):
+            files |= dict.fromkeys(_find_files(pattern))
     return list(files)
 
 
-def _find_files(place: str) -> list[Path]:
-    path = Path(place).expanduser()
+def _find_files(pattern: str) -> list[Path]:
+    path = Path(pattern).expanduser()
     if path.is_dir():
         from mate_cli.tables.read import SUFFIXES
 
         kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
         # Office programs write lock files whose names start with "~$".
-        named = (file for file in path.iterdir() if not file.name.startswith((".", "~$")))
-        files = sorted(file for file in named if file.suffix.lower() in kinds and file.is_file())
+        entries = (file for file in path.iterdir() if not file.name.startswith((".", "~$")))
+        files = sorted(file for file in entries if file.suffix.lower() in kinds and file.is_file())
         if not files:
-            raise DataError("no table in this folder", where=place, remedy=f"Tables end in {', '.join(kinds)}")
+            raise DataError("no table in this folder", where=pattern, remedy=f"Tables end in {', '.join(kinds)}")
     else:
         # Path.glob takes no absolute patterns
         files = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path)))]  # noqa: PTH207
         if not files:
-            raise DataError("there is no such table", where=place, remedy="Give a file, a folder or a pattern")
+            raise DataError("there is no such table", where=pattern, remedy="Give a file, a folder or a pattern")
     return files
 
 
@@ -101,17 +101,17 @@ def _read_table(file: Path, encoding: str) -> list[QuestionInput]:
     if column is None:
         problem = f"no column named question, only {', '.join(' '.join(name.split()) for name in table.header[:6])}"
         raise DataError(problem, where=str(file), remedy="Name the columns question and table")
-    of = names.index("table") if "table" in names else None
-    return [QuestionInput(row[column], row[of] or None if of is not None else None) for row in table if row[column]]
+    link = names.index("table") if "table" in names else None
+    return [QuestionInput(row[column], row[link] or None if link is not None else None) for row in table if row[column]]
 
 
-def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
+def pair_up(questions: Sequence[QuestionInput], tables: Sequence[Path], folder: Path | None) -> dict[Path, list[str]]:
     """Assign each question to the table that it names, or to all tables if it names none.
 
     Args:
-        asked: questions, in their order.
+        questions: questions, in their order.
         tables: table files given on the command line.
-        beside: folder of the questions file, in which tables named by questions are searched too. None if the
+        folder: folder of the questions file, in which tables named by questions are searched too. None if the
             questions come from no file.
 
     Returns:
@@ -121,25 +121,25 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
         ConfigError: there is no question, or a question names no table and `tables` is empty.
         DataError: a question names a table that does not exist.
     """
-    if not asked:
+    if not questions:
         raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
     pairs: dict[Path, list[str]] = {table: [] for table in tables}
-    if not tables and any(question.table is None for question in asked):
+    if not tables and any(question.table is None for question in questions):
         raise ConfigError("no table given", where="table", remedy="Write table=FILE")
-    for question in asked:
-        of = tables if question.table is None else [_find_table(question.table, tables, beside)]
-        for table in of:
+    for question in questions:
+        targets = tables if question.table is None else [_find_table(question.table, tables, folder)]
+        for table in targets:
             pairs.setdefault(table, []).append(question.question)
     return {table: questions for table, questions in pairs.items() if questions}
 
 
-def _find_table(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
-    same = [table for table in tables if name in (str(table), table.name, table.stem)]
-    places = (os.path.expanduser(name), os.path.join(beside or "", name))  # noqa: PTH111, PTH118
-    near = [Path(path) for path in places if os.path.isfile(path)]  # noqa: PTH113 - raises for no text
-    if not same and not near:
+def _find_table(name: str, tables: Sequence[Path], folder: Path | None) -> Path:
+    matches = [table for table in tables if name in (str(table), table.name, table.stem)]
+    paths = (os.path.expanduser(name), os.path.join(folder or "", name))  # noqa: PTH111, PTH118
+    files = [Path(path) for path in paths if os.path.isfile(path)]  # noqa: PTH113 - raises for no text
+    if not matches and not files:
         raise DataError("a question names this table, which was not found", where=name, remedy="Check the name")
-    return (same or near)[0]
+    return (matches or files)[0]
 
 
 @dataclass(frozen=True)
@@ -214,5 +214,5 @@ class Session:
 
     @property
     def per_second(self) -> float:
-        """Questions answered per second, without loading the model and reading the tables."""
+        """Questions per second. Loading the model and reading the tables are not included in the time."""
         return len(self.answers) / max(1e-9, self.seconds.get("answers", 0.0))

@@ -1,7 +1,7 @@
 """Reading of user tables, as spreadsheet users expect it.
 
 The formats are CSV, TSV, JSON, JSON lines, Parquet and workbooks. The module of a format yields lines of cells.
-`Survey` scans them once to find the header and the width, and to collect notes for the user.
+`TableScanner` scans them once to find the header and the width, and to collect notes for the user.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         DataError: the file is missing, cannot be read, is too large or contains no table.
         MissingDependencyError: the package that reads this format is not installed.
     """
-    path, remedy = Path(path).expanduser(), "Open it in its original program, and save it again"
-    with wrap_read_errors(path, DataError, "this table cannot be read", remedy):
+    path, hint = Path(path).expanduser(), "Open it in its original program, and save it again"
+    with wrap_read_errors(path, DataError, "this table cannot be read", hint):
         grid = _read_grid(path, options)
-        return Survey(path, grid, options).read(_clean_lines(grid.lines, path, options.limits))
+        return TableScanner(path, grid, options).scan(_clean_lines(grid.lines, path, options.limits))
 
 
 def _read_grid(path: Path, options: ReadOptions) -> Grid:
@@ -100,28 +100,28 @@ def _read_grid(path: Path, options: ReadOptions) -> Grid:
     if not start:
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _find_kind(path, start)
-    read: Callable[[Path, ReadOptions], Grid] = resolve_name(f"mate_cli.tables.formats.{READERS[suffix]}")
-    grid = read(path, options)
+    reader: Callable[[Path, ReadOptions], Grid] = resolve_name(f"mate_cli.tables.formats.{READERS[suffix]}")
+    grid = reader(path, options)
     grid.notes[:0] = notes
     return grid
 
 
 def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
-    """Find the format of a file by its first bytes, or by its suffix if they are unknown.
+    """Detect the format of a file by its first bytes, or by its suffix if the bytes are not in `CONTENTS`.
 
     Returns:
-        The suffix of the reader, and notes.
+        The suffix that selects the reader in `READERS`, and a note for the user if it differs from that of `path`.
     """
     suffix = path.suffix.lower()
-    kind, name = next(((kind, name) for marks, kind, name in CONTENTS if start.startswith(marks)), (suffix, ""))
+    kind, name = next(((kind, name) for heads, kind, name in CONTENTS if start.startswith(heads)), (suffix, ""))
     if name and not kind:
-        remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
-        raise DataError(f"this is {name}", where=str(path), remedy=remedy)
+        hint = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
+        raise DataError(f"this is {name}", where=str(path), remedy=hint)
     if kind not in READERS:
-        remedy = "Save the table as CSV, .xlsx, JSON or Parquet"
+        hint = "Save the table as CSV, .xlsx, JSON or Parquet"
         if suffix in DATABASES:
-            remedy = f"Ask it by SQL with database={path}, in data settings data.database={path}"
-        raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=remedy)
+            hint = f"Ask it by SQL with database={path}, in data settings data.database={path}"
+        raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=hint)
     if not name and kind in WORKBOOKS:
         raise DataError("this is no workbook", where=str(path), remedy="If it is text, rename it to .csv")
     is_same = READERS.get(suffix) == READERS[kind]
@@ -146,15 +146,15 @@ Row = tuple[int, list[str], int]
 """Number of a body row (from 1), its cells up to the last that is not empty, and its length with empty cells."""
 
 
-class Survey:
-    """Scanner of the lines of a file, which finds header and rows and collects notes."""
+class TableScanner:
+    """One pass over the lines of a table file, which finds header and body rows and collects notes for the user."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
         self.options, self.path, self.grid, self.notes = options, path, grid, grid.notes
         self.title, self._width = "", 0
 
-    def read(self, lines: Iterator[list[str]]) -> TableFile:
-        """Read all lines of the file.
+    def scan(self, lines: Iterator[list[str]]) -> TableFile:
+        """Convert all lines of the file to a table: find the header, drop blank rows, infer number formats.
 
         Raises:
             DataError: the lines contain no table, exceed a limit, or end before the line of `header=`.
@@ -173,54 +173,60 @@ class Survey:
         return self._finish(header if self.grid.header is None else list(map(_clean, self.grid.header)), rows)
 
     def _split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
-        """Split the lines into the header and the rest. Lines above the header become the title.
+        """Split the lines into column names and body lines. Lines above the header become the title.
 
         Raises:
             DataError: the line of `header=` does not exist.
         """
-        lines, typed = iter(lines), self.options.header
+        lines, number = iter(lines), self.options.header
         start = list(islice(lines, FIRST_LINES))
-        if typed is not None and typed > len(start):
-            problem = f"there is no line {typed} in this table"
+        if number is not None and number > len(start):
+            problem = f"there is no line {number} in this table"
             raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
-        places = range(0)
-        if any(map(any, start)) and typed != 0:
-            places = find_levels(start, find_header(start) if typed is None else typed - 1)
-        header = join_levels([start[place] for place in places]) if places else []
-        if places and counts_columns(start[places.stop :]):
-            del start[places.stop]
+        levels = range(0)
+        if any(map(any, start)) and number != 0:
+            levels = find_levels(start, find_header(start) if number is None else number - 1)
+        header = join_levels([start[level] for level in levels]) if levels else []
+        if levels and counts_columns(start[levels.stop :]):
+            del start[levels.stop]
             self.notes.append("The line that only numbers the columns was left out.")
-        elif places and is_count(start[places.stop :]):
+        elif levels and is_count(start[levels.stop :]):
             self.notes.append("The first row counts from 1: it was read as data, but may only number the columns.")
-        if len(places) > 1:
+        if len(levels) > 1:
             example = max(header, key=lambda name: name.count(" "))
-            self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
+            self.notes.append(f"The {len(levels)} lines of the header were joined: {example[:80]!r}.")
         are_numbers = any(is_value(name) and re.fullmatch(r"-?[\d.,]+", name) for name in header)
-        if typed is None and are_numbers and all(header) and not has_numbers([header, *start[places.stop :]]):
+        if number is None and are_numbers and all(header) and not has_numbers([header, *start[levels.stop :]]):
             self.notes.append("Numbers were read as names of columns (header=none reads that line as a row).")
-        titles = [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]
+        titles = [" ".join(filter(None, line)) for line in start[: levels.start] if any(line)]
         self.title = " ".join(titles)
-        self._say(len(titles), "line", f"above the table read as its title: {self.title[:80]!r}")
+        self._note(len(titles), "line", f"above the table read as its title: {self.title[:80]!r}")
         self._width = count_cells(header)
-        return header, chain(start[places.stop :], lines)
+        return header, chain(start[levels.stop :], lines)
 
     def _count_below(self, rows: Sequence[Row]) -> int:
-        """Count the lines below a table. Return 0 if a row above them is incomplete."""
-        places = range(max(len(rows) - LAST_LINES, 2), len(rows))
-        start = next((p for p in places if all(self._is_below(row, rows[p - 1][0]) for row in rows[p:])), len(rows))
-        least = min((min(len(line), length + 2 - self._width) for _, line, length in rows[:start]), default=0)
-        return len(rows) - start if min(least, self._width) > 1 else 0
+        """Count the last lines that are not rows, such as a source or remark below the table.
 
-    def _is_below(self, row: Row, last: int) -> bool:
-        """Return whether a line may be below a table that ends with row number `last`."""
+        Return 0 if a row above these lines has one cell, or fewer cells than the header: such rows are normal then.
+        """
+        indices = range(max(len(rows) - LAST_LINES, 2), len(rows))
+        start = next((p for p in indices if all(self._is_below(row, rows[p - 1][0]) for row in rows[p:])), len(rows))
+        min_cells = min((min(len(line), length + 2 - self._width) for _, line, length in rows[:start]), default=0)
+        return len(rows) - start if min(min_cells, self._width) > 1 else 0
+
+    def _is_below(self, row: Row, end: int) -> bool:
+        """Return whether a line looks like a remark below a table whose last row has the number `end`."""
         number, line, length = row
-        is_single, is_after = len(line) == 1, number > last + 1
+        is_single, is_after = len(line) == 1, number > end + 1
         is_remark = _REMARK.match(line[0]) and not any(map(is_value, line))
         is_short = length < self._width and (is_after or length == 1 < self._width - 1)
         return (is_single or is_after) and bool(is_remark or is_short or (is_after and is_single))
 
     def _finish(self, header: list[str], rows: list[Row]) -> TableFile:
-        """Name the columns, remove blank rows and columns, infer the formats and note the changes.
+        """Create the table from its header and body rows.
+
+        Blank rows and columns and lines below the table are removed, unnamed columns get a name, and number formats are
+        inferred. Each change adds a note for the user.
 
         Raises:
             DataError: there are no rows, or the table exceeds a limit.
@@ -243,36 +249,36 @@ class Survey:
         width = max(len(header), *widths)
         self.options.limits.check(self.path, columns=width, cells=width * len(lines))
         if self.grid.header is None and header:
-            added = count_noun(width - len(header), "column")
+            count = count_noun(width - len(header), "column")
             shorter, wider = (sum(n < len(header) for n in lengths), sum(n > len(header) for n in widths))
-            self._say(shorter, "row", "shorter than the header: filled with empty cells")
-            self._say(wider, "row", f"longer than the header: {added} added on the right")
+            self._note(shorter, "row", "shorter than the header: filled with empty cells")
+            self._note(wider, "row", f"longer than the header: {count} added on the right")
         # The added last line ensures that each column has a cell. It is removed below.
         columns = zip_longest(*lines, [""] * width, fillvalue="")
-        named = [(name, cells) for name, cells in zip_longest(header, columns, fillvalue="") if name or any(cells)]
-        names = self._names([name for name, _ in named])
-        self._say(numbers[-1] - len(lines), "blank row", "left out")
-        self._say(len(rows) - end, "line", f"below the table left out: {remarks[:80]!r}")
-        self._say(width - len(named), "blank column", "left out")
-        formats, notes = find_formats(names, [collect_evidence(cells) for _, cells in named], self.options)
+        pairs = [(name, cells) for name, cells in zip_longest(header, columns, fillvalue="") if name or any(cells)]
+        names = self._names([name for name, _ in pairs])
+        self._note(numbers[-1] - len(lines), "blank row", "left out")
+        self._note(len(rows) - end, "line", f"below the table left out: {remarks[:80]!r}")
+        self._note(width - len(pairs), "blank column", "left out")
+        formats, notes = find_formats(names, [collect_evidence(cells) for _, cells in pairs], self.options)
         self.notes += notes
-        cells = list(zip(*(cells for _, cells in named), strict=True))[:-1]
+        cells = list(zip(*(cells for _, cells in pairs), strict=True))[:-1]
         return TableFile(self.path, names, cells, numbers, formats, self.notes, self.title)
 
-    def _say(self, count: int, noun: str, what: str) -> None:
-        """Add a note about `count` rows, lines or columns. Add none if `count` is 0."""
-        self.notes += [f"{count_noun(count, noun)} {what}."] if count else []
+    def _note(self, count: int, noun: str, event: str) -> None:
+        """Add a note such as "3 blank rows left out.", unless `count` is 0."""
+        self.notes += [f"{count_noun(count, noun)} {event}."] if count else []
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
         """Return unique column names: blank names become "column N", duplicates get a number."""
-        blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
-        names, known, numbers = dict[str, None](), set(header), defaultdict[str, Iterator[int]](lambda: count(2))
-        for place, name in enumerate(header, 1):
-            unique = plain = name or f"column {place}"
-            while unique in names or (unique != plain and unique in known):
-                unique = f"{plain} ({next(numbers[plain])})"
+        blank = [f"column {number}" for number, name in enumerate(header, 1) if not name]
+        names, originals, numbers = dict[str, None](), set(header), defaultdict[str, Iterator[int]](lambda: count(2))
+        for number, name in enumerate(header, 1):
+            unique = base = name or f"column {number}"
+            while unique in names or (unique != base and unique in originals):
+                unique = f"{base} ({next(numbers[base])})"
             names[unique] = None
-        self._say(len(blank), "column", f"without a name: called {list_names(blank)}")
+        self._note(len(blank), "column", f"without a name: called {list_names(blank)}")
         repeated = [repr(name) for name, times in Counter(header).items() if name and times > 1]
         self.notes += [f"Columns of the same name were numbered: {list_names(repeated)}."] if repeated else []
         return tuple(names)

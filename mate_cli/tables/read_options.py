@@ -14,7 +14,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum size of a table.
+    """Maximum size of a table. Larger tables are rejected with an error.
 
     Args:
         rows: maximum number of rows, blank rows included.
@@ -29,7 +29,7 @@ class Limits:
     megabytes: int = 200
 
     def check(self, path: Path, **counts: float) -> None:
-        """Check sizes of a table against the limits of the same names.
+        """Raise `DataError` if a table is larger than one of the limits.
 
         Args:
             path: path of the table file, for the error message.
@@ -39,15 +39,15 @@ class Limits:
             DataError: a size exceeds its limit. The message names the key that raises the limit.
         """
         for name, count in counts.items():
-            if count > (most := getattr(self, name)):
-                remedy = f"Give a part of it, or raise limits.{name}, now {most}"
-                raise DataError(f"it has more than {most:,} {name}", where=str(path), remedy=remedy)
+            if count > (limit := getattr(self, name)):
+                hint = f"Give a part of it, or raise limits.{name}, now {limit}"
+                raise DataError(f"it has more than {limit:,} {name}", where=str(path), remedy=hint)
 
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}
-"""Names of delimiters. Any other delimiter is written as the character itself."""
+"""Delimiters by the names that users may write for `delimiter`. Other delimiters are written as themselves."""
 QUOTES = {"none": "", "double": '"', "single": "'"}
-"""Names of quotation marks."""
+"""Quotation marks by the names that users may write for `quote`."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def parse_header(value: str | int) -> int:
     if text.lower() == "none":
         return 0
     if not text.isdecimal() or not int(text):
-        remedy = "Give its line number, from 1, or header=none if the table has no header"
-        raise ConfigError(f"{text!r} is not a line number", where="header", remedy=remedy)
+        hint = "Give its line number, from 1, or header=none if the table has no header"
+        raise ConfigError(f"{text!r} is not a line number", where="header", remedy=hint)
     return int(text)
 
 
@@ -105,13 +105,13 @@ def parse_mark(key: str, value: str) -> str:
     words = DELIMITERS if key == "delimiter" else QUOTES
     mark = words.get(value.strip().lower(), value)
     if len(mark) > 1 or (mark in "\r\n\0" + ("" if key == "quote" else '"') and mark != ""):
-        remedy = f"Write one character, or {', '.join(word for word in words if word.isalpha())}"
-        raise ConfigError(f"{value!r} is not a valid {key}", where=key, remedy=remedy)
+        hint = f"Write one character, or {', '.join(word for word in words if word.isalpha())}"
+        raise ConfigError(f"{value!r} is not a valid {key}", where=key, remedy=hint)
     return mark
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """Return the decimal mark of `decimal` or `locale`, or None if neither is set.
+    """Return the decimal mark that the options set, by `decimal` or `locale`. None if it must be inferred.
 
     Raises:
         ConfigError: the decimal mark or the locale is invalid.

@@ -29,7 +29,7 @@ Form = Callable[[str], Hashable]
 
 
 def read_tapas_number(text: str) -> float | None:
-    """Parse a text as TAPAS parses answers. Return None if the text is not a finite number."""
+    """Parse an answer text as a number by the rules of TAPAS. Return None if it is not a finite number."""
     number = read_float(text)
     return number if number is not None and math.isfinite(number) else None
 
@@ -63,14 +63,14 @@ class CellFinder:
         """
         reason = ABSENT
         for form in _FORMS:
-            candidates = [self._places(form, form(text)) for text in texts]
+            candidates = [self._find_cells(form, form(text)) for text in texts]
             reason = _objection(candidates, strict)
             if not reason:
                 return tuple(cells[0] for cells in candidates), ""
         return (), reason
 
-    def _places(self, form: Form, text: Hashable) -> list[tuple[int, int]]:
-        """Return the cells whose normal form is `text`, in row order."""
+    def _find_cells(self, form: Form, text: Hashable) -> list[tuple[int, int]]:
+        """Return (row, column) of the cells that equal `text` after `form` is applied to them, in row order."""
         if form not in self._cells:
             cells = self._cells[form] = defaultdict[Hashable, list[tuple[int, int]]](list)
             for row, column, cell in self.table.cells():
@@ -122,8 +122,8 @@ def _objection(candidates: Sequence[Sequence[tuple[int, int]]], strict: bool) ->
 def _texts(answer: Answer, read_number: Callable[[str], float | None]) -> tuple[str, ...]:
     if answer.number is None:
         return answer.texts
-    stated = as_float32(answer.number)
+    number = as_float32(answer.number)
     parsed = read_number(answer.texts[0]) if len(answer.texts) == 1 else None
-    if parsed is not None and as_float32(parsed) == stated:
+    if parsed is not None and as_float32(parsed) == number:
         return answer.texts
-    return (str(int(stated)) if stated.is_integer() else str(stated),)
+    return (str(int(number)) if number.is_integer() else str(number),)

@@ -16,7 +16,7 @@ from mate_cli.tables.values.column_format import ColumnFormat, find_formats
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell.
+    """A table cell: its text, and links to passages about it.
 
     Args:
         text: text of the cell.
@@ -76,11 +76,11 @@ class Table:
             title: title of the table.
             table_id: name of the table.
         """
-        levels = [place for place, name in enumerate(frame.index.names) if name is not None]
-        names = [*(frame.index.names[place] for place in levels), *frame.columns]
-        columns = [frame.index.get_level_values(place) for place in levels]
+        levels = [index for index, name in enumerate(frame.index.names) if name is not None]
+        names = [*(frame.index.names[index] for index in levels), *frame.columns]
+        columns = [frame.index.get_level_values(index) for index in levels]
         # Index by position: column names may be duplicates.
-        columns += [frame.iloc[:, place] for place in range(frame.shape[1])]
+        columns += [frame.iloc[:, index] for index in range(frame.shape[1])]
         header = tuple(Cell(column_name(name)) for name in names)
         rows = tuple(tuple(map(Cell, row)) for row in zip(*map(_column_texts, columns), strict=True))
         table = cls(table_id, header, rows, title=title)
@@ -105,7 +105,7 @@ def find_table_formats(table: Table) -> tuple[ColumnFormat, ...]:
 
 
 def column_name(name: object) -> str:
-    """Return the name of a data frame column as text, with its levels joined by spaces."""
+    """Convert the name of a data frame column to text. The levels of a MultiIndex are joined by spaces."""
     levels = name if isinstance(name, tuple) else (name,)
     return " ".join(filter(None, map(spreadsheet_text, levels)))
 
@@ -117,7 +117,7 @@ def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - pandas Series or 
         return [texts[code + 1] for code in values.codes]
     if hasattr(kind, "pyarrow_dtype") and kind.kind == "f":
         values = column.to_numpy(kind.numpy_dtype, na_value=math.nan)
-    return ["" if missing else spreadsheet_text(value) for value, missing in zip(values, column.isna(), strict=True)]
+    return ["" if is_null else spreadsheet_text(value) for value, is_null in zip(values, column.isna(), strict=True)]
 
 
 @dataclass
@@ -170,22 +170,22 @@ class TableFile:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """Yield the body rows."""
+        """Yield the body rows, each as a tuple of cell texts."""
         return iter(self.rows)
 
-    def row(self, place: int) -> tuple[str, ...]:
-        """Return the body row at index `place` (from 0)."""
-        return self.rows[place]
+    def row(self, index: int) -> tuple[str, ...]:
+        """Return the body row at index `index` (from 0)."""
+        return self.rows[index]
 
-    def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
+    def table(self, row_indices: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
         """Return a `Table` of some or all rows and columns.
 
         Args:
-            places: row indices, from 0. All rows by default.
+            row_indices: row indices, from 0. All rows by default.
             columns: column indices, from 0. All columns by default.
         """
-        rows = self if places is None else map(self.row, places)
-        chosen = range(len(self.header)) if columns is None else columns
-        header, *body = (tuple(Cell(row[column]) for column in chosen) for row in (self.header, *rows))
-        formats = tuple(self.formats[column] for column in chosen)
+        rows = self if row_indices is None else map(self.row, row_indices)
+        indices = range(len(self.header)) if columns is None else columns
+        header, *body = (tuple(Cell(row[column]) for column in indices) for row in (self.header, *rows))
+        formats = tuple(self.formats[column] for column in indices)
         return Table(self.path.name, header, tuple(body), title=self.title, formats=formats)

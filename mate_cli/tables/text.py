@@ -22,11 +22,11 @@ _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _ARTICLES = frozenset(("a", "an", "the"))
 _TOKEN = re.compile(r"\w+|[^\w\s]+")
 
-_PLAIN_MARKS = str.maketrans(dict.fromkeys("\u2018\u2019\u00b4`", "'") | dict.fromkeys("\u201c\u201d", '"'))
-_PLAIN_MARKS |= str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
+_ASCII_MARKS = str.maketrans(dict.fromkeys("\u2018\u2019\u00b4`", "'") | dict.fromkeys("\u201c\u201d", '"'))
+_ASCII_MARKS |= str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
 _CITATIONS = re.compile(r"(?:(?<!^)\[[^\]]*\]|^\[\d+\]|[\u2022\u2666\u2020\u2021*#+])*$")
 _DETAILS = re.compile(r"(?<!^)(?: \([^)]*\))*$")
-_QUOTED = re.compile(r'^"([^"]*)"$')
+_QUOTATION = re.compile(r'^"([^"]*)"$')
 _TAG = re.compile(r"<[^<]+?>")
 
 
@@ -36,7 +36,7 @@ def normalize_for_match(text: str) -> str:
 
 
 def format_text(text: str) -> str:
-    """Lower-case a text and keep only its words. Return `EMPTY` for no words, "n/a" and "?"."""
+    """Lower-case a text and remove punctuation. Return `EMPTY` if no word remains, and for "n/a" and "?"."""
     text = text.lower().strip()
     if text in ("n/a", "?"):
         return EMPTY
@@ -51,7 +51,7 @@ def strip_accents(text: str) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Return whether `format_text` finds no words in a text."""
+    """Return whether a text contains no words, such as "-", or means a missing value: "n/a" or "?"."""
     return format_text(text) == EMPTY
 
 
@@ -62,7 +62,7 @@ def tokenize_string(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def wtq_normalize(text: str) -> str:
-    """Return the lower-cased normal form of the evaluator of WikiTableQuestions.
+    """Normalize a text as the official evaluator of WikiTableQuestions does before it compares answers.
 
     Diacritics are removed, and quotation marks and dashes become ASCII. Citations, footnote marks and details in
     parentheses are removed from the end. Enclosing quotation marks, one final period and HTML tags are removed.
@@ -71,13 +71,13 @@ def wtq_normalize(text: str) -> str:
         return text.lower()
     if not text.isascii():
         text = "".join(char for char in unicodedata.normalize("NFKD", text) if unicodedata.category(char) != "Mn")
-    text = text.translate(_PLAIN_MARKS)
-    before = None
-    while text != before:
-        before = text
+    text = text.translate(_ASCII_MARKS)
+    previous = None
+    while text != previous:
+        previous = text
         text = _CITATIONS.sub("", text.strip())
         text = _DETAILS.sub("", text.strip())
-        text = _QUOTED.sub(r"\1", text.strip())
+        text = _QUOTATION.sub(r"\1", text.strip())
     return _TAG.sub("", " ".join(text.removesuffix(".").split()).lower())
 
 
@@ -114,8 +114,8 @@ def linking_cells(table: Table, texts: Sequence[str], cells: Sequence[tuple[int,
         texts: answer texts.
         cells: (row, column) of the cells that contain an answer text or link to one.
     """
-    inside = {cell for text in texts for cell in table_matches(table, text)} if table.passages else set(cells)
-    return [cell for cell in cells if cell not in inside]
+    direct = {cell for text in texts for cell in table_matches(table, text)} if table.passages else set(cells)
+    return [cell for cell in cells if cell not in direct]
 
 
 def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
@@ -127,11 +127,11 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
     Source: the MATE paper, section 4.1 (candidates of the marginal likelihood).
     """
     needle = normalize_for_candidates(answer_text)
-    linked = {link for link, passage in table.passages.items() if _holds(passage, needle)}
+    links = {link for link, passage in table.passages.items() if _holds(passage, needle)}
     return [
         (row, column)
         for row, column, cell in table.cells()
-        if not linked.isdisjoint(cell.links) or _holds(cell.text, needle)
+        if not links.isdisjoint(cell.links) or _holds(cell.text, needle)
     ]
 
 
@@ -146,10 +146,7 @@ def _holds(text: str, needle: str) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def _longest_word(needle: str) -> str:
-    """Return the longest word of a needle, case-folded.
-
-    Unlike `lower`, `casefold` has one sigma.
-    """
+    """Return the longest word of a needle in the case-folded form, in which the two lower-case sigmas are equal."""
     return max(needle.split(), key=len).casefold()
 
 

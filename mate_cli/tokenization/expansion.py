@@ -20,7 +20,7 @@ from mate_cli.tables.table import Cell
 from mate_cli.tables.text import split_sentences
 
 Parts = tuple[str, ...]
-"""Parts of a cell's text, which is the parts joined by spaces. A part shared by several cells is tokenized once."""
+"""Text of a cell as strings to be joined by spaces. A string that occurs in several cells is tokenized only once."""
 _WORD = re.compile(r"\w+")
 _ASCII_WORDS = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
 """Translation table for ASCII: word characters become lower case, all other characters become spaces."""
@@ -76,10 +76,7 @@ def hash_words(texts: Sequence[str], length: int | None = None) -> tuple[np.ndar
 
 @lru_cache(maxsize=32)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return powers of the factor and of its inverse modulo 2 ** 64, both uint64 [count].
-
-    The exponents are 1 to `count`.
-    """
+    """Return the powers 1 to `count` of `_FACTOR` and of its inverse modulo 2 ** 64, both uint64 [count]."""
     powers, inverses = (np.cumprod(np.full(count, factor, np.uint64)) for factor in (_FACTOR, _INVERSE))
     return powers, inverses
 
@@ -92,7 +89,7 @@ class NumberedWords:
         hashes: sorted hashes of the W distinct words, uint64 [W].
         order: word id of each hash. Ids count the distinct words in the order of first occurrence, int64 [W].
         numbers: word ids of all texts, one text after the other, int64 [N].
-        places: 0-based text index of each entry of `numbers`, int64 [N].
+        text_ids: 0-based text index of each entry of `numbers`, int64 [N].
         count: number of texts, S.
         length: number of leading letters that identify a word. None compares all letters.
     """
@@ -100,13 +97,13 @@ class NumberedWords:
     hashes: np.ndarray
     order: np.ndarray
     numbers: np.ndarray
-    places: np.ndarray
+    text_ids: np.ndarray
     count: int
     length: int | None
 
     @classmethod
-    def of(cls, texts: Sequence[str], length: int | None = None) -> NumberedWords:
-        """Encode the words of texts as ids.
+    def build(cls, texts: Sequence[str], length: int | None = None) -> NumberedWords:
+        """Split texts into words, and number the distinct words.
 
         Args:
             texts: S texts.
@@ -123,7 +120,7 @@ class NumberedWords:
         return cls(hashes, order, order[hash_indices], text_indices, len(texts), length)
 
     def find(self, text: str) -> list[int]:
-        """Return the id of each word of a text, -1 for an unknown word."""
+        """Return the id of each word of a new text, -1 for a word that the S texts do not contain."""
         hashes, _ = hash_words([text], self.length)
         if not len(self.hashes):
             return [-1] * len(hashes)
@@ -137,12 +134,12 @@ class NumberedWords:
             texts: indices of the M texts to concatenate, in order, [M].
             lengths: number of consecutive entries of `texts` that form each new text, [S'].
         """
-        text_starts = np.searchsorted(self.places, np.arange(self.count + 1))
+        text_starts = np.searchsorted(self.text_ids, np.arange(self.count + 1))
         sizes = np.diff(text_starts)[texts]
         text_ends = sizes.cumsum()
         indices = np.arange(sizes.sum()) + np.repeat(text_starts[texts] - text_ends + sizes, sizes)
         text_indices = np.repeat(np.repeat(np.arange(len(lengths)), lengths), sizes)
-        return replace(self, numbers=self.numbers[indices], places=text_indices, count=len(lengths))
+        return replace(self, numbers=self.numbers[indices], text_ids=text_indices, count=len(lengths))
 
 
 class WordIndex:
@@ -159,19 +156,19 @@ class WordIndex:
 
     def __init__(self, words: NumberedWords) -> None:
         self.words, size = words, max(1, words.count)
-        neighbours = words.places[1:] == words.places[:-1]
+        neighbours = words.text_ids[1:] == words.text_ids[:-1]
         pairs = (words.numbers[:-1][neighbours] + 1) * len(words.hashes) + words.numbers[1:][neighbours]
-        entries = np.append(words.numbers, pairs) * size + np.append(words.places, words.places[1:][neighbours])
+        entries = np.append(words.numbers, pairs) * size + np.append(words.text_ids, words.text_ids[1:][neighbours])
         entries, counts = np.unique(entries, return_counts=True)
-        terms, self._places = np.divmod(entries, size)
+        terms, self._texts = np.divmod(entries, size)
         first = np.flatnonzero(np.diff(terms, prepend=-1))
         self._terms, self._bounds = terms[first], np.append(first, len(terms))
         frequency = np.diff(self._bounds)
         idf = np.log((1 + words.count) / (1 + frequency)) + 1
         self._idf = np.where(frequency <= MAX_SENTENCE_SHARE * words.count, idf, 0)
         weights = counts * np.repeat(self._idf, frequency)
-        norms = np.sqrt(np.bincount(self._places, weights * weights, minlength=words.count))
-        self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
+        norms = np.sqrt(np.bincount(self._texts, weights * weights, minlength=words.count))
+        self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._texts]
 
     def scores(self, question: str) -> np.ndarray:
         """Return the cosine similarity of every text to a question, float64 [S]."""
@@ -180,7 +177,7 @@ class WordIndex:
         scores = np.zeros(self.words.count)
         for number, weight in query.items():
             postings = slice(self._bounds[number], self._bounds[number + 1])
-            scores[self._places[postings]] += weight / length * self._weights[postings]
+            scores[self._texts[postings]] += weight / length * self._weights[postings]
         return scores
 
     def _terms_of(self, question: str) -> Counter[int]:
@@ -198,14 +195,14 @@ class WordIndex:
 
 
 class SentenceIndex(WordIndex):
-    """Finds the sentences most similar to a question.
+    """Index of sentences that finds those most similar to a question by TF-IDF.
 
     Args:
         sentences: S sentences of a table's passages. A duplicate sentence counts each time.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
-        super().__init__(NumberedWords.of(sentences))
+        super().__init__(NumberedWords.build(sentences))
         self.sentences = list(sentences)
 
     def search(self, question: str, limit: int) -> list[tuple[str, float]]:
@@ -223,7 +220,7 @@ class SentenceIndex(WordIndex):
 
 
 class Expander:
-    """Selects sentences of linked passages for a question, to append to cells.
+    """Selects the sentences of linked passages that are most similar to a question, to append them to table cells.
 
     A table is not expanded if it has a single sentence, or if all of its terms are too frequent. The reference
     implementation (google-research/tapas) drops such examples.
@@ -240,9 +237,9 @@ class Expander:
         self._limit, self._titles = limit, titles
 
     def choose(self, question: str) -> dict[str, Parts]:
-        """Return the text to append for each link with a selected sentence.
+        """Return, for each link with a selected sentence, the text to append to cells with this link.
 
-        The text is "( s1 s2 )" in passage order.
+        The text is "( s1 s2 )", with the sentences in the order of the passage.
         """
         best_sentences = {sentence for sentence, _ in self._index.search(question, self._limit)}
         by_link = {link: [s for s in sentences if s in best_sentences] for link, sentences in self._by_link.items()}
@@ -254,10 +251,10 @@ class Expander:
 
 
 def expand_cell(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
-    """Return the text parts of a cell, followed by the parts to append for each of its links."""
+    """Return the text of a cell, followed by the text that `additions` contains for each of its links."""
     return (cell.text, *(part for link in cell.links for part in additions.get(link, ())))
 
 
 def whole_passages(passages: Mapping[str, str]) -> dict[str, Parts]:
-    """Return the text that a reader model appends for each link: ": passage"."""
+    """Return the text to append to cells for each link: the whole linked passage, after a colon."""
     return {link: (":", text) for link, text in passages.items()}

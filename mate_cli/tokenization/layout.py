@@ -30,7 +30,7 @@ NumberT = TypeVar("NumberT")
 
 @dataclass(frozen=True)
 class Array:
-    """Declaration of an array: serializers fill it, the cache stores it, and batches pad it.
+    """Declaration of an array of `TableEncoding`: its axes, dtype and padding value.
 
     Args:
         axes: axes of one example: T tokens, S cells of tokens, F features, another letter, or a fixed size. Empty for
@@ -55,12 +55,12 @@ class Array:
 
     @property
     def is_of_tokens(self) -> bool:
-        """True if the array has a value for each token in a batch."""
+        """True if the array has one value per token in a batch: its first axis is T, or S (cells of tokens)."""
         return self.axes[:1] in (("T",), ("S",))
 
 
 def declared_arrays(kind: type) -> dict[str, Array]:
-    """Return the `Array` declarations in the annotations of a class, by field name."""
+    """Return the `Array` declarations in the `Annotated` type hints of a class, by field name."""
     hints = get_type_hints(kind, include_extras=True)
     noted = ((name, note) for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()))
     return {name: note for name, note in noted if isinstance(note, Array)}
@@ -117,7 +117,7 @@ ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 
 @dataclass(frozen=True, kw_only=True)
 class TableEncoding(Arrays[np.ndarray, float]):
-    """One example as integer arrays, without padding.
+    """One encoded example: a question and a table as integer arrays, without padding.
 
     Args:
         example_id: id of the example, which joins predictions to questions.
@@ -136,7 +136,7 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     @property
     def cells(self) -> np.ndarray:
-        """Cell index of each token, in order of appearance. The question is cell 0."""
+        """Cell index of each token [T]. Cells are numbered in their order in the encoding. The question is cell 0."""
         return cell_numbers(self.row_ids, self.column_ids)
 
     @property
@@ -151,7 +151,7 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
 
 class TokenArrays:
-    """Mutable arrays of an encoding under construction, initialized with zeros.
+    """The arrays of one encoding while a serializer fills them. All values are 0 at first.
 
     Args:
         tokens: number of tokens, T.
@@ -165,7 +165,7 @@ class TokenArrays:
         return value
 
     def fill(self, start: int = 0, end: int | None = None, **values: np.ndarray | int) -> None:
-        """Set a slice of arrays.
+        """Assign values to the tokens from `start` to `end` in one or more arrays.
 
         Args:
             start: first token of the slice.
@@ -175,14 +175,14 @@ class TokenArrays:
         for name, value in values.items():
             self._values[name][start:end] = value
 
-    def encoding(self, example_id: str, **known: Any) -> TableEncoding:
-        """Return the encoding with these arrays.
+    def encoding(self, example_id: str, **extra_fields: Any) -> TableEncoding:
+        """Create the `TableEncoding` from the filled arrays.
 
         Args:
             example_id: id of the example.
-            known: further fields of `TableEncoding`.
+            extra_fields: further fields of `TableEncoding`.
         """
-        return TableEncoding(example_id=example_id, **self._values, **known)
+        return TableEncoding(example_id=example_id, **self._values, **extra_fields)
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
@@ -246,7 +246,9 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **fields, prepared={})
 
     def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return the index in its encoding of one token of each example.
+        """Map one token of each example from its index in this batch to its index in the encoding of the example.
+
+        The indices differ if tokens were pruned or moved, see `places`.
 
         Args:
             tokens: index in this batch of one token per example, Int64 [B].
@@ -262,7 +264,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return {name: value for name, value in values.items() if hasattr(value, "device")}
 
     def to(self, device: torch.device | str, *, non_blocking: bool | None = None) -> TableBatch:
-        """Move all tensors in one copy.
+        """Move all tensors of the batch to a device in one copy.
 
         Args:
             device: target device.
@@ -273,11 +275,11 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         if self.input_ids.device == torch.device(device):
             return self
         pinned = self.input_ids.is_pinned() if non_blocking is None else non_blocking
-        return self._moved(lambda buffer: buffer.to(device, non_blocking=pinned))
+        return self._apply(lambda buffer: buffer.to(device, non_blocking=pinned))
 
     def pin_memory(self) -> TableBatch:
         """Pin all tensors, which lets copies to a GPU overlap with computation."""
-        return self._moved(lambda buffer: buffer.pin_memory())
+        return self._apply(lambda buffer: buffer.pin_memory())
 
     def __getstate__(self) -> dict[str, Any]:
         """Pack all tensors into one buffer for pickling.
@@ -291,25 +293,25 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state["fields"], **_name_fields(state["names"], state["packed"].unpack()))
 
-    def _moved(self, move: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
+    def _apply(self, move: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
         names, content = self._content()
         return replace(self, **_name_fields(names, move_tensors(content, move)))
 
     def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
-        """Return the names and values of all fields with tensors, of `more` and of `prepared`."""
+        """Return names and values of everything that contains tensors: the fields, `more` and `prepared`."""
         parts = self.tensors(), self.more, self.prepared
         return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
 
 
 def _name_fields(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the fields of a batch from the names and values of `_content`."""
+    """Convert the names and values from `_content` back to keyword arguments of `TableBatch`."""
     values = iter(content)
     tensors, more, plans = ({name: next(values) for name in part} for part in names)
     return {**tensors, "more": more, "prepared": plans}
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Gather the values of tokens.
+    """Gather the values of K tokens of each example along the token axis.
 
     Args:
         values: values of all tokens, [B, T, ...].

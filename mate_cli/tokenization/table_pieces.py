@@ -1,4 +1,4 @@
-"""Tokens (word pieces) of tables and texts, and facts computed once per table."""
+"""Tokens (word pieces) of tables and texts, and the values that are computed once for all questions of a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mate_cli.tokenization.vocabulary import Vocabulary
 
 
 class PieceCache:
-    """Cache of the token ids of texts.
+    """Cache of the token ids of texts, so that a text that occurs in many examples is tokenized once.
 
     Args:
         vocabulary: vocabulary that splits the texts.
@@ -37,26 +37,26 @@ class PieceCache:
     def __init__(self, vocabulary: Vocabulary, capacity: int = 100_000) -> None:
         self.vocabulary, self.capacity = vocabulary, capacity
         self._empty = np.array([vocabulary.empty_id], dtype=np.int32)
-        self._pieces: dict[str, np.ndarray] = {}
+        self._ids: dict[str, np.ndarray] = {}
 
     def add(self, texts: Iterable[str]) -> None:
         """Tokenize all texts that are not cached, in one batch.
 
         The texts stay cached at least until the next call.
         """
-        if len(self._pieces) > self.capacity:
-            self._pieces.clear()
-        missing_texts = [text for text in dict.fromkeys(texts) if text not in self._pieces]
-        self._pieces.update(zip(missing_texts, self.vocabulary.pieces(missing_texts), strict=True))
+        if len(self._ids) > self.capacity:
+            self._ids.clear()
+        missing_texts = [text for text in dict.fromkeys(texts) if text not in self._ids]
+        self._ids.update(zip(missing_texts, self.vocabulary.pieces(missing_texts), strict=True))
 
     def __getitem__(self, parts: Parts) -> np.ndarray:
-        """Return the token ids of a text whose parts were added, int32.
+        """Return the token ids of a text, int32. All of its strings must have been passed to `add` before.
 
-        The result is [EMPTY] for a text without words.
+        A text without words has the token [EMPTY].
         """
         if is_empty(parts[0] if len(parts) == 1 else " ".join(parts)):
             return self._empty
-        ids = self._pieces[parts[0]] if len(parts) == 1 else np.concatenate([self._pieces[part] for part in parts])
+        ids = self._ids[parts[0]] if len(parts) == 1 else np.concatenate([self._ids[part] for part in parts])
         return ids if len(ids) else self._empty
 
 
@@ -77,8 +77,8 @@ class TablePieces:
     word_starts: np.ndarray
 
     @classmethod
-    def of(cls, cells: Sequence[np.ndarray], is_continuation: np.ndarray) -> TablePieces:
-        """Concatenate the tokens of cells.
+    def join(cls, cells: Sequence[np.ndarray], is_continuation: np.ndarray) -> TablePieces:
+        """Create the token sequence of a table from the tokens of its cells.
 
         Args:
             cells: token ids of each cell, at least one per cell.
@@ -94,25 +94,25 @@ class TablePieces:
         return cls(ids, np.repeat(np.arange(len(cells)), lengths), offsets, first - np.repeat(offsets, lengths))
 
     def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
-        """Return the tokens of some columns of a table with `width` columns.
+        """Return the tokens of selected columns of a table with `width` columns.
 
-        Other cells become empty.
+        The cells of other columns stay in the table without tokens, so cell indices do not change.
         """
-        return self._of(np.isin(self.cells % width, list(columns)))
+        return self._select(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
-        """Return the tokens of the header and of some body rows.
+        """Return the tokens of the header and of selected body rows, of a table with `width` columns.
 
-        Rows count from 0. The table has `width` columns.
+        Row indices start at 0. Cells of other rows stay in the table without tokens, so cell indices do not change.
         """
-        return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
+        return self._select(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
-        """Return the first `lengths[i]` tokens of cell i. A cell of length 0 becomes empty."""
+        """Truncate cell i to its first `lengths[i]` tokens. A cell with the length 0 loses all tokens."""
         cell_positions = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
-        return self._of(cell_positions < lengths[self.cells])
+        return self._select(cell_positions < lengths[self.cells])
 
-    def _of(self, mask: np.ndarray) -> TablePieces:
+    def _select(self, mask: np.ndarray) -> TablePieces:
         cells = self.cells[mask]
         offsets = np.searchsorted(cells, np.arange(len(self.offsets)))
         return TablePieces(self.ids[mask], cells, offsets, self.word_starts[mask])
@@ -123,7 +123,7 @@ LONG_TEXT = 2000
 
 
 class SplitTexts:
-    """Texts that are tokenized on first access.
+    """Sequence of texts as token ids, each tokenized on first access.
 
     Args:
         texts: texts to tokenize.
@@ -132,24 +132,23 @@ class SplitTexts:
 
     def __init__(self, texts: Sequence[str], cache: PieceCache) -> None:
         self._texts, self._cache = texts, cache
-        self._pieces: dict[int, np.ndarray] = {}
+        self._ids: dict[int, np.ndarray] = {}
         self.characters = sum(map(len, texts))
 
     def __len__(self) -> int:
         return len(self._texts)
 
-    def __getitem__(self, place: int) -> np.ndarray:
-        """Return the token ids of the text at an index, int32.
-
-        The result is [EMPTY] for a text without words.
-        """
-        if place not in self._pieces:
-            self._cache.add([self._texts[place]])
-            self._pieces[place] = self._cache[self._texts[place],]
-        return self._pieces[place]
+    def __getitem__(self, index: int) -> np.ndarray:
+        """Return the token ids of the text at an index, int32. A text without words has the token [EMPTY]."""
+        if index not in self._ids:
+            self._cache.add([self._texts[index]])
+            self._ids[index] = self._cache[self._texts[index],]
+        return self._ids[index]
 
     def rotate_to(self, order: Sequence[int], character: int) -> list[int]:
-        """Rotate the order of texts to start at a random text, and keep about `LONG_TEXT` characters.
+        """Select about `LONG_TEXT` characters of consecutive texts, beginning with the text at a random character.
+
+        The selection continues with the first text after the last one.
 
         Args:
             order: indices of the texts.
@@ -169,7 +168,7 @@ class SplitTexts:
 
 @dataclass(frozen=True, slots=True)
 class TableInPieces:
-    """Tokens of a table and of its texts.
+    """Tokens of a table and of its texts, from which masked language modeling samples windows.
 
     Cells that no window of the table can contain are omitted.
 
@@ -201,20 +200,20 @@ class TableInPieces:
         """Number of columns with tokens."""
         return int(self.columns.max()) + 1 if len(self.columns) else 0
 
-    def cost(self, columns: int, rows: int, pieces: int) -> int:
+    def cost(self, columns: int, rows: int, tokens: int) -> int:
         """Count the tokens in a window of the table.
 
         Args:
             columns: number of columns of the window.
             rows: number of body rows of the window.
-            pieces: exclusive upper bound for the token index in its cell at which a counted word may start.
+            tokens: exclusive upper bound for the token index in its cell at which a counted word may start.
         """
-        if pieces not in self.costs:
+        if tokens not in self.costs:
             height, width = self.height, self.width
-            cells = (self.rows * width + self.columns)[self.word_starts < pieces]
+            cells = (self.rows * width + self.columns)[self.word_starts < tokens]
             counts = np.bincount(cells, minlength=height * width).reshape(height, width)
-            self.costs[pieces] = counts.cumsum(0).cumsum(1).astype(np.int32)
-        costs = self.costs[pieces]
+            self.costs[tokens] = counts.cumsum(0).cumsum(1).astype(np.int32)
+        costs = self.costs[tokens]
         return int(costs[min(rows, len(costs) - 1), columns - 1])
 
     @property
@@ -228,7 +227,7 @@ _LARGEST_RANK = TOKEN_TYPES["column_ranks"] - 1
 
 
 class TableFacts:
-    """A table as a list of cells in reading order.
+    """The cells of a table in reading order, and the values that are computed once for all of its questions.
 
     Body cell (row, column) has index (row + 1) * width + column.
 
@@ -247,12 +246,12 @@ class TableFacts:
         self._unchanged: TablePieces | None = None
 
     def texts(self) -> Iterator[str]:
-        """Return all texts to tokenize that do not depend on the question."""
+        """Return the cell texts, which are tokenized once for all questions about the table."""
         for parts in self.parts:
             yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
-        """Return the expanded text of each cell with a link in `additions`, by cell index."""
+        """Return the text of cells with a link in `additions`, followed by the added text, by cell index."""
         if not additions:
             return {}
         return {
@@ -262,7 +261,7 @@ class TableFacts:
         }
 
     def pieces(self, cache: PieceCache, changes: Mapping[int, Parts]) -> TablePieces:
-        """Return the tokens of the table.
+        """Return the tokens of all cells, after the text of some cells was changed for the question.
 
         Args:
             cache: cache that contains all texts of the table and of `changes`.
@@ -273,19 +272,19 @@ class TableFacts:
             arrays = self._arrays.copy()
             for index, parts in changes.items():
                 arrays[index] = cache[parts]
-            return TablePieces.of(arrays, cache.vocabulary.is_continuation)
+            return TablePieces.join(arrays, cache.vocabulary.is_continuation)
         if self._unchanged is None:
-            self._unchanged = TablePieces.of(self._arrays, cache.vocabulary.is_continuation)
+            self._unchanged = TablePieces.join(self._arrays, cache.vocabulary.is_continuation)
         return self._unchanged
 
     @cached_property
     def numbers(self) -> dict[int, dict[int, Value]]:
-        """Values of the numeric columns, by column and row, from all rows of the table."""
+        """Numbers and dates of the numeric columns, as {column: {row: value}}, from all rows of the table."""
         columns = ((column, self._read_column(column)) for column in range(self.width))
         return {column: values for column, values in columns if values}
 
     def _read_column(self, column: int) -> dict[int, Value]:
-        """Return the numbers of a column, by row.
+        """Parse the numbers or dates of a column, and return them by row.
 
         The number format of the column is used if it reads at least `CONSOLIDATION_FRACTION` of the cells. Otherwise
         the rules of TAPAS are used.
@@ -300,7 +299,7 @@ class TableFacts:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Rank and inverse rank of every cell, int32 [2, cells]. Ranks above 255 become 255."""
+        """Rank and inverse rank of every cell among the values of its column, int32 [2, cells], at most 255."""
         ranks = np.zeros((2, len(self.parts)), dtype=np.int32)
         for cell, pair in self._by_cell(column_ranks):
             ranks[:, cell] = pair
@@ -316,9 +315,9 @@ class TableFacts:
         return values
 
     def _by_cell(self, compute: Callable[[dict[int, Value]], Mapping[int, Result]]) -> Iterator[tuple[int, Result]]:
-        """Apply a function to each numeric column, and yield (cell index, result).
+        """Apply a function to the values of each numeric column, and yield (cell index, result) for each value.
 
-        Rows that are not read are skipped.
+        Rows after `max_rows` are skipped.
         """
         for column, values in self.numbers.items():
             for row, result in compute(values).items():
@@ -327,13 +326,13 @@ class TableFacts:
 
     @cached_property
     def stems(self) -> TableStems:
-        """Stems of the words of each cell, row and column."""
+        """Porter stems of the words of each cell, row and column, for truncation by similarity to the question."""
         return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
-        """Compare the numbers of a question with every cell, int32 [cells].
+        """Compare the numbers of a question with every cell, int32 [cells], as bits of `tables.numbers.relations`.
 
-        The result is None if the question or the table has no numbers.
+        Return None if the question or the table has no numbers.
         """
         question_numbers = numeric_values(question)
         if not question_numbers or not self.numbers:

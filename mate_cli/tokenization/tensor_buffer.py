@@ -1,6 +1,7 @@
-"""Packing of the tensors of a nested value into one buffer.
+"""Packing of all tensors in nested tuples and dataclasses into one buffer.
 
-A buffer needs one file descriptor between processes, and one copy to a device.
+One buffer is cheaper than many tensors: it needs one file descriptor to be sent to another process, and one copy to
+be moved to a device.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Location of a tensor in a buffer.
+    """Position, shape and dtype of a tensor in a buffer of bytes.
 
     Args:
         start: offset in bytes.
@@ -46,7 +47,7 @@ class TensorBuffer:
     content: Any
 
     def unpack(self) -> Any:  # noqa: ANN401 - any nesting
-        """Return the value with tensors that are views of the buffer."""
+        """Return the nested value. Its tensors are views of the buffer, so nothing is copied."""
         views_by_dtype: dict[torch.dtype, torch.Tensor] = {}
 
         def view(slot: Slot) -> torch.Tensor:
@@ -61,9 +62,9 @@ class TensorBuffer:
         return _map(self.content, lambda value: isinstance(value, Slot), view)
 
 
-def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - any nesting
-    """Apply `change` to every tensor of nested tuples and dataclasses."""
-    return _map(value, lambda item: hasattr(item, "device"), change)
+def map_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - any nesting
+    """Apply a function to every tensor in nested tuples and dataclasses, and return the results in the same nesting."""
+    return _map(value, lambda item: hasattr(item, "device"), function)
 
 
 def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
@@ -92,16 +93,18 @@ def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
 
 
 def move_tensors(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting
-    """Return a copy of a nested value whose tensors were moved together, in one buffer."""
+    """Move all tensors of a nested value in one operation on their packed buffer, and return the new value.
+
+    Args:
+        value: nested tuples and dataclasses with tensors.
+        move: function that moves the buffer, such as `Tensor.cuda` or `Tensor.pin_memory`.
+    """
     buffer = pack_tensors(value)
     return TensorBuffer(move(buffer.data), buffer.content).unpack()
 
 
 def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any nesting
-    """Return a nested value with all tensors on a device.
-
-    The result is the same object if all tensors already are.
-    """
+    """Move the tensors of a nested value to a device. The same object is returned if they are there already."""
     tensors: list[torch.Tensor] = []
     map_tensors(value, tensors.append)
     is_on_device = all(tensor.device == device for tensor in tensors)
@@ -109,10 +112,7 @@ def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any ne
 
 
 def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor | None:
-    """Return the buffer that all tensors share.
-
-    The result is None if there is none or it is larger than `size` bytes.
-    """
+    """Return the buffer that all tensors are views of. Return None if they are not, or if it exceeds `size` bytes."""
     import torch
 
     if not tensors:
@@ -126,12 +126,12 @@ def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor |
     return torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage)
 
 
-def _map(value: Any, matches: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Apply `change` to all matching items of nested tuples and dataclasses."""
+def _map(value: Any, matches: Callable[[Any], bool], function: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """Apply a function to the items of nested tuples and dataclasses for which `matches` returns true."""
     if matches(value):
-        return change(value)
+        return function(value)
     if isinstance(value, tuple):
-        return tuple(_map(item, matches, change) for item in value)
+        return tuple(_map(item, matches, function) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _map(getattr(value, f.name), matches, change) for f in fields(value)})
+        return replace(value, **{f.name: _map(getattr(value, f.name), matches, function) for f in fields(value)})
     return value

@@ -1,7 +1,4 @@
-"""BERT vocabularies with their tokenizer, and RoBERTa's byte-level vocabulary.
-
-Both classes have the same methods.
-"""
+"""Tokenizers with their vocabularies: WordPiece of BERT, and byte-level BPE of RoBERTa, with the same interface."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
 """First character of byte-level tokens that start a word, which represents a space."""
 FILES = ("vocab.json", "merges.txt")
-AGAIN = "Fetch it again"
+REDOWNLOAD_HINT = "Fetch it again"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
 """Optional files that transformers reads in addition to a vocabulary."""
@@ -70,19 +67,19 @@ class Vocabulary:
         self._tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
         self._tokenizer.normalizer = BertNormalizer(lowercase=lower_case)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
-        self._known = _KnownWords(self._tokenizer, lower_case=lower_case)
+        self._words = _WordCache(self._tokenizer, lower_case=lower_case)
 
     def _set_special(self, ids: Mapping[str, int], names: Sequence[str]) -> None:
-        missing = [token for token in names if token not in ids]
-        if missing:
+        absent = [token for token in names if token not in ids]
+        if absent:
             raise ConfigError(
-                f"the vocabulary lacks {', '.join(missing)}", remedy="Choose a BERT vocabulary: init.tokenizer=minilm"
+                f"the vocabulary lacks {', '.join(absent)}", remedy="Choose a BERT vocabulary: init.tokenizer=minilm"
             )
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (ids[token] for token in names)
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens."""
+        """Number of tokens in the vocabulary."""
         return len(self.tokens)
 
     @property
@@ -96,29 +93,29 @@ class Vocabulary:
         return hashlib.sha256(json.dumps([self.tokens, self.lower_case]).encode()).hexdigest()[:16]
 
     def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the token ids of each text, int32, or an empty array for a text without tokens.
+        """Tokenize texts, and return the token ids of each text, int32. A text without words has no tokens.
 
         Characters that are not valid Unicode (lone surrogates) are removed.
         """
-        get_bytes = self._known.__getitem__
+        get_bytes = self._words.__getitem__
         return [np.frombuffer(b"".join(map(get_bytes, _split_words(text))), np.int32) for text in texts]
 
     def encoding(self, text: str) -> Encoding:
-        """Return the tokens of a text with their character offsets."""
+        """Tokenize a text to an `Encoding` of the package tokenizers, which has the character offsets of each token."""
         return self._tokenizer.encode(_valid([text])[0], add_special_tokens=False)
 
 
-class _KnownWords(dict[str, bytes]):
-    """Cache of the token ids of words, int32 as bytes.
+class _WordCache(dict[str, bytes]):
+    """Cache of the token ids of each word, stored as int32 bytes.
 
-    Few words of a text are new, and calling the tokenizer takes fifty times as long as a cache hit.
+    Most words of a text are repeated, and calling the tokenizer takes fifty times as long as a cache hit.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, lower_case: bool) -> None:
         self._tokenizer, self._lower_case = tokenizer, lower_case
 
     def __reduce__(self) -> Any:  # noqa: ANN401 - as pickle asks
-        return partial(_KnownWords, lower_case=self._lower_case), (self._tokenizer,)
+        return partial(_WordCache, lower_case=self._lower_case), (self._tokenizer,)
 
     def __missing__(self, word: str) -> bytes:
         # Such a word needs no normalization and no pre-tokenization.
@@ -174,7 +171,7 @@ class ByteVocabulary(Vocabulary):
         self._tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
 
     def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return the token ids of each text, int32."""
+        """Tokenize texts, and return the token ids of each text, int32."""
         encodings = self._tokenizer.encode_batch_fast(_valid(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
@@ -200,7 +197,7 @@ def _valid(texts: Sequence[str]) -> list[str]:
 
 
 def load_tokenizer(name: str) -> Vocabulary:
-    """Load a BERT or RoBERTa vocabulary.
+    """Load the tokenizer of a BERT or RoBERTa model, from a file, a folder, a package or the Hugging Face Hub.
 
     Args:
         name: a `vocab.txt` file, a folder with `vocab.txt` or with RoBERTa's `vocab.json` and `merges.txt`, "minilm"
@@ -212,14 +209,14 @@ def load_tokenizer(name: str) -> Vocabulary:
         MissingDependencyError: `name` is "minilm" and its package is missing.
     """
     if name == "minilm":
-        return _read(_minilm_vocabulary())
+        return _load(_minilm_vocabulary())
     if name == "sample":
-        return _read(Path(str(resources.files("mate_cli"))) / "data" / "datasets" / "sample" / "release" / "vocab.txt")
+        return _load(Path(str(resources.files("mate_cli"))) / "data" / "datasets" / "sample" / "release" / "vocab.txt")
     path = Path(name).expanduser()
     if path.is_file():
-        return _read(path)
+        return _load(path)
     if (path / "vocab.txt").is_file():
-        return _read(path / "vocab.txt")
+        return _load(path / "vocab.txt")
     return _read_byte_vocabulary(path) or _from_transformers(name)
 
 
@@ -233,7 +230,7 @@ def _minilm_vocabulary() -> Path:
         ) from error
 
 
-def _read(path: Path) -> Vocabulary:
+def _load(path: Path) -> Vocabulary:
     hint = "Fetch or export it again"
     file = path.with_name("tokenizer_config.json")
     settings = read_object(file, ConfigError, hint, links=True) if file.is_file() else {}
@@ -266,9 +263,9 @@ def _from_transformers(name: str) -> Vocabulary:
 
 
 def _fetched(name: str) -> Path | None:
-    """Download a model's vocabulary and return its folder in the Hub cache.
+    """Download the vocabulary files of a model on the Hugging Face Hub, and return their folder in the cache.
 
-    The result is None if it is not available.
+    Return None if the model or its vocabulary is not available.
     """
     from mate_cli.files.hub import hub_file
 
@@ -281,9 +278,9 @@ def _fetched(name: str) -> Path | None:
 
 
 def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
-    """Return the index of the first occurrence of a token sequence in another.
+    """Return the index of the first occurrence of the token ids `needle` in `haystack`.
 
-    The result is -1 if it is missing or empty.
+    Return -1 if `needle` is empty or does not occur.
     """
     step, needle_bytes = needle.itemsize, needle.tobytes()
     text = haystack.astype(needle.dtype, copy=False).tobytes()
@@ -293,60 +290,63 @@ def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
     return offset // step if offset >= 0 else -1
 
 
-def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], place: int | None = None) -> str:
-    """Return the text from which tokens were split, with its case and accents.
+def span_text(vocabulary: Vocabulary, span: np.ndarray, texts: Sequence[str], position: int | None = None) -> str:
+    """Find a span of tokens in its text, and return the original text of the span, with case and accents.
 
     The span is extended to whole words. A punctuation mark is a separate word.
 
     Args:
         vocabulary: vocabulary of the tokens.
-        pieces: token ids of the span.
+        span: token ids of the span.
         texts: texts that may contain the span, the most probable text first.
-        place: index of the span's first token in the first text. None uses the first occurrence in any text.
+        position: index of the span's first token in the first text. None uses the first occurrence in any text.
 
     Returns:
         The text of the span. If no text contains the tokens, the tokens joined by `join_pieces`.
     """
-    pieces = np.asarray(pieces, dtype=np.int32)
+    span = np.asarray(span, dtype=np.int32)
     for number, text in enumerate(texts):
         encoding = vocabulary.encoding(text)
         ids = np.array(encoding.ids, dtype=np.int32)
-        is_at_place = place is not None and number == 0 and np.array_equal(ids[place : place + len(pieces)], pieces)
-        first = place if is_at_place else find_pieces(pieces, ids)
-        if first is not None and first >= 0 and len(pieces):
-            words, last_index = encoding.word_ids, first + len(pieces) - 1
+        is_here = position is not None and number == 0 and np.array_equal(ids[position : position + len(span)], span)
+        first = position if is_here else find_pieces(span, ids)
+        if first is not None and first >= 0 and len(span):
+            words, last_index = encoding.word_ids, first + len(span) - 1
             start, _ = encoding.offsets[words.index(words[first])]
             _, end = encoding.offsets[len(words) - 1 - words[::-1].index(words[last_index])]
             return text[start:end]
-    return join_pieces(vocabulary, pieces)
+    return join_pieces(vocabulary, span)
 
 
-def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
-    """Join tokens to a text with words separated by spaces, without [EMPTY]."""
-    tokens = [vocabulary.tokens[token_id] for token_id in pieces if token_id != vocabulary.empty_id]
+def join_pieces(vocabulary: Vocabulary, ids: np.ndarray) -> str:
+    """Join token ids to a text: continuations are appended to their word, words are separated by spaces.
+
+    The token [EMPTY] is omitted.
+    """
+    tokens = [vocabulary.tokens[token_id] for token_id in ids if token_id != vocabulary.empty_id]
     return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)
 
 
 def _read_byte_vocabulary(folder: Path) -> ByteVocabulary | None:
-    """Read vocab.json and merges.txt of a folder, or a BPE model in tokenizer.json.
+    """Load a RoBERTa vocabulary from vocab.json and merges.txt, or from the BPE model in tokenizer.json.
 
-    The result is None if the folder has neither.
+    Return None if the folder has neither.
 
     Raises:
         ConfigError: a file is damaged.
     """
     names, merges = (folder / file for file in FILES)
     if names.is_file() and merges.is_file():
-        with wrap_read_errors(merges, ConfigError, "these merges cannot be read", AGAIN):
+        with wrap_read_errors(merges, ConfigError, "these merges cannot be read", REDOWNLOAD_HINT):
             lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
             pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
-        return ByteVocabulary(read_object(names, ConfigError, AGAIN, links=True), pairs)
+        return ByteVocabulary(read_object(names, ConfigError, REDOWNLOAD_HINT, links=True), pairs)
     if not (folder / "tokenizer.json").is_file():
         return None
-    model = read_object(folder / "tokenizer.json", ConfigError, AGAIN, links=True).get("model")
+    model = read_object(folder / "tokenizer.json", ConfigError, REDOWNLOAD_HINT, links=True).get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         return None
-    with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
+    with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", REDOWNLOAD_HINT):
         return ByteVocabulary(model["vocab"], _pairs(model["merges"]))
 
 

@@ -43,7 +43,7 @@ def test_a_batch_comes_out_as_it_went_in(backend, batch):
     batch = planned(batch, backend)
     arrived = pickle.loads(pickle.dumps(batch))
     assert_equal(arrived, batch)
-    assert_equal(arrived._moved(torch.clone), batch)
+    assert_equal(arrived._apply(torch.clone), batch)
 
 
 def test_what_is_changed_after_the_journey_is_packed_again():

@@ -45,7 +45,7 @@ def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
     tables = list({id(e.table): e.table for e in Sample().examples("train")}.values())
     for number, (begin, end) in enumerate(((0, 10), (10, 30), (30, 40), (40, 60))):
-        write_shard(folder / f"{number}.parquet", [CorpusTable.of(table, "sample") for table in tables[begin:end]])
+        write_shard(folder / f"{number}.parquet", [CorpusTable.build(table, "sample") for table in tables[begin:end]])
     return open_shards(sorted(folder.glob("*.parquet")))
 
 
@@ -156,7 +156,7 @@ def test_held_out_tables_are_never_learnt_from(shards):
 
 def test_long_files_are_mixed_in_blocks_that_can_be_found_again(tmp_path):
     tables = [Table(str(n), (Cell("n"),), ((Cell(str(n)),),)) for n in range(2 * BLOCK + 70)]
-    write_shard(tmp_path / "long.parquet", [CorpusTable.of(table, "s") for table in tables])
+    write_shard(tmp_path / "long.parquet", [CorpusTable.build(table, "s") for table in tables])
     (shard,) = open_shards([tmp_path / "long.parquet"])
     rows = [(row.row, row.read().table.table_id) for row in ShardSequence([(0, shard)], (1,)).rows(0, shard.tables)]
     assert sorted(rows) == [(n, str(n + shard.held_out)) for n in range(shard.tables)]

@@ -47,7 +47,7 @@ def test_a_key_is_equal_for_the_same_words_in_the_same_cells():
 
 def test_texts_are_what_is_said_of_a_table_once_and_without_empty_ones():
     one = replace(PEOPLE, title="People", section_title="People", passages={"l": "Two\nlines"})
-    assert CorpusTable.of(one, "s", ("more", " ")).texts == ("People", "Two lines", "more")
+    assert CorpusTable.build(one, "s", ("more", " ")).texts == ("People", "Two lines", "more")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_shard_gives_back_what_was_written(tmp_path):
         rows=((Cell("Ann", ("/ann", "/b")), Cell(""), Cell("1")), *PEOPLE.rows[1:]),
         passages={"/ann": "Ann is somebody.", "/b": "B"},
     )
-    tables = [CorpusTable.of(linked, "s", ("said",)), CorpusTable.of(PEOPLE, "s")]
+    tables = [CorpusTable.build(linked, "s", ("said",)), CorpusTable.build(PEOPLE, "s")]
     write_shard(tmp_path / "a.parquet", tables)
     assert list(read_shard(tmp_path / "a.parquet")) == tables
 

@@ -36,7 +36,7 @@ def task_of(network=MateEncoder, words=VOCABULARY.vocab_size):
 
 def batch_of(count=4, seed=0):
     serializer = MaskingSerializer(VOCABULARY, max_tokens=48)
-    known = serializer.in_pieces(TABLE, ["the table has names and years", "and more names"])
+    known = serializer.tokenize_table(TABLE, ["the table has names and years", "and more names"])
     draws = [GeneratorDraws(np.random.default_rng((seed, number))) for number in range(count)]
     examples = [serializer.mask(known, own, f"e{number}") for number, own in enumerate(draws)]
     return collate(examples, reset_positions=False, max_positions=64)

@@ -27,7 +27,7 @@ def as_json(value):
 
 
 def as_spans(text):
-    return [{"begin": s.begin, "end": s.end, "values": [as_json(v) for v in s.values]} for s in parse_text(text)]
+    return [{"begin": s.start, "end": s.end, "values": [as_json(v) for v in s.values]} for s in parse_text(text)]
 
 
 @pytest.mark.parametrize("case", GOLDEN["strings"], ids=lambda case: repr(case["input"]))
@@ -67,7 +67,7 @@ def test_parse_text_equals_the_port_in_transformers(pieces, separator):
         return Date(value.date.year, value.date.month, value.date.day)
 
     expected = [(s.begin_index, s.end_index, tuple(map(value_of, s.values))) for s in port.parse_text(text)]
-    found = [(s.begin, s.end, s.values) for s in parse_text(text)]
+    found = [(s.start, s.end, s.values) for s in parse_text(text)]
     assert [span[:2] for span in found] == [span[:2] for span in expected]
     for (_, _, ours), (_, _, theirs) in zip(found, expected, strict=True):
         assert ours == tuple(pytest.approx(v, rel=1e-6) if isinstance(v, float) else v for v in theirs)

@@ -30,7 +30,7 @@ def test_other_texts_are_searched_when_the_first_has_no_such_pieces(vocabulary):
 def test_a_known_place_is_preferred_to_the_first_occurrence(vocabulary):
     pieces = ids_of(vocabulary, ["red"])
     assert span_text(vocabulary, pieces, ["red and RED"]) == "red"
-    assert span_text(vocabulary, pieces, ["red and RED"], place=2) == "RED"
+    assert span_text(vocabulary, pieces, ["red and RED"], position=2) == "RED"
 
 
 def found(needle, haystack):

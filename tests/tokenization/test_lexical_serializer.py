@@ -134,7 +134,7 @@ def test_coverage_is_that_of_its_definition(example):
         return sum(weight for word, weight in weights.items() if any(word in cell for cell in cells)) / whole
 
     texts = [cell.text for row in example.table.rows for cell in row]
-    got = Coverage(NumberedWords.of(texts, PREFIX), len(example.table.header)).shares(example.question)
+    got = Coverage(NumberedWords.build(texts, PREFIX), len(example.table.header)).shares(example.question)
     others = [[share(row[:place] + row[place + 1 :]) for place in range(len(row))] for row in rows]
     expected = ([[share([cell]) for cell in row] for row in rows], others, [[share(row)] * len(row) for row in rows])
     for one, other in zip(got, expected, strict=True):

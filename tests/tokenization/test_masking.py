@@ -37,7 +37,7 @@ def serializer(length=128, **options):
 def many(count=3000, length=128, **options):
     """Examples of both tables under different draws, each with its unmasked pieces."""
     own = serializer(length, **options)
-    known = [own.in_pieces(table_of(name), texts_of(name)) for name in ("t1", "t2")]
+    known = [own.tokenize_table(table_of(name), texts_of(name)) for name in ("t1", "t2")]
     return [own.mask(known[number % 2], GeneratorDraws(np.random.default_rng((7, number)))) for number in range(count)]
 
 
@@ -67,7 +67,8 @@ def test_the_examples_of_the_reference_are_made_exactly(golden):
     )
     read = golden["random_table"] if golden["next_sentence_labels"] == [1] else golden["table"]
     known = replace(
-        own.in_pieces(table_of(read), []), texts=own.in_pieces(table_of(read), texts_of(golden["table"])).texts
+        own.tokenize_table(table_of(read), []),
+        texts=own.tokenize_table(table_of(read), texts_of(golden["table"])).texts,
     )
     made = own.mask(known, chance)
     pad = [0] * (golden["seq"] - len(made))
@@ -134,7 +135,7 @@ def test_corners_are_of_all_sizes_and_always_at_the_top_left():
 
 def test_windows_of_text_keep_to_their_bounds_and_begin_and_end_at_words():
     own = serializer(min_text=4, max_text=9)
-    texts = own.in_pieces(table_of("t1"), texts_of("t1")).texts
+    texts = own.tokenize_table(table_of("t1"), texts_of("t1")).texts
     starts = set()
     for number in range(300):
         window = own.text_window(texts, GeneratorDraws(np.random.default_rng(number)))
@@ -143,7 +144,7 @@ def test_windows_of_text_keep_to_their_bounds_and_begin_and_end_at_words():
         starts.add(tuple(window[:3]))
     assert len(starts) > 8
     for few in (["rank"], []):  # what there is
-        split = own.in_pieces(table_of("t1"), few).texts
+        split = own.tokenize_table(table_of("t1"), few).texts
         assert len(own.text_window(split, random.Random(0))) == sum(len(split[place]) for place in range(len(few)))
 
 
@@ -153,10 +154,10 @@ def test_of_very_long_texts_every_part_is_read_but_few_are_split():
     said = [" ".join([words[number % 4]] * 300) for number in range(12)]
     reads = []
     for number in range(200):
-        texts = own.in_pieces(table_of("t1"), said).texts
+        texts = own.tokenize_table(table_of("t1"), said).texts
         window = own.text_window(texts, GeneratorDraws(np.random.default_rng(number)))
         reads.append(int(window[0]))
-        assert len(texts._pieces) <= 3
+        assert len(texts._ids) <= 3
     shares = np.unique(reads, return_counts=True)[1] / len(reads)
     assert len(shares) == 4
     assert shares.min() > 0.1
@@ -165,14 +166,14 @@ def test_of_very_long_texts_every_part_is_read_but_few_are_split():
 def test_tables_without_text_rows_or_columns_are_read_as_far_as_they_go():
     own = serializer(32)
     draws = lambda: GeneratorDraws(np.random.default_rng(1))  # noqa: E731
-    empty = own.mask(own.in_pieces(Table("e", (), ()), texts_of("t1")), draws())
+    empty = own.mask(own.tokenize_table(Table("e", (), ()), texts_of("t1")), draws())
     assert empty.column_ids.max() == 0
     assert np.count_nonzero(empty.label_ids)
-    header = own.mask(own.in_pieces(Table("h", (Cell("rank"),), ()), []), draws())
+    header = own.mask(own.tokenize_table(Table("h", (Cell("rank"),), ()), []), draws())
     assert header.segment_ids.tolist() == [0, 0, 1]
     assert header.label_ids.tolist()[:2] == [0, 0]
     long = Table("l", (Cell("rank"), Cell("team")), tuple((Cell(str(n)), Cell("red blue")) for n in range(5000)))
-    assert len(own.mask(own.in_pieces(long, []), draws())) <= 32
+    assert len(own.mask(own.tokenize_table(long, []), draws())) <= 32
 
 
 def test_static_masks_depend_on_the_name_and_dynamic_ones_on_the_draws():
@@ -187,7 +188,7 @@ def test_static_masks_depend_on_the_name_and_dynamic_ones_on_the_draws():
 
 def test_words_of_the_same_window_are_masked_anew_by_other_draws():
     own = serializer(min_text=30)
-    known = own.in_pieces(Table("t", (), ()), [" ".join(texts_of("t1")[0].split()[:6])])
+    known = own.tokenize_table(Table("t", (), ()), [" ".join(texts_of("t1")[0].split()[:6])])
     found = [own.mask(known, GeneratorDraws(np.random.default_rng((7, epoch)))) for epoch in range(9)]
     assert len({tuple(original(one)) for one in found}) == 1
     assert len({tuple(one.label_ids) for one in found}) > 2
@@ -195,6 +196,6 @@ def test_words_of_the_same_window_are_masked_anew_by_other_draws():
 
 def test_ranks_are_those_of_the_whole_table():
     own = serializer(64)
-    known = own.in_pieces(table_of("t2"), texts_of("t2"))
+    known = own.tokenize_table(table_of("t2"), texts_of("t2"))
     rank_of_rank = {int(r): int(k) for r, c, k in zip(known.rows, known.columns, known.ranks[0], strict=True) if c == 0}
     assert rank_of_rank == {row: row for row in range(7)}

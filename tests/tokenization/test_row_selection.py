@@ -45,7 +45,7 @@ def test_rows_that_share_words_and_numbers_come_first(question, first, matching)
     rows = DATED if "2024" in question else ROWS
     found = choice(question, rows)
     assert found.order[: len(first)].tolist() == first
-    assert found.matching == matching
+    assert found.match_count == matching
     assert sorted(found.order.tolist()) == list(range(len(rows)))
 
 
@@ -73,7 +73,9 @@ def test_numbers_in_words_and_with_separators_are_numbers():
 
 def test_numbers_with_decimal_commas_are_found_as_questions_write_them():
     rows = [("north", "1.204,50"), ("south", "12,75")]
-    assert RowIndex(("region", "sales"), written(rows), ["who sold 1204.5?"], rows).choose("who sold 1204.5?").matching
+    assert (
+        RowIndex(("region", "sales"), written(rows), ["who sold 1204.5?"], rows).choose("who sold 1204.5?").match_count
+    )
 
 
 def test_columns_match_where_their_cells_do():
@@ -99,5 +101,5 @@ def test_every_row_is_ranked_once_and_matching_ones_first(texts):
     assert sorted(found.order.tolist()) == list(range(len(texts)))
     matching = [texts[place] in ("north march", "7") for place in found.order]
     # words in nearly all rows tell nothing apart, so matching rows may also be all alike
-    assert found.matching in (0, sum(matching)) or found.matching == sum(matching[: found.matching])
-    assert all(matching[: found.matching])
+    assert found.match_count in (0, sum(matching)) or found.match_count == sum(matching[: found.match_count])
+    assert all(matching[: found.match_count])

@@ -79,7 +79,7 @@ def test_a_batch_equals_one_by_one(batch, kwargs):
 
 def test_a_full_cache_forgets_nothing_that_is_needed():
     serializer = TapasSerializer(VOCABULARY)
-    serializer._pieces.capacity = 0
+    serializer._cache.capacity = 0
     batch = [TableExample(str(n), f"why {n}", table_of(2, 2, f"cell {n}")) for n in range(200)]
     encodings = serializer.encode(batch)
     for example, encoding in zip(batch[::50], encodings[::50], strict=True):
@@ -105,9 +105,9 @@ def test_parts_split_like_the_joined_text(parts):
     (whole,) = VOCABULARY.pieces([text])
     assert np.array_equal(np.concatenate(VOCABULARY.pieces(parts)), whole)
     serializer = TapasSerializer(VOCABULARY)
-    serializer._pieces.add(parts)
+    serializer._cache.add(parts)
     expected = whole if len(whole) and format_text(text) != EMPTY else [VOCABULARY.empty_id]
-    assert serializer._pieces[tuple(parts)].tolist() == list(expected)
+    assert serializer._cache[tuple(parts)].tolist() == list(expected)
 
 
 @given(examples(max_rows=2, max_columns=2), st.data())

@@ -34,21 +34,21 @@ def test_sentences_end_before_white_space(text):
 @given(st.lists(texts, max_size=6), texts, st.sampled_from([None, 2, 5]))
 @example(["\u03a3\u03a3\u03a3\u03a3 \u03a3\u03a3"], "\u03a3\u03a3\u03a3", 2)
 def test_words_have_one_number_each(some, asked, length):
-    found = NumberedWords.of(some, length)
+    found = NumberedWords.build(some, length)
     words = [word[:length] for text in some for word in plain_words(text)]
     numbers = dict(zip(words, found.numbers.tolist(), strict=True))
     assert [numbers[word] for word in words] == found.numbers.tolist()
     assert list(numbers.values()) == list(range(len(found.hashes))), "as they are first met"
-    assert found.places.tolist() == [place for place, text in enumerate(some) for _ in plain_words(text)]
+    assert found.text_ids.tolist() == [place for place, text in enumerate(some) for _ in plain_words(text)]
     assert found.find(asked) == [numbers.get(word[:length], -1) for word in plain_words(asked)]
 
 
 def test_many_texts_are_numbered_as_few_are():
     texts = [f"word{number % 7} alone{number}" for number in range(2 * BLOCK + 3)]
-    found = NumberedWords.of(texts)
+    found = NumberedWords.build(texts)
     assert found.find("word3 alone1026 word9") == [found.numbers[6], found.numbers[-1], -1]
     assert len(found.hashes) == 7 + len(texts)
-    assert found.places.tolist() == [place for place in range(len(texts)) for _ in range(2)]
+    assert found.text_ids.tolist() == [place for place in range(len(texts)) for _ in range(2)]
 
 
 @given(st.lists(texts, min_size=1, max_size=5), st.data())
@@ -58,9 +58,9 @@ def test_joined_words_give_the_very_scores_of_joined_texts(some, data):
     )
     places = dict.fromkeys(place for group in groups for place in group)
     order = {place: number for number, place in enumerate(places)}
-    words = NumberedWords.of([some[place] for place in places])
+    words = NumberedWords.build([some[place] for place in places])
     flat = np.array([order[place] for group in groups for place in group])
     joined = WordIndex(words.join(flat, np.array([len(group) for group in groups])))
-    plain = WordIndex(NumberedWords.of([" ".join(some[place] for place in group) for group in groups]))
+    plain = WordIndex(NumberedWords.build([" ".join(some[place] for place in group) for group in groups]))
     question = " ".join(some)
     assert joined.scores(question).tobytes() == plain.scores(question).tobytes()

@@ -19,10 +19,10 @@ MIN_ROW_LENGTH, MIN_CELL_LENGTH = 8, 4
 MAX_HOLDERS = 200
 """Maximum number of tables with a text. More frequent texts, such as a year, do not identify a table."""
 
-_NOT_PLAIN = re.compile(r"\[[^\]]*\]|[\W_]+")
+_IGNORED = re.compile(r"\[[^\]]*\]|[\W_]+")
 
 
-class TableMarks:
+class TableFingerprints:
     """Index of table fingerprints (sets of texts), to find tables that share enough texts.
 
     Args:
@@ -35,28 +35,28 @@ class TableMarks:
         self._sizes: list[int] = []
         self._holders: dict[str, list[int]] = defaultdict(list)
 
-    def add(self, marks: Collection[str]) -> None:
-        """Add the distinct texts of a table."""
-        for mark in marks:
-            self._holders[mark].append(len(self._sizes))
-        self._sizes.append(len(marks))
+    def add(self, texts: Collection[str]) -> None:
+        """Add a table, given by the set of its distinct texts."""
+        for text in texts:
+            self._holders[text].append(len(self._sizes))
+        self._sizes.append(len(texts))
 
-    def is_near(self, marks: Collection[str]) -> bool:
+    def is_near(self, texts: Collection[str]) -> bool:
         """Return whether a table with these texts shares enough of them with an indexed table."""
-        holders = (self._holders.get(mark, ()) for mark in marks)
+        holders = (self._holders.get(text, ()) for text in texts)
         counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
         return any(
-            count >= max(self.fewest, self.share * min(len(marks), self._sizes[table]))
+            count >= max(self.fewest, self.share * min(len(texts), self._sizes[table]))
             for table, count in counts.items()
         )
 
 
 class EvaluationTables:
-    """Index of tables to exclude from training, by their content."""
+    """Index of tables of evaluation splits, to exclude equal and similar tables from pre-training."""
 
     def __init__(self, tables: Iterable[Table] = ()) -> None:
         self._keys: set[str] = set()
-        self._rows, self._cells = TableMarks(0.5, 2), TableMarks(0.8, 8)
+        self._rows, self._cells = TableFingerprints(0.5, 2), TableFingerprints(0.8, 8)
         for table in tables:
             self.add(table)
 
@@ -85,20 +85,20 @@ class EvaluationTables:
 
 
 def plain_rows(table: Table) -> set[str]:
-    """Return the normalized texts of the body rows, without short rows.
+    """Return the texts of the body rows, normalized so that they are equal in other editions of a table.
 
-    Normalized texts are equal in all editions of a table.
+    Rows with fewer than `MIN_ROW_LENGTH` letters and digits are omitted.
     """
-    rows = (" ".join(sorted(filter(None, (_plain(cell.text) for cell in row)))) for row in table.rows)
+    rows = (" ".join(sorted(filter(None, (_simplify(cell.text) for cell in row)))) for row in table.rows)
     return {row for row in rows if len(row) >= MIN_ROW_LENGTH}
 
 
 def plain_cells(table: Table) -> set[str]:
-    """Return the normalized texts of the body cells, without short texts."""
-    cells = (_plain(cell.text) for _, _, cell in table.cells())
+    """Return the normalized texts of the body cells, without those of fewer than `MIN_CELL_LENGTH` characters."""
+    cells = (_simplify(cell.text) for _, _, cell in table.cells())
     return {cell for cell in cells if len(cell) >= MIN_CELL_LENGTH}
 
 
 @lru_cache(maxsize=1 << 16)
-def _plain(text: str) -> str:
-    return _NOT_PLAIN.sub("", strip_accents(text.lower()))
+def _simplify(text: str) -> str:
+    return _IGNORED.sub("", strip_accents(text.lower()))

@@ -23,11 +23,12 @@ MAX_ROWS = 1000
 """Maximum number of rows to read from a table file. Networks read fewer rows."""
 
 Reader = Callable[[], Iterator[CorpusTable | str]]
-"""Yields tables. For a file that cannot be read it yields a text with the file and the reason."""
+"""Function that yields the tables of one source. For an unreadable file, it yields a text with its name and the
+reason."""
 
 
 class Sources:
-    """Reads tables from datasets, folders and files.
+    """Reader of pre-training tables from datasets, folders and files, which are named by the option `sources`.
 
     Args:
         datasets: folder with a subfolder for each dataset.
@@ -35,7 +36,7 @@ class Sources:
 
     def __init__(self, datasets: Path) -> None:
         self.datasets = datasets
-        self._read: dict[str, TableDataset] = {}
+        self._datasets: dict[str, TableDataset] = {}
 
     def is_on_disk(self, name: str) -> bool:
         """Return whether any file of a dataset is on disk.
@@ -47,7 +48,7 @@ class Sources:
         return info.shipped or any(path.is_file() for path in (self.datasets / name).rglob("*"))
 
     def require(self, source: str) -> None:
-        """Check that a source exists, without reading it.
+        """Raise `DataError` if a source does not exist. The source is not read.
 
         Raises:
             DataError: the source does not exist.
@@ -75,7 +76,7 @@ class Sources:
     def _tables(self, name: str) -> Iterator[CorpusTable]:
         dataset = self._dataset(name)
         for table in _distinct(chain(*(dataset.examples(split) for split in dataset.splits))):
-            yield CorpusTable.of(table, name)
+            yield CorpusTable.build(table, name)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
         """Yield the tables of a dataset's split, or nothing if the split is not on disk.
@@ -88,8 +89,8 @@ class Sources:
             yield from _distinct(dataset.examples(split))
 
     def forget(self, name: str) -> None:
-        """Release the memory of a dataset."""
-        self._read.pop(name, None)
+        """Drop the cached reader of a dataset, which frees its memory."""
+        self._datasets.pop(name, None)
 
     def _dataset(self, name: str) -> TableDataset:
         info = find_dataset(name)
@@ -98,9 +99,9 @@ class Sources:
             get = f"mate data download data={name} {format_setting('data.root', root)}"
             hint = f"Get it with {get}, or leave it out"
             raise DataError("the dataset is not on disk", where=str(root), remedy=hint)
-        if name not in self._read:
-            self._read[name] = info.open(root, as_written=True, damaged="skip")
-        return self._read[name]
+        if name not in self._datasets:
+            self._datasets[name] = info.open(root, as_written=True, damaged="skip")
+        return self._datasets[name]
 
 
 def _distinct(examples: Iterable[TableExample]) -> list[Table]:
@@ -124,9 +125,11 @@ def _of_corpus(read_table: Callable[[], CorpusTable], source: str) -> Iterator[C
 
 
 def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
-    """Yield the table of a file.
+    """Read a table file of a source. For an unreadable file, yield a text with its name and the reason.
 
-    For an unreadable file of a folder, yield its name and the reason.
+    Args:
+        file: file to read.
+        path: source that contains the file. If it is the file itself, `DataError` is raised for an unreadable file.
     """
     # The encoding is fixed, because a wrong guess would go unnoticed among thousands of files.
     try:
@@ -138,4 +141,4 @@ def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
         yield f"{file.name} ({error.problem})"
         return
     caption = file.stem.replace("_", " ").replace("-", " ")
-    yield CorpusTable.of(table, path.name, () if table.title else (caption,))
+    yield CorpusTable.build(table, path.name, () if table.title else (caption,))

@@ -54,7 +54,7 @@ def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
 
 
 def parse_message(text: str) -> Message:
-    """Parse a protocol buffer in text format.
+    """Parse a protocol buffer in text format to a dictionary of fields.
 
     Raises:
         ValueError: the text is not in this format.
@@ -134,7 +134,7 @@ def _corpus_table(parse: Callable[[Data], Message], data: Data, path: Path, loca
     texts = (
         _text(question, "original_text") or _text(question, "text") for question in interaction.get("questions", [])
     )
-    return CorpusTable.of(table, path.name, tuple(texts))
+    return CorpusTable.build(table, path.name, tuple(texts))
 
 
 def _cells(messages: list[Message]) -> tuple[Cell, ...]:
@@ -165,7 +165,7 @@ CHECKSUM = 4
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file.
+    """Read a TFRecord file, and yield the bytes of each record.
 
     Raises:
         DataError: the file ends within a record.

@@ -1,7 +1,8 @@
-"""Preparation of a corpus: write parts of all sources, then merge them into shards.
+"""Preparation of a pre-training corpus: tables are written to intermediate files (parts), then merged into shards.
 
-A process that finds a part missing writes it. Processes and machines that share a folder therefore prepare together,
-and an interrupted preparation is resumed. The memory contains the tables of one part and the keys of all tables.
+Each process writes the parts that are still missing. Processes and machines that share a folder therefore prepare a
+corpus together, and an interrupted preparation is resumed. The memory contains the tables of one part and the keys of
+all tables.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import numpy as np
 
 from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Reader, Sources
-from mate_cli.data.corpora.shards import FACTS, ROWS_AT_ONCE, CorpusTable, write_shard
+from mate_cli.data.corpora.shards import METADATA, ROWS_AT_ONCE, CorpusTable, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.atomic import find_files_in_writing, replace_file
 
 SHARDS = 16
-"""Maximum number of files of a prepared corpus, which is the number of processes that can read different files."""
+"""Maximum number of files of a prepared corpus. Up to this number, data workers can read different files."""
 MIN_TABLES = 8
 """Minimum number of tables per file. A small corpus has fewer than `SHARDS` files."""
 PART = 2048
@@ -37,7 +38,7 @@ AT_ONCE = 8192
 
 
 def read_evaluation(sources: Sources, exclude: Sequence[str]) -> tuple[EvaluationTables, dict[str, int]]:
-    """Read the tables of evaluation splits.
+    """Read the tables of evaluation splits, which must not occur in the corpus.
 
     Args:
         sources: reader of datasets.
@@ -65,7 +66,7 @@ def read_evaluation(sources: Sources, exclude: Sequence[str]) -> tuple[Evaluatio
 def write_parts(
     folder: Path, sources: Sources, names: Sequence[str], evaluation: EvaluationTables, finished: Path
 ) -> list[tuple[str, Path]]:
-    """Write the parts that are missing.
+    """Write the intermediate files (parts) of a corpus that do not exist yet.
 
     Parts that another process is writing are skipped in a first pass, and written in a second pass if still missing.
 
@@ -106,10 +107,7 @@ def write_parts(
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether a part exists and is complete.
-
-    It may be incomplete after a power failure.
-    """
+    """Return whether a part exists and is complete. After a power failure, it may be truncated."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -120,9 +118,10 @@ def _is_whole(path: Path) -> bool:
 
 
 def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables) -> None:
-    """Write the tables of a part in groups by key, without empty tables and evaluation tables.
+    """Write one part of a corpus: the tables of some readers, without empty tables and evaluation tables.
 
-    The metadata of the file count the excluded tables by reason, and list unreadable files.
+    Tables are grouped by the start of their key, so that `merge_parts` can read one group of all parts at a time. The
+    metadata of the file contain the number of excluded tables by reason, and the unreadable files.
     """
     groups: list[list[CorpusTable]] = [[] for _ in range(len(BOUNDS) + 1)]
     excluded, unreadable = Counter[str](), []
@@ -135,13 +134,11 @@ def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables
             excluded[f"{reason} to one of evaluation"] += 1
         else:
             groups[bisect(BOUNDS, table.key)].append(table)
-    write_shard(path, *groups, facts={"left out": excluded, "unread": unreadable})
+    write_shard(path, *groups, metadata={"left out": excluded, "unread": unreadable})
 
 
 def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Mapping[str, int]]:
-    """Write the files of a corpus from its parts.
-
-    Of equal tables only the first table is written.
+    """Merge the parts of a corpus into its final files (shards), without duplicate tables.
 
     Tables are sorted by key, which is a hash: a pseudorandom order that is the same on every machine.
 
@@ -164,7 +161,7 @@ def merge_parts(parts: Sequence[tuple[str, Path]], folder: Path) -> dict[str, Ma
     for source, path in parts:
         part_keys = pq.read_table(path, columns=["key"])
         keys += part_keys["key"].chunks
-        metadata = json.loads(part_keys.schema.metadata[FACTS])
+        metadata = json.loads(part_keys.schema.metadata[METADATA])
         excluded.update({f"{source}: {reason}": count for reason, count in metadata["left out"].items()})
         excluded[f"{source}: repeated"] += len(part_keys)
         unreadable[source] += metadata["unread"]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusTable:
-    """A table of a corpus.
+    """A table of a pre-training corpus, with texts about the table.
 
     Args:
         table: the table.
@@ -50,12 +50,12 @@ class CorpusTable:
 
     @property
     def content(self) -> tuple[Table, tuple[str, ...]]:
-        """The table and its texts."""
+        """The pair (table, texts), which masked language modeling encodes."""
         return self.table, self.texts
 
     @classmethod
-    def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
-        """Build a corpus table, whose texts are distinct and not empty.
+    def build(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
+        """Create a corpus table from a table and texts. Duplicate and empty texts are omitted.
 
         Args:
             table: table, whose titles, section and passages are among the texts.
@@ -69,13 +69,13 @@ class CorpusTable:
 
 
 def table_texts(table: Table) -> tuple[str, ...]:
-    """List the titles, section and page texts, and linked passages of a table, one line each."""
+    """Return the texts about a table: its titles, section and page texts, and linked passages, each in one line."""
     texts = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
     return tuple(" ".join(text.split()) for text in texts)
 
 
 def table_key(table: Table) -> str:
-    """Return a digest of the words of a table, ignoring case and punctuation."""
+    """Hash the header and cells of a table, without case and punctuation. Tables with equal keys are duplicates."""
     digest = hashlib.sha256()
     for row in (table.header, *table.rows):
         for cell in row:
@@ -86,8 +86,8 @@ def table_key(table: Table) -> str:
 
 TEXTS = ("table_id", "title", "section_title", "section_text", "intro")
 """Text columns that are fields of `Table`."""
-NEEDED = frozenset(("header", "rows"))
-FACTS = b"facts"
+REQUIRED_COLUMNS = frozenset(("header", "rows"))
+METADATA = b"facts"
 """Key of the metadata that `write_shard` adds."""
 ROWS_AT_ONCE = 256
 """Number of tables per row group, the unit of reading."""
@@ -101,43 +101,43 @@ class Shard:
         path: path of the Parquet file.
         tables: number of training tables.
         held_out: number of held-out tables at the start of the file, in addition to `tables`.
-        before: number of training tables of the file before this part.
-        after: number of training tables of the file after this part.
+        head: number of training tables of the file before this part.
+        tail: number of training tables of the file after this part.
     """
 
     path: Path
     tables: int
     held_out: int
-    before: int = 0
-    after: int = 0
+    head: int = 0
+    tail: int = 0
 
-    def cut(self, begin: Fraction, end: Fraction) -> Shard:
-        """Return a part of the shard.
+    def cut(self, start: Fraction, end: Fraction) -> Shard:
+        """Return a part of this shard, for one of several data workers that share the file.
 
         Args:
-            begin: share of the tables before the part, clipped to 0...1.
+            start: share of the tables before the part, clipped to 0...1.
             end: share of the tables before the end of the part, clipped to 0...1.
         """
-        first, stop = (int(self.tables * min(max(share, Fraction(0)), Fraction(1))) for share in (begin, end))
-        return replace(self, tables=stop - first, before=first, after=self.tables - stop)
+        first, stop = (int(self.tables * min(max(share, Fraction(0)), Fraction(1))) for share in (start, end))
+        return replace(self, tables=stop - first, head=first, tail=self.tables - stop)
 
 
 def is_corpus(path: Path) -> bool:
-    """Return whether a Parquet file has the columns of a corpus.
+    """Return whether a Parquet file has the columns of a corpus, with one table per row.
 
-    Other files are tables themselves.
+    Otherwise the file itself is a table.
     """
     import pyarrow.parquet as pq
 
     try:
-        return set(pq.read_schema(path).names) >= NEEDED
+        return set(pq.read_schema(path).names) >= REQUIRED_COLUMNS
     # A damaged file can raise any exception in pyarrow.
     except Exception:
         return False
 
 
 def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield a function for each table of a corpus file, which returns the table."""
+    """Yield, for each row of a corpus file, a function that converts the row to a table when it is called."""
     import pyarrow.parquet as pq
 
     for group in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE):
@@ -164,7 +164,7 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
         with wrap_read_errors(path, DataError, "cannot be read as Parquet", "Write the file again"):
             metadata = pq.read_metadata(path)
             names = set(metadata.schema.to_arrow_schema().names)
-        if not names >= NEEDED:
+        if not names >= REQUIRED_COLUMNS:
             hint = "A corpus has the columns header (texts) and rows (lists of texts)"
             raise DataError(f"has only the columns {', '.join(sorted(names))}", where=str(path), remedy=hint)
         count = metadata.num_rows
@@ -173,25 +173,25 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
     return shards
 
 
-def write_shard(path: Path, *groups: Iterable[CorpusTable], facts: object = None) -> None:
-    """Write a corpus file.
+def write_shard(path: Path, *groups: Iterable[CorpusTable], metadata: object = None) -> None:
+    """Write tables to a Parquet file of a corpus, one row group per group of tables.
 
     Args:
         path: path of the Parquet file.
         groups: tables of each group. Groups can be read separately.
-        facts: JSON-serializable metadata of the file.
+        metadata: JSON-serializable metadata of the file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _schema().with_metadata({FACTS: json.dumps(facts)})
+    schema = _schema().with_metadata({METADATA: json.dumps(metadata)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for group in groups:
             writer.write_table(pa.Table.from_pylist(list(map(_to_row, group)), schema=schema))
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """Build a table from a row of a corpus file.
+    """Convert a row of a corpus file to a table.
 
     Body rows whose length differs from the header are omitted.
     """
@@ -209,7 +209,7 @@ def from_row(row: Mapping[str, Any]) -> CorpusTable:
     passages = {passage["link"]: passage["text"] for passage in row.get("passages") or ()}
     texts: dict[str, Any] = {name: row.get(name) or "" for name in TEXTS}
     table = Table(texts.pop("table_id"), header, body, passages=passages, **texts)
-    return CorpusTable.of(table, row.get("source") or "", tuple(row.get("texts") or ()), row.get("key") or "")
+    return CorpusTable.build(table, row.get("source") or "", tuple(row.get("texts") or ()), row.get("key") or "")
 
 
 def _to_row(corpus_table: CorpusTable) -> dict[str, Any]:
@@ -244,12 +244,13 @@ def _schema() -> pa.Schema:
 
 
 BLOCK = 256
-"""Number of adjacent tables of a file that are shuffled together. Each lane has one block in memory."""
+"""Number of adjacent tables of a file that are shuffled together. Each lane (sequence of training examples) has one
+block in memory."""
 
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """A table of a stream.
+    """Position of a table in a stream of training tables, and a function that reads it.
 
     Args:
         epoch: number of earlier passes over the table.
@@ -265,9 +266,9 @@ class StreamedTable:
 
 
 def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tuple[int, Shard]]]:
-    """Divide files evenly among lanes.
+    """Divide the files of a corpus evenly among lanes, which are independent sequences of training tables.
 
-    If they do not divide evenly, some files are divided into parts.
+    If the number of files is not a multiple of the number of lanes, some files are divided into parts.
 
     Args:
         shards: index and shard of each file.
@@ -276,9 +277,9 @@ def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tu
     share = Fraction(len(shards), lanes)
     order = [numbered for lane in range(lanes) for numbered in shards[lane::lanes]]
 
-    def deal(begin: Fraction, end: Fraction) -> list[tuple[int, Shard]]:
-        dealt = ((order[index], begin - index, end - index) for index in range(int(begin), ceil(end)))
-        return [(number, part) for (number, shard), *ends in dealt if (part := shard.cut(*ends)).tables]
+    def deal(start: Fraction, end: Fraction) -> list[tuple[int, Shard]]:
+        dealt = ((order[index], start - index, end - index) for index in range(int(start), ceil(end)))
+        return [(number, part) for (number, shard), *bounds in dealt if (part := shard.cut(*bounds)).tables]
 
     return [deal(lane * share, (lane + 1) * share) for lane in range(lanes)]
 
@@ -290,7 +291,7 @@ def _permute(seed: tuple[int, ...], count: int) -> np.ndarray:
 
 
 class ShardSequence:
-    """Endless sequence of the tables of some files.
+    """Endless, randomly ordered sequence of the tables of some files, of which any position can be read directly.
 
     Each epoch contains all tables once, in another order.
 
@@ -308,18 +309,18 @@ class ShardSequence:
         self.size = sum(shard.tables for _, shard in shards)
         self._epoch: tuple[int, list[int]] | None = None
         self._block: tuple[tuple[int, int], pa.Table] | None = None
-        self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
+        self._next_block: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, which opens the files again."""
-        return {**self.__dict__, "_block": None, "_ahead": None}
+        """Return the state for pickling without open files, which the other process opens again."""
+        return {**self.__dict__, "_block": None, "_next_block": None}
 
-    def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:
-        """Yield the tables at the indices from `begin` to `end` (exclusive).
+    def rows(self, start: int, end: int) -> Iterator[StreamedTable]:
+        """Yield the tables at the positions from `start` to `end` (exclusive) of the sequence.
 
         A table is read only when it is used.
         """
-        for index in range(begin, end):
+        for index in range(start, end):
             epoch, offset = divmod(index, self.size)
             for file_index in self._order(epoch):
                 number, shard = self.shards[file_index]
@@ -329,41 +330,41 @@ class ShardSequence:
             block, block_index = divmod(offset, BLOCK)
             row = int(self._mix(epoch, file_index, block)[block_index])
             read_table = partial(self._table, file_index, block, row)
-            yield StreamedTable(epoch, number, shard.before + block * BLOCK + row, read_table)
+            yield StreamedTable(epoch, number, shard.head + block * BLOCK + row, read_table)
 
     def _order(self, epoch: int) -> list[int]:
-        """Return the order of the files in an epoch."""
+        """Return the indices of the files in the random order of an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
             shards = [shard for _, shard in self.shards]
-            order.sort(key=lambda file_index: bool(shards[file_index].after) - bool(shards[file_index].before))
+            order.sort(key=lambda file_index: bool(shards[file_index].tail) - bool(shards[file_index].head))
             self._epoch = epoch, order
         return self._epoch[1]
 
     def _mix(self, epoch: int, file_index: int, block: int) -> np.ndarray:
-        """Return the order of the tables of a block in an epoch."""
+        """Return the random order of the tables of one block of a file in an epoch, as indices in the block."""
         count = min(BLOCK, self.shards[file_index][1].tables - block * BLOCK)
         return _permute((*self.seed, epoch, file_index, block), count)
 
     def _table(self, file_index: int, block: int, row: int) -> CorpusTable:
         if self._block is None or self._block[0] != (file_index, block):
-            self._block = (file_index, block), self._read(file_index, block)
+            self._block = (file_index, block), self._read_block(file_index, block)
         return from_row(self._block[1].slice(row, 1).to_pylist()[0])
 
-    def _read(self, file_index: int, block: int) -> pa.Table:
-        if self._ahead is None or self._ahead[0] != (file_index, block):
+    def _read_block(self, file_index: int, block: int) -> pa.Table:
+        if self._next_block is None or self._next_block[0] != (file_index, block):
             blocks = _blocks(self.shards[file_index][1], block * BLOCK)
             # Otherwise the file would be closed late in the shutdown of the interpreter.
             finalize(self, blocks.close)
         else:
-            blocks = self._ahead[1]
-        self._ahead = (file_index, block + 1), blocks
+            blocks = self._next_block[1]
+        self._next_block = (file_index, block + 1), blocks
         return next(blocks)
 
 
 def _blocks(shard: Shard, start: int) -> Generator[pa.Table]:
-    """Yield the blocks of a shard from a training table on, without its held-out tables."""
+    """Read a shard in blocks of `BLOCK` tables, from the training table with the index `start` on."""
     from datasets import Dataset
 
     streamed = Dataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")
-    yield from streamed.skip(shard.held_out + shard.before + start).iter(BLOCK)
+    yield from streamed.skip(shard.held_out + shard.head + start).iter(BLOCK)

@@ -104,13 +104,13 @@ class StatementTables(TableCorpus):
     name: str = "statements"
 
     def maker(self, serializer: Serializer) -> Maker:
-        """Return the function that generates training examples."""
-        return partial(self._make, serializer)
+        """Return the function that generates and encodes a training statement about a table of the corpus."""
+        return partial(self._generate, serializer)
 
-    def _make(
+    def _generate(
         self, serializer: Serializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """Generate one example, or none if the table yields no statement or cannot be encoded."""
+        """Generate and encode a statement about a table. Return () if no statement can be made or encoded."""
         example = draw_statement(table(), generator, self.counterfactual, self.max_cells)
         encodings = serializer.encode([replace(example, example_id=name)]) if example else []
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]

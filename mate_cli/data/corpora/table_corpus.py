@@ -30,13 +30,13 @@ from mate_cli.tokenization.serializers.serializer import Serializer
 MAX_TEXT_LENGTH = 2000
 """Maximum number of characters of the texts of a held-out table. Further text is ignored."""
 LAYOUT = 2
-"""Version of prepared corpora. Another version prepares every corpus again."""
+"""Version of the file layout of prepared corpora. If it is increased, every corpus is prepared again."""
 
 
 def mask_table(
     serializer: MaskingSerializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
 ) -> Sequence[TableEncoding]:
-    """Generate an example of masked language modelling.
+    """Encode a random window of a table and of its texts with masked tokens, as one training example.
 
     The tokens of the table are cached under `name`.
 
@@ -83,7 +83,7 @@ class TableCorpus(StreamedDataset):
         self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
     def maker(self, serializer: Serializer) -> Maker:
-        """Return the function that generates training examples.
+        """Return the function that samples and encodes a training example from a table of the corpus.
 
         Raises:
             ConfigError: the serializer is not a `MaskingSerializer`.
@@ -100,14 +100,14 @@ class TableCorpus(StreamedDataset):
             DataError: a source is missing or damaged, or no tables are left.
         """
         if self.shards:
-            return open_shards([path for pattern in self.shards for path in _matching(pattern)])
+            return open_shards([path for pattern in self.shards for path in _find_shards(pattern)])
         if not self._manifest.is_file():
             self._prepare()
         return open_shards(sorted(self.folder.glob("*.parquet")))
 
     @cached_property
     def folder(self) -> Path:
-        """Folder of the prepared corpus."""
+        """Path of the prepared corpus, whose name is a hash of the options and sources."""
         return self.cache / "corpora" / self.fingerprint
 
     @cached_property
@@ -123,7 +123,7 @@ class TableCorpus(StreamedDataset):
 
     @property
     def facts(self) -> dict[str, str]:
-        """Notes on the corpus for the record of a run."""
+        """Human-readable notes on the corpus for the record of a run, such as the number of excluded tables."""
         if self.shards:
             return {"corpus": f"{len(self.files)} files as they are; not checked for tables of evaluation splits"}
         counts, unchecked = self._counts()
@@ -131,7 +131,7 @@ class TableCorpus(StreamedDataset):
         return {f"corpus, {name}": counts_in_words(part) for name, part in counts.items() if part} | unchecked_note
 
     def check_sources(self) -> None:
-        """Check that all sources exist, unless the corpus is prepared.
+        """Raise `DataError` if a source does not exist, unless the corpus is already prepared.
 
         Raises:
             DataError: a source does not exist.
@@ -192,17 +192,17 @@ class TableCorpus(StreamedDataset):
         return self.folder.with_suffix(".parts")
 
     @cached_property
-    def _written(self) -> tuple[list[tuple[str, Path]], dict[str, int]]:
-        """Source and path of each part, and the table counts of evaluation splits.
+    def _written_parts(self) -> tuple[list[tuple[str, Path]], dict[str, int]]:
+        """Source and path of each intermediate file (part), and the number of tables of each evaluation split.
 
-        The first access writes missing parts.
+        The first access writes the parts that do not exist.
         """
         sources = Sources(self.datasets)
         evaluation, excluded = read_evaluation(sources, self.excluded)
         return write_parts(self._parts, sources, self.sources, evaluation, self._manifest), excluded
 
     def prepare_share(self) -> None:
-        """Write parts of the corpus together with other processes.
+        """Write missing intermediate files of the corpus, while other processes do the same with other files.
 
         The first access to `files` then merges them.
 
@@ -211,15 +211,15 @@ class TableCorpus(StreamedDataset):
         """
         if not self.is_prepared:
             with self._writing():
-                self._written  # noqa: B018 - writes them
+                self._written_parts  # noqa: B018 - writes them
 
     def _prepare(self) -> None:
-        """Write the corpus atomically.
+        """Write the corpus to a temporary folder, and rename the folder when it is complete.
 
         Processes share the work, and an interrupted preparation is resumed.
         """
         with self._writing():
-            parts, excluded = self._written
+            parts, excluded = self._written_parts
             with replace_file(self.folder) as draft:
                 draft.mkdir()
                 counts = merge_parts(parts, draft)
@@ -248,7 +248,7 @@ def _files_below(path: Path) -> list[Path]:
     return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
 
 
-def _matching(pattern: str) -> list[Path]:
+def _find_shards(pattern: str) -> list[Path]:
     path = Path(pattern).expanduser()
     paths = [path] if path.is_file() else sorted(path.parent.glob(path.name)) if path.name else []
     files = [file for path in paths for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]

@@ -27,11 +27,11 @@ FILE = "release.json"
 
 
 class TableDataset(Protocol):
-    """Protocol of a dataset as released by its authors."""
+    """Protocol of a dataset reader, which returns the questions of each split as `TableExample` objects."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Available splits.
+        """Names of the splits that can be read, such as ("train", "dev").
 
         Raises:
             DataError: the data are missing and cannot be downloaded.
@@ -42,14 +42,14 @@ class TableDataset(Protocol):
         """Notes on the training data for the run record, as text."""
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return all questions of a split."""
+        """Return all questions of a split as examples."""
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Content of the `release.json` of a dataset.
+    """Description of a dataset (names, licence, files, published statistics), read from its `release.json`.
 
-    For its licence, the statement of the authors is authoritative.
+    For the licence, the statement of the authors is authoritative.
 
     Args:
         name: name of the dataset's folder, and of its file in `conf/data`.
@@ -93,18 +93,18 @@ class DatasetInfo:
 
     @property
     def remote_files(self) -> tuple[RemoteFile, ...]:
-        """Files of the public release."""
+        """Files of the public release that can be downloaded."""
         from mate_cli.data.download import RemoteFile
 
         return tuple(RemoteFile(**cast(dict[str, Any], file)) for file in self.files)
 
     @property
     def target(self) -> str:
-        """Import path of the reader, as for `_target_`."""
+        """Import path of the reader class, which is the `_target_` of its configuration."""
         return f"{self.package}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
     def open(self, root: Path, *, as_written: bool = False, **options: Any) -> TableDataset:
-        """Build the reader.
+        """Create the reader of the dataset, an object with `splits` and `examples`.
 
         Args:
             root: folder of the files. Ignored if the files are part of the package.
@@ -118,7 +118,7 @@ class DatasetInfo:
 
 
 def require_train(dataset: TableDataset) -> None:
-    """Check that a dataset has a train split.
+    """Raise `DataError` if a dataset has no train split, so that nothing can be trained on it.
 
     Raises:
         DataError: the train split is missing and cannot be downloaded.
@@ -134,12 +134,12 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def all_datasets() -> list[DatasetInfo]:
-    """Return the information on every dataset, sorted by name."""
+    """Return the `DatasetInfo` of every dataset, sorted by name."""
     return [read_info(folder) for _, folder in sorted(_folders().items())]
 
 
 def find_dataset(name: str) -> DatasetInfo:
-    """Return the information on a dataset.
+    """Return the `DatasetInfo` of the dataset with this name.
 
     Raises:
         DataError: the dataset does not exist.
@@ -156,9 +156,9 @@ def evaluation_splits() -> tuple[str, ...]:
 
 
 def find_info(reader: type) -> DatasetInfo | None:
-    """Return the information on the dataset of a reader or of one of its base classes.
+    """Return the `DatasetInfo` of the dataset that a reader class (or one of its base classes) reads.
 
-    The result is None if there is none.
+    Return None if the class reads no dataset of the catalogue.
     """
     info_by_target = {info.target: info for info in all_datasets()}
     names = (f"{base_class.__module__}.{base_class.__qualname__}" for base_class in reader.__mro__)
@@ -166,7 +166,7 @@ def find_info(reader: type) -> DatasetInfo | None:
 
 
 def read_info(folder: Path) -> DatasetInfo:
-    """Read the `release.json` of a folder.
+    """Read the description of a dataset from the `release.json` of its folder.
 
     Raises:
         DataError: the file is not JSON, or has invalid keys.
@@ -183,7 +183,7 @@ def read_info(folder: Path) -> DatasetInfo:
 
 
 def _folders() -> dict[str, Path]:
-    """Return the folder of each dataset, by name."""
+    """Find the folders with a `release.json`, of this package and of papers, by dataset name."""
     parents = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
     folders = (file.parent for parent in parents for file in parent.glob(f"*/{FILE}"))
     return {folder.name: folder for folder in folders}

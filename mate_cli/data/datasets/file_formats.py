@@ -32,7 +32,7 @@ class DamagedEntryError(Exception):
 
 @contextmanager
 def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
-    """Append a `DamagedEntryError` of the body to `problems`, and continue after the `with` block.
+    """Context manager that turns a `DamagedEntryError` into a `Problem`, so that the next entry is read.
 
     Args:
         file: file of the entry.
@@ -46,7 +46,7 @@ def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
 
 
 def read_entries(
-    file: str, content: bytes, problems: list[Problem], what: str = "a list of questions"
+    file: str, content: bytes, problems: list[Problem], expected: str = "a list of questions"
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the location and the content of each entry of a JSON list or of JSON lines.
 
@@ -56,14 +56,14 @@ def read_entries(
         file: name of the file.
         content: content of the file.
         problems: list that receives the problems.
-        what: expected content of the file, for the message.
+        expected: expected content of the file, for the message.
     """
     content = content.removeprefix(b"\xef\xbb\xbf")
     problem_count = len(problems)
     if _is_lines(content):
         entries = _of_lines(file, content, problems)
     else:
-        items = parse_json_as(list, what, file, content, problems)
+        items = parse_json_as(list, expected, file, content, problems)
         entries = [(f"entry {index}", entry) for index, entry in enumerate(items or ())]
         if items == []:
             problems.append(Problem(file, "", "is empty"))
@@ -75,10 +75,7 @@ def read_entries(
 
 
 def _is_lines(content: bytes) -> bool:
-    """Return whether a file has JSON lines rather than one value of several lines.
-
-    Some lines may be damaged.
-    """
+    """Return whether a file has one JSON value per line, not one value of several lines. Some lines may be damaged."""
     first, _, more = content.strip().partition(b"\n")
     if not more or first.startswith(b"{"):
         return first.startswith(b"{")
@@ -94,9 +91,9 @@ def _is_json(line: bytes) -> bool:
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
-    """Return the values of all readable lines.
+    """Parse each line of a JSON lines file, and return the values with their locations, such as "line 3".
 
-    Report the first unreadable line as a problem, with their number.
+    Unreadable lines are one problem, which names the first of them and their number.
     """
     entries: list[tuple[str, Any]] = []
     line_problems: list[Problem] = []
@@ -119,24 +116,24 @@ def find_name(entry: Mapping[str, Any]) -> str:
     return next((str(name) for name in names if (isinstance(name, str) and name) or type(name) is int), "")
 
 
-def require_type(value: object, kind: type[Kind], what: str) -> Kind:
-    """Return a value after checking its type.
+def require_type(value: object, kind: type[Kind], label: str) -> Kind:
+    """Return a value, or raise `DamagedEntryError` if it has another type than `kind`.
 
     Args:
         value: value to check.
         kind: required type.
-        what: name of the value, for the message.
+        label: name of the value, for the message.
 
     Raises:
         DamagedEntryError: the value has another type.
     """
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
-    raise DamagedEntryError(f"{what} is missing or not {_KINDS[kind]}")
+    raise DamagedEntryError(f"{label} is missing or not {_KINDS[kind]}")
 
 
 def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
-    """Return a required field of an object after checking its type.
+    """Return a required field of a JSON object, or raise `DamagedEntryError` if its type differs from `kind`.
 
     Args:
         entry: object with the field.
@@ -160,7 +157,7 @@ def find_text(entry: Mapping[str, Any], key: str) -> str:
 
 
 def require_text(entry: Mapping[str, Any], key: str) -> str:
-    """Return a required text field.
+    """Return a required text field of a JSON object.
 
     Raises:
         DamagedEntryError: the field is missing, empty or not text.
@@ -182,7 +179,7 @@ def require_name(entry: Mapping[str, Any], key: str = "id") -> str:
 
 
 def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """Return a required list that is not empty.
+    """Return a required field of a JSON object that must be a list with at least one item.
 
     Raises:
         DamagedEntryError: the field is missing, empty or not a list.
@@ -194,7 +191,7 @@ def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def require_texts(values: object, key: str) -> list[str]:
-    """Return a list of texts after checking its type.
+    """Return a value that must be a list of texts.
 
     Raises:
         DamagedEntryError: the value is not a list of texts.
@@ -273,17 +270,17 @@ class CsvTables:
         self, content: Callable[[str], bytes | None], parse: Callable[[str, bytes, list[Problem]], Table | None]
     ) -> None:
         self._content, self._parse = content, parse
-        self._read: dict[str, tuple[Table | None, list[Problem]]] = {}
+        self._tables: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     def get(self, file: str, problems: list[Problem]) -> Table | None:
-        """Return the table of a file.
+        """Return the table of a CSV file, which is parsed on the first call.
 
-        Append a problem and return None if it is missing or damaged.
+        If the file is missing or damaged, a problem is appended and None is returned.
         """
-        if file not in self._read:
+        if file not in self._tables:
             file_problems: list[Problem] = []
-            self._read[file] = self._look_up(file, file_problems), file_problems
-        table, file_problems = self._read[file]
+            self._tables[file] = self._look_up(file, file_problems), file_problems
+        table, file_problems = self._tables[file]
         problems += [problem for problem in file_problems if problem not in problems]
         return table
 

@@ -26,7 +26,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An answer in a passage.
+    """An answer to a question as a part of its passage.
 
     Args:
         text: text of the answer.
@@ -90,38 +90,38 @@ class PassageQuestions(Release):
     @property
     @abstractmethod
     def released_files(self) -> Mapping[str, Sequence[str]]:
-        """Files of each split of the release, and of partial copies."""
+        """Paths of the files of the public release by split. Files that do not exist are skipped."""
 
     @property
     def files(self) -> Mapping[str, Sequence[str]]:
-        """Files to read, by split."""
+        """Paths of the files to read by split: `train_files` and `dev_files`, or else the files of the release."""
         user_files = {"train": self.train_files, "dev": self.dev_files}
         files = {**self.released_files, **{split: names for split, names in user_files.items() if names is not None}}
         return {split: names for split, names in files.items() if names}
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """First file of each split."""
+        """Path of the first file of each split, for messages and comparisons."""
         return {split: files[0] for split, files in self.files.items()}
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """All files to read."""
+        """Paths of all files to read, for messages."""
         return tuple(file for files in self.files.values() for file in files)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Counts of excluded questions and names of unread files, as text.
+        """Notes for the record of a run: counts of excluded questions, and names of unread files.
 
         Empty entries are omitted.
         """
         self.load("train")
         excluded = counts_in_words(dict(sorted(self.repeated.items())))
-        return {name: text for name, text in (("left out, train", excluded), ("not read", self._unread)) if text}
+        return {name: text for name, text in (("left out, train", excluded), ("not read", self._ignored_files)) if text}
 
     @property
-    def _unread(self) -> str:
-        """JSON files of the root that are not read and could be mistaken for files of the release."""
+    def _ignored_files(self) -> str:
+        """Names of JSON files in the root that are not read, so that users notice if a file has an unexpected name."""
         remote_files = (file.destination for file in (self.info.remote_files if self.info else ()))
         known_names = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *remote_files))}
         names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known_names
@@ -143,7 +143,7 @@ class PassageQuestions(Release):
 
     @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Yield the valid questions of a file.
+        """Parse a file, and yield its valid questions.
 
         Args:
             file: name of the file.
@@ -159,12 +159,12 @@ class PassageQuestions(Release):
         report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         counts.get("train", {}).update({f"{LEFT_OUT}{reason}": count for reason, count in self.repeated.items()})
-        note = f"not read: {self._unread}; name it with data.train_files"
-        notes = [*report.notes, *[Problem(str(self.root), "", note)] * bool(self._unread)]
+        note = f"not read: {self._ignored_files}; name it with data.train_files"
+        notes = [*report.notes, *[Problem(str(self.root), "", note)] * bool(self._ignored_files)]
         return replace(report, counts=counts, percentiles=measure_passages(splits), notes=notes)
 
     def _read_split(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
-        files = [file for file in self.files[split] if self._has(file)]
+        files = [file for file in self.files[split] if self._has_file(file)]
         return [question for file in files for question in self._of_file(file, problems)]
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
@@ -176,11 +176,11 @@ class PassageQuestions(Release):
                 yield question
 
     def _found_splits(self) -> tuple[str, ...]:
-        return tuple(split for split, files in self.files.items() if any(map(self._has, files)))
+        return tuple(split for split, files in self.files.items() if any(map(self._has_file, files)))
 
 
 def _damage(question: PassageQuestion) -> str:
-    """Return the problem of a question, or "" if it is valid."""
+    """Describe why a question cannot be used, such as a blank passage. Return "" if it is valid."""
     if not question.question.strip():
         return "the question is empty"
     if not question.passage.strip():
@@ -218,17 +218,19 @@ def drop_repeats(
 
 
 def digest_passage(text: str) -> str:
-    """Return a key of a passage that ignores case, accents, punctuation and spaces."""
+    """Hash a passage without case, accents, punctuation and spaces, to find copies of the passage."""
     return hashlib.sha1(" ".join(normalize_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def _share(key: str) -> float:
-    """Map a key to a pseudorandom number in [0, 1), the same in every run."""
+    """Hash a text to a number in [0, 1), which serves as a random number that is the same in every run."""
     return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
-    """Turn valid questions into examples. Questions about the same text share a table.
+    """Convert valid questions to examples whose table has one cell with the passage.
+
+    Questions about the same text share one `Table` object.
 
     Args:
         questions: valid questions.
@@ -239,7 +241,7 @@ def build_examples(questions: Sequence[PassageQuestion], window: int | None = No
 
 
 def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[str, str], Table]) -> TableExample:
-    target = _most_given(question.answers or ())
+    target = _most_frequent(question.answers or ())
     window_start, window_end = _window(question, target, window)
     title = f"{question.title.replace('_', ' ').strip()} : " if question.title.strip() else ""
     text, key = f"{title}{question.passage[window_start:window_end]}", digest_passage(question.passage)
@@ -254,20 +256,23 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
     return TableExample(question.name, question.question.strip(), table, answer)
 
 
-def _most_given(spans: Sequence[Span]) -> Span | None:
-    """Return the most frequent answer, with ties broken by length, then by order.
+def _most_frequent(spans: Sequence[Span]) -> Span | None:
+    """Return the answer that most annotators gave, or None if there is no answer.
 
-    The result is None if there is no answer.
+    Of equally frequent answers, the shortest answer is returned, then the first.
     """
     counts = Counter(span.text for span in spans)
     return min(spans, key=lambda span: (-counts[span.text], len(span.text))) if spans else None
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
-    """Return the first character and the end (exclusive) of the window of a passage.
+    """Choose a window of at most `words` words of a passage that contains the answer.
 
-    The position of the answer in the window is pseudorandom, by the id of the question. The network would learn a fixed
-    position.
+    The position of the answer in the window is pseudorandom, by the id of the question, because a network would learn a
+    fixed position.
+
+    Returns:
+        The index of the first character of the window, and of the character after its end.
     """
     full_span = 0, len(question.passage)
     bounds = [match.span() for match in _WORD.finditer(question.passage)] if words else []

@@ -54,11 +54,11 @@ class SQuAD(PassageQuestions):
 
     @property
     def released_files(self) -> Mapping[str, Sequence[str]]:
-        """Files of the version, by split."""
+        """Paths of the files of this version of SQuAD, by split."""
         return SQUAD_FILES[str(self.version)]
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """Yield the questions of a file, see `PassageQuestions.questions`."""
+        """Parse a file in SQuAD format, and yield its valid questions. See `PassageQuestions.questions`."""
         content_object = parse_json_as(dict, "an object with a list of articles", file, content, problems)
         articles: list[Any] = []
         with note_damage(file, "", problems):
@@ -84,7 +84,7 @@ def _questions_of(
 
 
 def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
-    """Return the answers of a question, or None if they are withheld.
+    """Return the answers of a question in SQuAD format with their positions, or None if the release withholds them.
 
     Raises:
         DamagedEntryError: the answers are missing or have another type.
@@ -112,12 +112,12 @@ class MRQA(PassageQuestions):
 
     @property
     def released_files(self) -> Mapping[str, Sequence[str]]:
-        """Files of the subsets, by split."""
+        """Paths of the files of the selected datasets, by split."""
         return {split: tuple(f"{split}/{name}.jsonl" for name in self.subsets) for split in ("train", "dev")}
 
     @property
     def remote_files(self) -> Sequence[RemoteFile]:
-        """Files of the subsets to download."""
+        """Files of the selected datasets that can be downloaded."""
         destinations = {f"{file}.gz" for files in self.released_files.values() for file in files}
         return [file for file in super().remote_files if file.destination in destinations]
 
@@ -143,9 +143,9 @@ def _mrqa_question(entry: Entry, passage: str) -> PassageQuestion:
 
 
 def _detected_spans(answer: Entry, passage: str) -> Iterator[Span]:
-    """Yield the spans of an answer in a passage, which may differ from the answer in case.
+    """Yield the spans in a passage that the MRQA file states for an answer. Upper and lower case may differ.
 
-    Ends in the file are inclusive.
+    The end positions in the file are inclusive.
 
     Raises:
         DamagedEntryError: the answer does not occur at a span.
@@ -154,10 +154,10 @@ def _detected_spans(answer: Entry, passage: str) -> Iterator[Span]:
     for positions in require_part(answer, "char_spans", list):
         if len(require_type(positions, list, "an answer position")) != 2:
             raise DamagedEntryError("an answer position is not [begin, end]")
-        first, last = (require_type(index, int, "an answer position") for index in positions)
-        if not 0 <= first <= last < len(passage):
-            raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {first} to {last} of the passage")
-        span = Span(passage[first : last + 1], first)
+        first, end = (require_type(index, int, "an answer position") for index in positions)
+        if not 0 <= first <= end < len(passage):
+            raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {first} to {end} of the passage")
+        span = Span(passage[first : end + 1], first)
         if not {*normalize_words(text)} & {*normalize_words(span.text)} and normalize_words(text):
             raise DamagedEntryError(f"the answer {text!r:.60} is not {span.text!r:.60} of the passage")
         yield span

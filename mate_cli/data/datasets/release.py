@@ -1,7 +1,4 @@
-"""Base class of most dataset readers.
-
-The class finds and downloads files, and rejects or skips damaged examples.
-"""
+"""Base class of dataset readers, which finds or downloads the files, and rejects or skips damaged examples."""
 
 from __future__ import annotations
 
@@ -40,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, kw_only=True)
 class Release(ABC):
-    """A dataset on disk, as released by its authors.
+    """Base class of readers of a dataset in the files that its authors released.
 
-    A subclass defines the files and reads the splits.
+    A subclass names the files of each split, and parses them in `read`.
 
     The `release.json` next to the subclass describes the release as a whole, see `DatasetInfo`.
 
@@ -81,8 +78,8 @@ class Release(ABC):
         self.notes: list[Problem] = []
         self.suspicions: list[Problem] = []
         self.origins: dict[str, str] = {}
-        self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
-        self._kept: dict[str, list[TableExample]] = {}
+        self._splits: dict[str, tuple[list[TableExample], list[Problem]]] = {}
+        self._included: dict[str, list[TableExample]] = {}
         self._files = ReleaseFiles(self.root, self.archives)
 
     @property
@@ -97,12 +94,12 @@ class Release(ABC):
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """Required files and folders, for messages."""
+        """Paths of the required files and folders, for error messages."""
         return tuple(dict.fromkeys(self.split_files.values()))
 
     @property
     def remote_files(self) -> Sequence[RemoteFile]:
-        """Files to download."""
+        """Files of the public release that `fetch` downloads."""
         return self.info.remote_files if self.info else ()
 
     @property
@@ -131,15 +128,15 @@ class Release(ABC):
 
     @property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables of train.
+        """Ids of the tables in the train split, if other splits are scored separately for seen and unseen tables.
 
-        Empty if other splits are not scored separately for seen and unseen tables.
+        Empty by default: no separate scores.
         """
         return ()
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the training data for the run record, as text."""
+        """Human-readable notes on the training data for the record of a run, such as numbers of excluded questions."""
         return {}
 
     @cached_property
@@ -166,21 +163,21 @@ class Release(ABC):
         return splits
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return all questions of a split.
+        """Return the valid questions of a split that are not excluded.
 
         Raises:
             DataError: files are missing, or files are damaged and `damaged` is "error".
         """
-        if split not in self._kept:
+        if split not in self._included:
             examples, problems = self.load(split)
             self._settle(problems)
             reasons = [self.left_out(example) for example in examples]
-            self._kept[split] = [example for example, reason in zip(examples, reasons, strict=True) if not reason]
+            self._included[split] = [example for example, reason in zip(examples, reasons, strict=True) if not reason]
             for reason, count in Counter(filter(None, reasons)).items():
                 warnings.warn(
                     f"{self.name} {split}: {count:,} of {len(examples):,} questions left out ({reason}).", stacklevel=2
                 )
-        return list(self._kept[split])
+        return list(self._included[split])
 
     def first_examples(self, split: str, count: int) -> list[TableExample]:
         """Return the first `count` questions of a split.
@@ -192,7 +189,7 @@ class Release(ABC):
         """
         # The `examples` of a subclass determine the first examples too.
         is_overridden = type(self).examples is not Release.examples
-        if is_overridden or split in self._kept or split not in self.splits:
+        if is_overridden or split in self._included or split not in self.splits:
             return [*islice(self.examples(split), count)]
         problems: list[Problem] = []
         used_examples = (example for example in self.read(split, problems) if not self.left_out(example))
@@ -215,11 +212,11 @@ class Release(ABC):
                 where=str(self.root),
                 remedy=f"Put {split_file} into {self.root}" if split_file else f"Choose split={self.splits[-1]}",
             )
-        if split not in self._loaded:
+        if split not in self._splits:
             problems: list[Problem] = []
             with Progress(f"reading {self.name} {split}"):
-                self._loaded[split] = self._mark_seen_tables(split, [*self.read(split, problems)]), problems
-        return self._loaded[split]
+                self._splits[split] = self._mark_seen_tables(split, [*self.read(split, problems)]), problems
+        return self._splits[split]
 
     def check(self) -> CheckReport:
         """Read all splits completely, and report all problems, counts and sizes.
@@ -248,7 +245,7 @@ class Release(ABC):
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
-        """Return the valid examples of each split.
+        """Read all splits, and return the valid examples of each split.
 
         Problems of invalid examples and of whole files are appended to `problems`.
         """
@@ -282,9 +279,9 @@ class Release(ABC):
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """Return the content of a file, packed or not, see `ReleaseFiles`.
+        """Return the content of a file of the release, decompressed or extracted from an archive if necessary.
 
-        The result is None if it is missing.
+        Return None if the file does not exist. See `ReleaseFiles`.
 
         Raises:
             DataError: the file is truncated or damaged.
@@ -294,16 +291,16 @@ class Release(ABC):
         return next((content for content in contents if content is not None), None)
 
     def train_content(self) -> bytes:
-        """Return the content of the train file for comparison with other splits.
+        """Return the content of the file of the train split, to compare its tables with other splits.
 
-        The result is b"" if the file is not available.
+        Return b"" if the file is missing or damaged.
         """
         with suppress(DataError):
             return self.content(self.split_files["train"]) or b""
         return b""
 
     def need(self, file: str) -> bytes:
-        """Return the content of a required file.
+        """Return the content of a file like `content`, but raise `DataError` if the file is missing.
 
         Raises:
             DataError: the file is missing or damaged.
@@ -313,25 +310,25 @@ class Release(ABC):
             raise self.refusal((file,))
         return content
 
-    def refusal(self, wanted: Sequence[str]) -> DataError:
+    def refusal(self, files: Sequence[str]) -> DataError:
         """Build the error for missing files, with their names and a hint how to get them."""
         folder_problem = "lacks files of the dataset" if self.root.exists() else "there is no such folder"
-        lower = self._place_of(wanted)
+        lower = self._find_folder(files)
         by_hand = self.info is not None and not self.info.files and self.info.homepage
         get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
         other_hint = f"Give another data.root, or {get}"
         hint = f"They are in another folder: {format_setting('data.root', lower)}" if lower else other_hint
         return DataError(
-            f"{folder_problem}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
+            f"{folder_problem}; looked for {', '.join(files)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
             ".tar, .tar.*, .zip)",
             where=str(self.root),
             remedy=hint,
         )
 
-    def _place_of(self, files: Sequence[str]) -> Path | None:
-        """Return a folder below or above the root that contains the files.
+    def _find_folder(self, files: Sequence[str]) -> Path | None:
+        """Search the folders below and above the root for missing files, to suggest another `data.root`.
 
-        The result is None if there is none.
+        Return the folder with the files, or None if no folder has them.
         """
         is_inside = self.root.is_file() or any(
             PurePosixPath(file).parts[:-1][:1] == (self.root.name,) for file in files
@@ -344,13 +341,13 @@ class Release(ABC):
         )
 
     def _found_splits(self) -> tuple[str, ...]:
-        return tuple(split for split, file in self.split_files.items() if self._has(file))
+        return tuple(split for split, file in self.split_files.items() if self._has_file(file))
 
-    def _has(self, file: str) -> bool:
+    def _has_file(self, file: str) -> bool:
         return any(self._files.has(str(PurePosixPath(folder, file))) for folder in self.folders)
 
     def _settle(self, problems: Sequence[Problem]) -> None:
-        """Raise an error for damaged examples, or warn if `damaged` is "skip"."""
+        """Report damaged examples: raise `DataError`, or only warn if the option `damaged` is "skip"."""
         hint = f"See all: mate data check {self.arguments}; or leave them out: data.damaged=skip"
         if self.damaged == "error":
             raise_problems(problems, hint)
@@ -358,9 +355,9 @@ class Release(ABC):
             warnings.warn(f"{self.root}: {len(problems)} problems; damaged examples are left out. {hint}", stacklevel=3)
 
     def _mark_seen_tables(self, split: str, examples: list[TableExample]) -> list[TableExample]:
-        """Add each example to the subset "seen_tables" or "unseen_tables", if both have examples.
+        """Add each example to the subset "seen_tables" if its table occurs in train, else to "unseen_tables".
 
-        A table is seen if it occurs in train.
+        The examples are returned unchanged if all of them would be in the same subset.
         """
         train_tables = () if split == "train" else self.train_tables
         in_train = [example.table.table_id in train_tables for example in examples]

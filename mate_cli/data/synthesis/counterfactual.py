@@ -37,7 +37,7 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Settings for rewriting sentences.
+    """Settings for counterfactual statements, which are sentences with one mention replaced.
 
     Args:
         min_context: minimum number of distinct words and punctuation marks that a rewritten sentence shares with the
@@ -45,19 +45,19 @@ class Rewriting:
         unsupported_share: share of sentences to use among those that mention no other cell in the row of the focus.
         clear: whether to exclude replacements that occur in a row with a cell that supports the focus, because the
             sentence may then be true too. The reference implementation includes them.
-        most: maximum number of pairs of a table, randomly selected. None makes all pairs, as in the reference
+        max_pairs: maximum number of pairs of a table, randomly selected. None makes all pairs, as in the reference
             implementation.
     """
 
     min_context: int = 4
     unsupported_share: float = 0.0
     clear: bool = True
-    most: int | None = 1
+    max_pairs: int | None = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceableMention:
-    """A mention that may be replaced.
+    """A mention in a text (the focus) that refers to a table cell, with its possible replacements.
 
     Args:
         focus: spellings of the mention in the text and in the table.
@@ -107,35 +107,35 @@ def counterfactual_pairs(
         if pair.negative not in negatives:
             negatives.add(pair.negative)
             yield pair
-        if len(negatives) == rewriting.most:
+        if len(negatives) == rewriting.max_pairs:
             return
 
 
 def _pairs(
     references: TableReferences, texts: Iterable[str], rng: np.random.Generator, rewriting: Rewriting
 ) -> Iterator[Pair]:
-    for text in _ordered(texts, rng, rewriting):
+    for text in _shuffle(texts, rng, rewriting):
         sentences = _sentences(text)
-        for candidate in _ordered(
+        for candidate in _shuffle(
             replaceable_mentions(references, " ".join(sentences), rewriting.clear), rng, rewriting
         ):
             if candidate.support or rewriting.unsupported_share:
                 for sentence in sentences:
-                    pair = _rewritten(candidate, sentence, rng, rewriting)
+                    pair = _rewrite(candidate, sentence, rng, rewriting)
                     if pair is not None:
                         yield pair
 
 
-def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
+def _shuffle(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
     """Return the items in a random order, or in their order if `rewriting.most` is None."""
     item_list = list(items)
-    if rewriting.most is not None:
+    if rewriting.max_pairs is not None:
         rng.shuffle(item_list)
     return item_list
 
 
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
-    """Yield the replaceable mentions of a text, once for each row of the table.
+    """Find the mentions in a text that can be replaced by other items of the table, once for each row.
 
     Args:
         references: items that the table refers to.
@@ -170,17 +170,17 @@ def _is_ambiguous(candidate: ReplaceableMention) -> bool:
     return bool(focus & negatives or focus & support or negatives & support)
 
 
-def _rewritten(
+def _rewrite(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
-    """Return the pair of a sentence.
+    """Replace a mention in a sentence, and return the true and the false version.
 
-    The result is None if the sentence lacks the focus or enough context.
+    Return None if the sentence does not contain the mention, or too few other words (`rewriting.min_context`).
     """
     focus = find_places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:
         return None
-    replacement, positive = _drawn(candidate.negatives, rng), _drawn(candidate.positives, rng)
+    replacement, positive = _choose(candidate.negatives, rng), _choose(candidate.positives, rng)
     negative = _spliced(sentence, focus, replacement)
     if len(_tokens(negative) & _tokens(sentence)) < rewriting.min_context:
         return None
@@ -195,7 +195,7 @@ def _spliced(sentence: str, spans: Sequence[tuple[int, int]], replacement: str) 
     return replacement.join(sentence[end:start] for end, start in zip(span_ends, span_starts, strict=True))
 
 
-def _drawn(texts: Texts, rng: np.random.Generator) -> str:
+def _choose(texts: Texts, rng: np.random.Generator) -> str:
     return sorted(texts)[int(rng.random() * len(texts))]
 
 
@@ -205,10 +205,7 @@ def _tokens(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 10)
 def _sentences(text: str) -> tuple[str, ...]:
-    """Split a text into sentences with normalized white space.
-
-    An abbreviation or initial does not end a sentence.
-    """
+    """Split a text into sentences and collapse their white space. An abbreviation or initial ends no sentence."""
     sentences: list[str] = []
     for line in text.split("\n"):
         open_ended = False
@@ -222,7 +219,7 @@ def _sentences(text: str) -> tuple[str, ...]:
 
 ENTITY, CARDINAL, ORDINAL, DATE = "entity", "cardinal", "ordinal", "date"
 MIN_LENGTH = 3
-"""Minimum length of a text that refers to an item, except for numbers."""
+"""Minimum number of characters of a text that can mention an item of the table. Numbers may be shorter."""
 
 _ORDINAL_ENDS = ("st", "nd", "rd", "th")
 _WORD_BEFORE, _NAME_AFTER = re.compile(r"(?:^|(.)\s)(\S+)\s$"), re.compile(r"\s[^\W_a-z]")
@@ -230,7 +227,7 @@ _OPENING, _CLOSING = frozenset("\"'([$£€“\u2018"), frozenset("\"'\u2019”)
 
 
 class Key(NamedTuple):
-    """Item that a table or text refers to: its type, and its identifier within this type."""
+    """Identifier of an entity, number or date that a table or text mentions."""
 
     kind: str
     identifier: str | Value
@@ -238,7 +235,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class TableReference:
-    """Occurrences of an item in a table.
+    """The cells of a table that contain an item (an entity, number or date).
 
     Args:
         texts: texts of its cells.
@@ -252,7 +249,7 @@ class TableReference:
 
 
 class TableReferences:
-    """Items that occur in a single column of a table, with their rows and columns."""
+    """The entities, numbers and dates of a table, with their cells. Items that occur in several columns are omitted."""
 
     def __init__(self, table: Table) -> None:
         references: dict[Key, TableReference] = defaultdict(TableReference)
@@ -270,9 +267,9 @@ class TableReferences:
                 self.by_column[column].add(key)
 
     def find_mentions(self, text: str) -> dict[Key, set[str]]:
-        """Return the spellings of the table's items in a text, by item.
+        """Find the items of the table that a text mentions, and return their spellings in the text by item.
 
-        Numbers and dates come first. Items are in text order.
+        Numbers and dates are first, then entities, both in the order of the text.
         """
         mentions: dict[Key, set[str]] = defaultdict(set)
         for key, mention in _numbers(text):
@@ -316,10 +313,7 @@ def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[i
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the occurrences of a phrase as whole tokens.
-
-    An occurrence is not followed by a letter, a digit or decimals.
-    """
+    """Yield (start, end) of the occurrences of a phrase in a text that are no part of a longer word or number."""
     start = text.find(needle) if needle else -1
     while start >= 0:
         end = start + len(needle)
@@ -352,12 +346,12 @@ def _is_part_of_name(text: str, start: int, end: int) -> bool:
 
 
 def _cell_keys(cell: Cell) -> Iterable[Key]:
-    """Return the items of a cell: its number or date, or both ("2012").
+    """Return the items that a cell contains: a number, a date, or both as for "2012".
 
-    A cell that contains other text is an entity, or nothing if it is too short.
+    A cell with other text is an entity. If the text is too short, the cell has no item.
     """
     text = normalize_for_match(cell.text)
-    numbers = [value for span in parse_text(text) if (span.begin, span.end) == (0, len(text)) for value in span.values]
+    numbers = [value for span in parse_text(text) if (span.start, span.end) == (0, len(text)) for value in span.values]
     if numbers:
         return [_numeric_key(text, value) for value in numbers if _refers(cell.text, value)]
     if len(cell.text) < MIN_LENGTH or not any(map(str.isalpha, cell.text)):
@@ -367,7 +361,7 @@ def _cell_keys(cell: Cell) -> Iterable[Key]:
 
 @lru_cache(maxsize=1 << 12)
 def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
-    """Return the numbers and dates of a text with normalized white space, and their spellings."""
+    """Find the numbers and dates in a text with single spaces. Return each item with its spelling in the text."""
     lowered = text.lower()
     # Some capitals have two characters in lower case. They stay unchanged, which preserves the offsets.
     if len(lowered) != len(text):
@@ -376,16 +370,16 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
         (_numeric_key(mention.lower(), value), mention)
         for span in parse_text(lowered)
         # A full stop is part of the sentence, not of the number.
-        for mention in (text[span.begin : span.end].strip().rstrip("."),)
+        for mention in (text[span.start : span.end].strip().rstrip("."),)
         for value in span.values
         if _refers(mention, value)
     )
 
 
 def _refers(text: str, value: Value) -> bool:
-    """Return whether a text refers to an item.
+    """Return whether a text in a sentence can be a mention of a number or date.
 
-    "one" (a pronoun) does not, nor do short texts except numbers.
+    "one", which is often a pronoun, is no mention. Short texts are mentions only if they are numbers.
     """
     if isinstance(value, float):
         return not math.isclose(value, 1, abs_tol=1e-5) and (len(text) >= MIN_LENGTH or _is_float(text))
@@ -407,5 +401,5 @@ def _is_float(text: str) -> bool:
 
 
 def _page_title(link: str) -> str:
-    """Return the title of a page without its disambiguation: "/wiki/Red_(band)" is "Red"."""
+    """Return the title of the page that a link refers to, without disambiguation: "Red" for "/wiki/Red_(band)"."""
     return link.rsplit("/", 1)[-1].replace("_", " ").split(" (")[0]

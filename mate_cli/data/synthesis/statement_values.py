@@ -1,6 +1,6 @@
-"""Values of the expressions of a synthetic statement, in one small table.
+"""Evaluation of expressions of synthetic statements, such as "the total Points when Team is Red", in a small table.
 
-Sets of rows are integers in which bit r is row r. Sets are therefore intersected without a loop over rows.
+Sets of rows are integers in which bit r stands for row r, so that sets are intersected without a loop over rows.
 
 Source: google-research/tapas, `utils/synthesize_entablement.py`.
 """
@@ -67,20 +67,20 @@ def statement_number(number: float) -> str:
     return str(int(number)) if number.is_integer() else f"{number:.2f}"
 
 
-def compare_values(left: Values, right: Values, comparator: str) -> bool | None:
-    """Return whether a comparison holds.
+def compare_values(first: Values, second: Values, comparator: str) -> bool | None:
+    """Return whether the values of two expressions satisfy a comparison such as "is greater than".
 
     Args:
-        left: values of the left side.
-        right: values of the right side.
+        first: values of the left side.
+        second: values of the right side.
         comparator: `IS` compares the sets of texts. `GREATER` and `LESS` compare every number with every number.
 
     Returns:
         None if the comparator needs numbers and a text is not a number.
     """
     if comparator == IS:
-        return left == right
-    left_numbers, right_numbers = _numbers(left), _numbers(right)
+        return first == second
+    left_numbers, right_numbers = _numbers(first), _numbers(second)
     if not left_numbers or not right_numbers:
         return None
     return max(left_numbers) < min(right_numbers) if comparator == LESS else min(left_numbers) > max(right_numbers)
@@ -108,26 +108,23 @@ class PartValues:
         self._filters: dict[Filter, int | None] = {}
 
     def is_sayable(self, values: Values) -> bool:
-        """Return whether all values have text, so a sentence with them has no gap.
-
-        Always true with `blanks`.
-        """
+        """Return whether no value is an empty text, which would leave a gap in a sentence. True with `blanks`."""
         return self.blanks or not any(map(is_empty, values))
 
-    def filter_rows(self, rows: int, where: Filter) -> int | None:
-        """Return the subset of `rows` that satisfies a condition.
+    def filter_rows(self, rows: int, clause: Filter) -> int | None:
+        """Return the set of those of `rows` that satisfy a condition.
 
-        The result is None if it is undecidable for one of the rows.
+        Return None if it cannot be decided for one of the rows, such as "is less than" for a text.
         """
-        if where not in self._filters:
-            self._filters[where] = self._filter(where)
-        matches = self._filters[where]
-        if where.comparator != IS and rows & self._wordy[where.column]:
+        if clause not in self._filters:
+            self._filters[clause] = self._filter(clause)
+        matches = self._filters[clause]
+        if clause.comparator != IS and rows & self._wordy[clause.column]:
             return None
         return None if matches is None else rows & matches
 
     def compute_values(self, select: str, column: int, rows: int) -> Values | None:
-        """Aggregate a column over a set of rows.
+        """Compute an aggregation of a column over a set of rows, such as its total.
 
         Args:
             select: aggregation, one of `SELECTS` or `COUNT`.
@@ -142,16 +139,16 @@ class PartValues:
             self._values[key] = self._select(select, column, rows) if rows else None
         return self._values[key]
 
-    def _filter(self, where: Filter) -> int | None:
-        if not self.blanks and is_empty(where.text):
+    def _filter(self, clause: Filter) -> int | None:
+        if not self.blanks and is_empty(clause.text):
             return None
-        if where.comparator == IS:
-            return _rows_where(self.columns[where.column], where.text)
-        threshold = _number(where.text)
+        if clause.comparator == IS:
+            return _rows_where(self.columns[clause.column], clause.text)
+        threshold = _number(clause.text)
         if threshold is None:
             return None
-        is_less = where.comparator == LESS
-        holds = (n is not None and (n < threshold if is_less else n > threshold) for n in self._numbers[where.column])
+        is_less = clause.comparator == LESS
+        holds = (n is not None and (n < threshold if is_less else n > threshold) for n in self._numbers[clause.column])
         return sum(1 << row for row, matches in enumerate(holds) if matches)
 
     def _select(self, select: str, column: int, rows: int) -> Values | None:
@@ -187,7 +184,7 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(texts: Values) -> list[float]:
-    """Return the numbers of texts, or [] if one of the texts is not a number."""
+    """Convert texts to numbers. Return [] if one of the texts is not a number."""
     numbers = [_number(text) for text in texts]
     valid_numbers = [number for number in numbers if number is not None]
     return valid_numbers if len(valid_numbers) == len(numbers) else []

@@ -32,13 +32,13 @@ from mate_cli.tables.example import VERDICTS, Answer, TableExample
 from mate_cli.tables.table import Table
 
 Random = np.random.Generator | np.random.RandomState
-Side = Expression | Values
+Operand = Expression | Values
 """One side of a comparison: an expression, or its values as constants."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Settings for sampling statements.
+    """Probabilities and limits of the grammar from which synthetic statements are sampled.
 
     Args:
         count_share: probability that a statement counts rows. The reference implementation has 0.02 in its program
@@ -61,7 +61,7 @@ class Grammar:
 
 
 class Statement(NamedTuple):
-    """A sentence about a table.
+    """A generated sentence about a table, with its label.
 
     The label is 1 if the table entails the sentence and 0 if it refutes it.
     """
@@ -92,7 +92,7 @@ class _Writer:
         self._patience = 0
 
     def statement(self, label: bool) -> str | None:
-        """Return a statement with the given label, or None."""
+        """Sample a statement with the given label (True: entailed). Return None if no attempt succeeds."""
         self._patience = self._grammar.patience
         tries = (self._comparison(label) for _ in range(self._grammar.attempts) if self._patience)
         return next((text for text in tries if text is not None), None)
@@ -101,35 +101,35 @@ class _Writer:
         if self._rng.random() < self._grammar.count_share:
             return self._counts(label)
         for column in self._shuffled(range(len(self._values.names))):
-            left_side = self._expression(column)
-            if left_side is None:
+            lhs = self._expression(column)
+            if lhs is None:
                 return None
             for _ in range(min(self._grammar.attempts, self._patience)):
                 self._patience -= 1
-                right_side = self._expression(column)
-                if right_side is None:
+                rhs = self._expression(column)
+                if rhs is None:
                     return None
-                text = self._compared(left_side, right_side, label)
+                text = self._compare(lhs, rhs, label)
                 if text is not None:
                     return text
         return None
 
     def _counts(self, label: bool) -> str | None:
-        left_side, right_side = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
-        if left_side is None or right_side is None:
+        lhs, rhs = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
+        if lhs is None or rhs is None:
             return None
-        tries = (self._compared(left_side, right_side, label) for _ in self._shuffled(range(len(self._values.names))))
+        tries = (self._compare(lhs, rhs, label) for _ in self._shuffled(range(len(self._values.names))))
         return next((text for text in tries if text is not None), None)
 
     def _expression(self, column: int) -> tuple[Expression, Values] | None:
-        """Return a random aggregation of a column that is defined, with its values, or None."""
+        """Sample an expression that aggregates a column, and return it with its values. None if none is defined."""
         tries = (self._restricted(select, column) for select in self._shuffled(SELECTS))
         return next((pair for pair in tries if pair is not None), None)
 
     def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
-        """Return an expression with random conditions on the rows.
+        """Sample conditions on the rows for an aggregation of a column, and return the expression with its values.
 
-        It has at least one condition if the value of the expression stays defined.
+        The expression has at least one condition if its value is defined with a condition. None if it is not defined.
         """
         rows = self._values.rows
         values = self._values.compute_values(select, column, rows)
@@ -146,9 +146,11 @@ class _Writer:
         return (expression, values) if self._values.is_sayable(values) else None
 
     def _condition(self, expression: Expression, filter_column: int, rows: int) -> tuple[Filter, int, Values] | None:
-        """Return a random condition on a column, with its rows and the expression's values.
+        """Sample a condition on a column for which the value of an expression is defined.
 
-        Only conditions for which the expression is defined are considered.
+        Returns:
+            The condition, the set of rows that satisfy it, and the values of the expression in these rows. None if no
+            condition is suitable.
         """
         texts, comparator_count = self._values.columns[filter_column], len(COMPARATORS)
         for pair in self._shuffled(range(len(texts) * comparator_count)):
@@ -159,31 +161,29 @@ class _Writer:
                 return row_filter, matches, values
         return None
 
-    def _compared(
-        self, left_side: tuple[Expression, Values], right_side: tuple[Expression, Values], label: bool
-    ) -> str | None:
+    def _compare(self, lhs: tuple[Expression, Values], rhs: tuple[Expression, Values], label: bool) -> str | None:
         for comparator in self._shuffled(COMPARATORS):
-            if compare_values(left_side[1], right_side[1], comparator) is label:
+            if compare_values(lhs[1], rhs[1], comparator) is label:
                 first, second = (
-                    _format_side(expression_or_values, self._values.names)
-                    for expression_or_values in self._with_constants(left_side, right_side)
+                    _format_operand(expression_or_values, self._values.names)
+                    for expression_or_values in self._with_constants(lhs, rhs)
                 )
                 return f"{first} {comparator} {second}"
         return None
 
     def _with_constants(
-        self, left_side: tuple[Expression, Values], right_side: tuple[Expression, Values]
-    ) -> tuple[Side, Side]:
+        self, lhs: tuple[Expression, Values], rhs: tuple[Expression, Values]
+    ) -> tuple[Operand, Operand]:
         """Replace a random side of a comparison by its values, with some probability.
 
         If neither side is replaced and both sides are the same expression, the left side is replaced.
         """
         share = self._grammar.constant_share
         if share > self._rng.random():
-            return left_side[1], right_side[0]
+            return lhs[1], rhs[0]
         if share > self._rng.random():
-            return left_side[0], right_side[1]
-        return (left_side[1] if left_side[0] == right_side[0] else left_side[0]), right_side[0]
+            return lhs[0], rhs[1]
+        return (lhs[1] if lhs[0] == rhs[0] else lhs[0]), rhs[0]
 
     def _shuffled(self, items: Sequence) -> list:  # type: ignore[type-arg]
         shuffled = list(items)
@@ -191,11 +191,11 @@ class _Writer:
         return shuffled
 
 
-def _format_side(side: Side, names: Sequence[str]) -> str:
-    if not isinstance(side, Expression):
-        return ", ".join(sorted(side))
-    text = side.select.format(names[side.column]) if side.column >= 0 else side.select
-    conditions = " and ".join(f"{names[where.column]} {where.comparator} {where.text}" for where in side.wheres)
+def _format_operand(operand: Operand, names: Sequence[str]) -> str:
+    if not isinstance(operand, Expression):
+        return ", ".join(sorted(operand))
+    text = operand.select.format(names[operand.column]) if operand.column >= 0 else operand.select
+    conditions = " and ".join(f"{names[clause.column]} {clause.comparator} {clause.text}" for clause in operand.wheres)
     return f"{text} when {conditions}" if conditions else text
 
 
@@ -244,7 +244,7 @@ MAX_WORDS = 50
 
 def part_statements(
     table: CorpusTable,
-    begin: int,
+    start: int,
     part: Table,
     rng: np.random.Generator,
     grammar: Grammar | None,
@@ -261,7 +261,7 @@ def part_statements(
 
     Args:
         table: whole table with its texts.
-        begin: index of the part's first row in the table.
+        start: index of the part's first row in the table.
         part: part from `table_parts`.
         rng: only source of randomness.
         grammar: settings of synthetic statements. None makes no synthetic statements.
@@ -281,7 +281,7 @@ def part_statements(
         for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
             if _words(pair.positive) <= max_words >= _words(pair.negative):
                 entries += [(COUNTERFACTUAL, pair.positive, 1), (COUNTERFACTUAL, pair.negative, 0)]
-    return [_example(f"{table.key}/{begin}/{index}", *entry, bare) for index, entry in enumerate(entries)]
+    return [_example(f"{table.key}/{start}/{index}", *entry, bare) for index, entry in enumerate(entries)]
 
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:

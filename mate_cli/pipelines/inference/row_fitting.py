@@ -164,10 +164,10 @@ def _describe_rows(choice: RowChoice, count: int, rows: int) -> str:
     """Describe the selection of rows."""
     start = f"{count:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
-    if not choice.matching:
+    if not choice.match_count:
         return f"{start} the first ones{order}, since no row shares a word or number with the question."
     shared = f"that share words or numbers with the question ({list_names(choice.terms)})"
-    if choice.matching > count:
-        return f"{start} the best fitting ones{order}, of {choice.matching:,} {shared}."
-    rest = f", and the first others{order}" if count > choice.matching else ""
-    return f"{start} the {choice.matching:,} {shared}{rest}."
+    if choice.match_count > count:
+        return f"{start} the best fitting ones{order}, of {choice.match_count:,} {shared}."
+    rest = f", and the first others{order}" if count > choice.match_count else ""
+    return f"{start} the {choice.match_count:,} {shared}{rest}."

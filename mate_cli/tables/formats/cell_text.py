@@ -65,10 +65,7 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
-    """Convert a numpy value to Python.
-
-    A float of any width becomes the number of its shortest decimal.
-    """
+    """Convert a numpy scalar or array to Python values. A float32 0.1 becomes 0.1, not 0.10000000149."""
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":
@@ -133,8 +130,8 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def list_names(names: Iterable[str], most: int = 5) -> str:
-    """Join the first `most` names by commas, followed by the number of other names."""
-    shown = list(names)
-    rest = f" and {len(shown) - most:,} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + rest
+def list_names(names: Iterable[str], limit: int = 5) -> str:
+    """Join names by commas. After `limit` names, the rest is counted: "a, b and 3 more"."""
+    texts = list(names)
+    tail = f" and {len(texts) - limit:,} more" if len(texts) > limit else ""
+    return ", ".join(texts[:limit]) + tail

@@ -32,10 +32,10 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     options.limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns, megabytes=size / MEGABYTE)
     for field in file.schema_arrow:
-        parts = [field.type.field(place).name for place in range(field.type.num_fields)]
+        parts = [field.type.field(index).name for index in range(field.type.num_fields)]
         if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:
-            problem, remedy = f"the column {field.name!r} is of the type VARIANT", "Write it as a text or as columns"
-            raise DataError(problem, where=str(path), remedy=remedy)
+            problem, hint = f"the column {field.name!r} is of the type VARIANT", "Write it as a text or as columns"
+            raise DataError(problem, where=str(path), remedy=hint)
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
     # pandas writes the levels of a column name as a tuple.
     header = [" ".join(_LEVEL.findall(name)) if name.startswith("('") else name for name in names]
@@ -49,9 +49,9 @@ def _lines(file: ParquetFile, names: list[str]) -> Iterator[list[str]]:
 
 
 def _values(column: Array) -> list[Any]:
-    """Convert a column to Python values, or to numpy floats if these have a shorter decimal.
+    """Convert an Arrow column to Python values, or to numpy scalars for floats of less than 64 bits.
 
-    Dates beyond the range of Python become texts.
+    Dates that `datetime` cannot represent become texts.
     """
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -64,10 +64,7 @@ def _values(column: Array) -> list[Any]:
 
 
 def _read_scalar(scalar: Scalar) -> Any:  # noqa: ANN401
-    """Convert a scalar to Python.
-
-    Dates beyond the range of Python become texts, also in nested values.
-    """
+    """Convert an Arrow scalar to a Python value. Dates that `datetime` cannot represent become texts."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

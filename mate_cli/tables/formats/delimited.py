@@ -21,26 +21,26 @@ from mate_cli.tables.formats.encoding import read_text
 from mate_cli.tables.read_options import DELIMITERS, MEGABYTE, ReadOptions
 from mate_cli.tables.table import Grid
 
-USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+SUFFIX_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 RULED_LINES = 10
 """Number of first lines that are searched for a drawn rule, such as dashes below the header."""
 _BARS = str.maketrans("│┃║", "|||")
 _COUNT = re.compile(r"\s*\(?\d+ rows?(?: in set.*| selected\.?|\))?\s*")
 """Row counts that database clients print below a table."""
-_QUOTED = re.compile(r'^="([^"]*)"$')
+_TEXT_FORMULA = re.compile(r'^="([^"]*)"$')
 """Notation of a text that a spreadsheet program must not read as a number."""
 _HINT = re.compile(r"sep=(.)\r?\n?")
 
 
 def read_delimited(path: Path, options: ReadOptions) -> Grid:
-    """Read a file of delimited text.
+    """Open a CSV, TSV or text file, and detect its encoding, delimiter and quotation mark.
 
     Raises:
         DataError: the file is not text, or its encoding is unknown.
     """
-    text, usual = read_text(path, options.encoding), USUAL.get(path.suffix.lower())
-    if nothing := text.content.count("\0"):
-        text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
+    text, expected = read_text(path, options.encoding), SUFFIX_DELIMITERS.get(path.suffix.lower())
+    if nul_count := text.content.count("\0"):
+        text.notes.append(f"{count_noun(nul_count, 'NUL character')} left out.")
     lines = re.findall(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text.content.replace("\0", ""))
     start, hint = lines[:RULED_LINES], _HINT.fullmatch("".join(lines[:1]))
     del lines[: 1 if hint else 0]
@@ -49,24 +49,24 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     delimiter = options.delimiter or (hint[1] if hint else None)
     slices = next(filter(None, map(find_ruled_slices, start)), ())
     ruled = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
-    fit = ruled if slices and not delimiter else find_dialect(lines, usual, delimiter, options.quote)
-    text.notes.extend(_describe(fit, usual, options))
+    result = ruled if slices and not delimiter else find_dialect(lines, expected, delimiter, options.quote)
+    text.notes.extend(_describe(result, expected, options))
     csv.field_size_limit(options.limits.megabytes * MEGABYTE)
-    cells = _lines(Records(fit.dialect, fit.width), lines, text.notes)
+    cells = _lines(Records(result.dialect, result.width), lines, text.notes)
     if any('="' in line for line in start):
-        cells = ([_QUOTED.sub(r"\1", cell) for cell in line] for line in cells)
-    has_commas = fit.dialect.delimiter == "," and not any('"' in line for line in start)
+        cells = ([_TEXT_FORMULA.sub(r"\1", cell) for cell in line] for line in cells)
+    has_commas = result.dialect.delimiter == "," and not any('"' in line for line in start)
     return Grid(chain([[]] if hint else [], cells), notes=text.notes, has_commas=has_commas)
 
 
-def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
-    """Return notes on the unusual properties of a dialect."""
-    dialect = fit.dialect
+def _describe(result: DialectFit, expected: str | None, options: ReadOptions) -> list[str]:
+    """Describe how the file was split into columns, as sentences for the user, if that is unusual for its suffix."""
+    dialect = result.dialect
     word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), repr(dialect.delimiter))
-    is_unusual = fit.width > 1 and not dialect.slices and dialect.delimiter != usual and not options.delimiter
+    is_unusual = result.width > 1 and not dialect.slices and dialect.delimiter != expected and not options.delimiter
     notes = {
         "Columns are aligned with spaces.": dialect.slices,
-        "No delimiter was found: the table has one column (delimiter=... splits it).": fit.width < 2,
+        "No delimiter was found: the table has one column (delimiter=... splits it).": result.width < 2,
         f"Columns are separated by {word}.": is_unusual,
         "Apostrophes were read as quotation marks.": dialect.quote == "'" and options.quote is None,
         "Backslashes were read as escape characters.": dialect.has_escapes,

@@ -1,6 +1,6 @@
-"""Dialects of delimited text, their records, and detection of the dialect of a file.
+"""Dialects of delimited text (delimiter, quotation mark, escapes), and their detection from the lines of a file.
 
-The detected dialect splits the lines into equal numbers of plain cells.
+The detected dialect is the one that splits most lines into equally many cells without another delimiter.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mate_cli.tables.formats.header import find_width, has_numbers
 
 NO_DELIMITER = "\x1f"
 MAX_QUOTED_LINES = 10_000
-"""Maximum number of lines of a quotation. A longer quotation is treated as never closed."""
+"""Maximum number of lines of a quoted cell. After more lines, its quotation mark is treated as text."""
 MAX_INNER = 1_000
-"""Maximum length, in characters, of a quotation that may contain quotation marks that are not doubled."""
+"""Maximum length of a quoted cell, in characters, in a line whose quotation marks are unbalanced."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Dialect:
 
 
 class Records:
-    """Reader of records. An unbalanced quotation mark does not absorb the following records.
+    """Parser of delimited lines. Unlike `csv.reader`, it treats an unbalanced quotation mark as text.
 
     Args:
         dialect: dialect of the lines.
@@ -54,12 +54,12 @@ class Records:
     def __init__(self, dialect: Dialect, width: int = 0) -> None:
         self.dialect, self.width, self.irregular = dialect, width, 0
         mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
-        quoted = rf" *{mark}(?P<quoted>.{{0,{MAX_INNER}}}?){mark} *(?={delimiter}|$)"
+        quotation = rf" *{mark}(?P<quoted>.{{0,{MAX_INNER}}}?){mark} *(?={delimiter}|$)"
         self._escape = re.compile(rf"\\([\\\n{mark}{delimiter}]?)" if dialect.has_escapes else r"(?!)")
-        self._cell = re.compile(f"(?:^|{delimiter})(?:{quoted}|(?P<text>[^{delimiter}]*))", re.DOTALL)
+        self._cell = re.compile(f"(?:^|{delimiter})(?:{quotation}|(?P<text>[^{delimiter}]*))", re.DOTALL)
 
     def read(self, lines: Iterator[str]) -> Iterator[list[str]]:
-        """Yield the cells of each record.
+        """Split lines into records, and yield the list of cells of each record.
 
         Raises:
             csv.Error: a cell exceeds `csv.field_size_limit`.
@@ -70,8 +70,8 @@ class Records:
         slices = self.dialect.slices
         # A line with words across column boundaries is a title, which becomes a single cell.
         for line in lines:
-            gaps = [line[place.start - 1 : place.start + 1] for place in slices[1:] if line[place.start :]]
-            yield [line[place] for place in slices] if all(gap.strip() != gap for gap in gaps) else [line]
+            borders = [line[column.start - 1 : column.start + 1] for column in slices[1:] if line[column.start :]]
+            yield [line[column] for column in slices] if all(border.strip() != border for border in borders) else [line]
 
     def _read_delimited(self, lines: Iterator[str]) -> Iterator[list[str]]:
         waiting, pending = deque[str](), list[str]()
@@ -96,23 +96,25 @@ class Records:
                     raise
             if not pending:
                 return
-            first, *rest = pending
+            first, *tail = pending
             pending.clear()
-            waiting.extendleft(reversed(rest))
+            waiting.extendleft(reversed(tail))
             self.irregular += 1
             yield self._split(first)
 
     def _split(self, line: str) -> list[str]:
-        """Split a line with unbalanced quotation marks.
-
-        A mark that does not enclose a whole cell is text.
-        """
+        """Split a line with unbalanced quotation marks. Marks that do not enclose a cell are treated as text."""
         quote = self.dialect.quote
         cells = self._cell.finditer(line.rstrip("\r\n"))
         return [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:
-        """Return whether a quotation of several lines contains lines that look like records."""
+        """Return whether a quoted cell of several lines is more likely several records after an unbalanced mark.
+
+        Args:
+            lines: lines that the quotation extends over.
+            cells: cells of the record if the quotation is one cell.
+        """
         rows = list(map(self._split, lines))
         if any(len(row) != self.width for row in rows):
             return len(cells) != self.width == len(rows[0])
@@ -122,23 +124,23 @@ class Records:
         return not is_prose and {True} in columns and {True, False} not in columns
 
 
-LIKELY, RARE = ",;\t|", "#^~ "
+FREQUENT, RARE = ",;\t|", "#^~ "
 """Common delimiters, and rare ones that are accepted only if every line contains equally many."""
 SAMPLE = 1 << 17
 """Number of characters at the start of a file that determine its dialect."""
 SAMPLE_ROWS = 300
 CLOSE = 0.75
-"""Share of the best score above which another dialect is close to the best dialect."""
+"""Another dialect is almost as good as the best dialect if its score is above this share of the best score."""
 MAX_ALIGNED = 2_000
 """Maximum length of a line with columns aligned with spaces, in characters."""
 MAX_TITLES = 5
 """Maximum number of title lines above columns aligned with spaces."""
-_DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
+_RULE_SIGNS = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
 
 
 @dataclass(frozen=True)
 class DialectFit:
-    """Fit of a dialect to the lines of a file.
+    """A dialect, and how well it splits the lines of a file.
 
     Args:
         dialect: the dialect.
@@ -152,44 +154,44 @@ class DialectFit:
 
 
 def find_dialect(
-    lines: Sequence[str], usual: str | None, delimiter: str | None = None, quote: str | None = None
+    lines: Sequence[str], expected: str | None, delimiter: str | None = None, quote: str | None = None
 ) -> DialectFit:
-    """Find the dialect of a file.
+    """Detect the delimiter, quotation mark and escapes of a file, or columns that are aligned with spaces.
 
     Args:
         lines: lines of the file.
-        usual: delimiter expected from the file name. Spaces are tried as the delimiter only if this is None.
+        expected: delimiter expected from the file name. Spaces are tried as the delimiter only if this is None.
         delimiter: delimiter set by the user. None: infer it.
         quote: quotation mark set by the user, "" for none. None: infer it.
     """
-    before = accumulate(map(len, lines), initial=0)
-    start = [line[:SAMPLE] for line, _ in takewhile(lambda pair: pair[1] <= SAMPLE, zip(lines, before, strict=False))]
+    offsets = accumulate(map(len, lines), initial=0)
+    start = [line[:SAMPLE] for line, _ in takewhile(lambda pair: pair[1] <= SAMPLE, zip(lines, offsets, strict=False))]
     text = "".join(start)
     quotes = [quote] if quote is not None else ['"', "'"] if "'" in text and '"' not in text else ['"']
-    delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
+    delimiters = [mark for mark in FREQUENT + RARE if mark in text and (mark != " " or expected is None)]
     # Of dialects with equal scores, the first one is selected.
     escapes = [True, False] if '\\"' in text else [False, True] if "\\" in text else [False]
     dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]
-    fits = [fit for dialect in dialects if (fit := measure_dialect(start, dialect)).score]
-    best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
-    close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
+    results = [result for dialect in dialects if (result := measure_dialect(start, dialect)).score]
+    winner = max(results, key=lambda result: result.score + (result.dialect.delimiter == expected) / 50, default=None)
+    close = [result.dialect.delimiter for result in results if winner and result.score > CLOSE * winner.score]
     # The commas may be inside numbers.
-    is_inside = usual is None and close[:1] == [","] and "," not in start[0]
+    is_inside = expected is None and close[:1] == [","] and "," not in start[0]
     # A split at every space also splits names, so aligned columns are preferred if there are fewer.
-    most = best.width if best and best.dialect.delimiter == " " else 0
-    slices = () if delimiter or "  " not in text or not (is_inside or most or not best) else find_slices(lines)
-    if slices and not 0 < most <= len(slices):
+    space_width = winner.width if winner and winner.dialect.delimiter == " " else 0
+    slices = () if delimiter or "  " not in text or not (is_inside or space_width or not winner) else find_slices(lines)
+    if slices and not 0 < space_width <= len(slices):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     # Lines of nothing but delimiters are blank.
-    delimiter = delimiter or (NO_DELIMITER if text.strip(f"{usual or ','}\r\n") else usual or ",")
-    return best or measure_dialect(start, Dialect(delimiter, quotes[0], escapes[0]))
+    delimiter = delimiter or (NO_DELIMITER if text.strip(f"{expected or ','}\r\n") else expected or ",")
+    return winner or measure_dialect(start, Dialect(delimiter, quotes[0], escapes[0]))
 
 
 def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
-    """Score a dialect on the first lines of a file.
+    """Score how well a dialect splits the first lines of a file.
 
-    The score increases with the share of records of the most frequent width, with that width, and with the share of
-    plain cells.
+    The score increases with the share of records that have the most frequent number of cells, with this number, and
+    with the share of cells that contain no other delimiter.
     """
     delimiter, quote = dialect.delimiter, dialect.quote
     records = Records(dialect, find_width(list(map(len, Records(dialect).read(iter(lines[:SAMPLE_ROWS]))))))
@@ -208,9 +210,9 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
         is_table = is_named or (is_even and len(rows) > 2 and (delimiter != " " or has_numbers(rows)))
     else:
         is_table = delimiter == NO_DELIMITER or widths[0] > 1 or _is_below_one(dialect, rows, lines)
-    plain = sum(_is_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
+    plain_share = sum(_is_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
     regular = 1 - records.irregular / len(widths) / 2
-    score = regular * plain * share * coverage**0.5 * (1 - 1 / (width + 1))
+    score = regular * plain_share * share * coverage**0.5 * (1 - 1 / (width + 1))
     return DialectFit(dialect, score if is_table else 0, width)
 
 
@@ -221,10 +223,7 @@ def _is_plain(cell: str, delimiter: str) -> bool:
 
 
 def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str]) -> bool:
-    """Return whether lines below a line without delimiter are a table.
-
-    Such lines may also be prose, or numbers with commas.
-    """
+    """Return whether a title without delimiter is followed by a table, not by prose or numbers with commas."""
     delimiter, text = dialect.delimiter, "".join(lines)
     if not re.search(rf"{re.escape(delimiter)}[^ \r\n]", text) and not has_numbers(rows):
         return False
@@ -233,12 +232,12 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str])
 
 
 def is_rule(line: str) -> bool:
-    """Return whether a line is drawn between header and rows, as in Markdown."""
-    return not line.strip(_DRAWN) and any(mark * 2 in line for mark in "-=─━═")
+    """Return whether a line only separates header and rows, such as `|---|---|` in Markdown."""
+    return not line.strip(_RULE_SIGNS) and any(mark * 2 in line for mark in "-=─━═")
 
 
 def find_ruled_slices(line: str) -> tuple[slice, ...]:
-    """Find the slices of columns from a rule of dashes with spaces. Empty for another line."""
+    """Return the character ranges of columns from a line such as `---- ------ ---`. Empty for another line."""
     if not re.fullmatch(r" *(?:[-=]+ +)+[-=]+\s*", line) or not is_rule(line):
         return ()
     starts = [0, *(dashes.start() for dashes in list(re.finditer("-+|=+", line))[1:])]
@@ -246,20 +245,20 @@ def find_ruled_slices(line: str) -> tuple[slice, ...]:
 
 
 def find_slices(lines: Sequence[str]) -> tuple[slice, ...]:
-    """Find the slices of columns that are aligned with spaces. Empty if there are none."""
+    """Return the character ranges of columns that are aligned with spaces. Empty if the lines are not aligned."""
     start = [line[:MAX_ALIGNED].rstrip() for line in lines[:SAMPLE_ROWS]]
     # A blank line separates titles from the table.
-    blank = max((place for place, line in enumerate(start[:MAX_TITLES]) if not line), default=-1)
+    blank = max((index for index, line in enumerate(start[:MAX_TITLES]) if not line), default=-1)
     sample = list(filter(None, start[blank + 1 :]))
     covered = [False, *(not {*signs} <= {" "} for signs in zip_longest(*sample, fillvalue=" "))]
-    blocks = [place for place, (before, here) in enumerate(pairwise(covered)) if here and not before]
+    blocks = [index for index, (previous, current) in enumerate(pairwise(covered)) if current and not previous]
     texts = [[line[start:end].strip() for line in sample] for start, end in pairwise([*blocks, None])]
     numeric, starts = [has_numbers(list(zip(column, strict=True))) for column in texts], [0]
-    for number, place in enumerate(blocks[1:], 1):
+    for number, index in enumerate(blocks[1:], 1):
         name, *cells = texts[number]
-        is_wide = any("  " in line[place - 2 : place + 1] for line in sample if line[place:])
+        is_wide = any("  " in line[index - 2 : index + 1] for line in sample if line[index:])
         is_apart = is_wide or numeric[number] != numeric[number - 1]
-        is_column = any(cells) and (name or not any(line[place - 2 : place].strip() for line in sample))
-        starts += [place] if is_column and is_apart else []
+        is_column = any(cells) and (name or not any(line[index - 2 : index].strip() for line in sample))
+        starts += [index] if is_column and is_apart else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     return slices if len(slices) > 1 and len(sample) > 2 and max(map(len, sample)) < MAX_ALIGNED else ()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.formats.cell_text import count_noun
 
-COMMON = 14
+FREQUENT_LETTERS = 14
 """Number of frequent letters of a non-Latin alphabet. Of a Latin alphabet, all non-ASCII letters are frequent."""
 _WESTERN = "éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç àèéíïòóúüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž"
 ALPHABETS = {
@@ -31,7 +31,8 @@ ALPHABETS = {
     "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
     "cp874": "านรอกเงมยลวดทตะสปขบคแหจพำชไผถใฟโธซณภฐฒศ่้ิีัุู็์ืึๆ",
 }
-"""Non-ASCII letters of languages by single-byte encodings. Letters and encodings are sorted by frequency."""
+"""Non-ASCII letters of languages, by the single-byte encodings of the languages. Languages are separated by spaces.
+Letters and encodings are sorted by frequency, most frequent first."""
 ASIAN = {
     "gb18030": "[\ue000-\uf8ff]",
     "euc_kr": "[\u4e00-\u9fff]",
@@ -46,7 +47,7 @@ character is always accepted."""
 MIN_CHARACTERS = 3
 RARE = 0.9
 """Weight of the score of an encoding that is not the most frequent encoding of its letters."""
-FITS = 0.75
+MIN_SCORE = 0.75
 """Minimum score of a text in a single-byte encoding."""
 MARKS_OF_TEXT = "“”„‘’‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
 SIGNS = re.compile(
@@ -62,10 +63,10 @@ _STRANGE = re.compile("õ(?=[rlz])|œ[wkmr]|ç[bcdfghjklmnprstvz]")
 
 
 def guess(sample: bytes) -> str | None:
-    """Guess the encoding of a text, or return None if no encoding fits.
+    """Guess the text encoding of bytes, or return None if the bytes are text in no known encoding.
 
-    UTF-8 is tried first, and fits even if some characters are broken. The single-byte encoding with the best score
-    follows (Windows-1252 on a tie), then the double-byte encodings.
+    UTF-8 is tried first, and accepted even if some characters are broken. The single-byte encoding with the best score
+    is next (Windows-1252 on a tie), then the double-byte encodings.
 
     Args:
         sample: lines of the file with non-ASCII bytes.
@@ -81,16 +82,18 @@ def guess(sample: bytes) -> str | None:
         for name in names.split()
     }
     # On a tie, max returns the first encoding, which is the most frequent one.
-    best = max(scores, key=scores.__getitem__)
-    if scores[best] >= FITS:
-        return best
+    winner = max(scores, key=scores.__getitem__)
+    if scores[winner] >= MIN_SCORE:
+        return winner
     return min(filter(None, map(partial(_judge_asian, sample), ASIAN)), default=(0, 0, None))[-1]
 
 
 def _judge_asian(sample: bytes, encoding: str) -> tuple[float, float, str | None] | None:
-    """Score how unnatural a text is in a double-byte encoding.
+    """Score how unlikely it is that bytes are text in a double-byte encoding.
 
-    Return tuples that sort the most natural encoding first, or None if too many characters are broken.
+    Returns:
+        A tuple that ends with the encoding and sorts the most likely encoding first. None if too many characters are
+        broken.
     """
     from charset_normalizer import from_bytes
 
@@ -98,52 +101,58 @@ def _judge_asian(sample: bytes, encoding: str) -> tuple[float, float, str | None
     damage, size = text.count("\ufffd"), sum(not letter.isascii() for letter in text)
     if damage > max(MAX_DAMAGE * size, size > MIN_CHARACTERS):
         return None
-    whole = text.replace("\ufffd", "").encode(encoding, "ignore")
-    match = from_bytes(whole, cp_isolation=[encoding], preemptive_behaviour=False).best()
+    content = text.replace("\ufffd", "").encode(encoding, "ignore")
+    match = from_bytes(content, cp_isolation=[encoding], preemptive_behaviour=False).best()
     rare = len(re.findall(ASIAN[encoding], text))
     return (match.chaos + (damage + rare) / size, -match.coherence, encoding) if match else None
 
 
 def _score(sample: bytes, encoding: str, alphabets: list[str]) -> float:
-    """Score from 0 to 1 how natural non-ASCII words are in the best language of an encoding."""
+    """Score from 0 to 1 how plausible the non-ASCII words of a text are if its bytes have this encoding.
+
+    Args:
+        sample: bytes of the text.
+        encoding: a single-byte encoding.
+        alphabets: non-ASCII letters of each language of the encoding. The language with the best score counts.
+    """
     # Kana of cp932 are low quotation marks with letters in cp1252, where such a mark only starts a word.
-    found = (word.lstrip("\u201a") for word in _WORDS.findall(sample.decode(encoding, "replace")))
-    words = [word for word in found if not word.isascii()]
+    candidates = (word.lstrip("\u201a") for word in _WORDS.findall(sample.decode(encoding, "replace")))
+    words = [word for word in candidates if not word.isascii()]
     scores = (sum(_judge(word, letters) for word in words) for letters in alphabets)
     return max(scores) / len(words) if words else 1.0
 
 
 @lru_cache(maxsize=1 << 14)
 def _judge(word: str, letters: str) -> float:
-    """Score from 0 to 1 how natural a word is in a language with these letters."""
+    """Score from 0 to 1 how plausible a word is in a language with these non-ASCII letters."""
     if SIGNS.fullmatch(word):
         return 1.0
-    added = [letter for letter in word.lower() if not letter.isascii()]
+    non_ascii = [letter for letter in word.lower() if not letter.isascii()]
     has_case = word in (word.lower(), word.upper(), word.capitalize())
     is_latin = letters[0] < "\u0250"
-    is_strange = _STRANGE.search(word.lower()) if is_latin else len(added) < len(word)
-    if is_strange or not has_case or not {*letters}.issuperset(added):
+    is_strange = _STRANGE.search(word.lower()) if is_latin else len(non_ascii) < len(word)
+    if is_strange or not has_case or not {*letters}.issuperset(non_ascii):
         return 0.0
     # Letters of many languages at once score less than letters of one. Icelandic scores less than Turkish.
     if is_latin:
         return 0.8 if len(letters) > 40 else 0.95 if "þ" in letters else 1.0
-    share = sum(letter in letters[:COMMON] for letter in added) / len(added)
+    share = sum(letter in letters[:FREQUENT_LETTERS] for letter in non_ascii) / len(non_ascii)
     return (0.6 + 0.4 * share) * (0.85 if word.isupper() else 1)
 
 
 REPLACEMENT = "\ufffd".encode()
 SAMPLE, SAMPLE_LINES = 1 << 16, 300
 """Maximum size in bytes and maximum number of lines of the sample from which an encoding is guessed."""
-MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Encodings by byte order mark."""
 CONTROL = bytes({*range(32), 127} - {*b"\t\n\r\f\v\x0e\x0f\x1b"})
 FEW, MAX_CONTROL = 3, 0.02
 """Maximum number and maximum share of control characters in text. The larger limit applies."""
-REMEDY = "write text_encoding=NAME"
+HINT = "write text_encoding=NAME"
 
 
 class Text(NamedTuple):
-    """Content of a text file.
+    """The decoded content of a text file, and how it was decoded.
 
     Args:
         content: the decoded text.
@@ -157,7 +166,7 @@ class Text(NamedTuple):
 
 
 def known_encoding(name: str) -> str:
-    """Return Python's name of a text encoding.
+    """Return the name under which Python knows a text encoding, such as "cp1252" for "Windows-1252".
 
     Raises:
         ConfigError: Python has no text encoding of this name.
@@ -166,8 +175,8 @@ def known_encoding(name: str) -> str:
         "".encode(name)
         if not name.lower().replace("-", "_").endswith(("escape", "punycode", "idna")):
             return codecs.lookup(name).name
-    remedy = "Known are utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030, big5, euc-kr and others of Python"
-    raise ConfigError(f"unknown encoding {name!r}", where="text_encoding", remedy=remedy)
+    hint = "Known are utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030, big5, euc-kr and others of Python"
+    raise ConfigError(f"unknown encoding {name!r}", where="text_encoding", remedy=hint)
 
 
 def read_text(path: Path, encoding: str | None = None) -> Text:
@@ -186,21 +195,21 @@ def read_text(path: Path, encoding: str | None = None) -> Text:
     if len(sample) > SAMPLE:
         sample = sample[:SAMPLE].rpartition(b"\n")[0] or sample[:SAMPLE]
     start = data[:SAMPLE]
-    marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
+    marked = next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
     controls = sum(start.rstrip(b"\0").count(bytes([sign])) for sign in CONTROL)
     if not (marked or encoding) and controls > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     name = marked or encoding or ("iso2022_jp" if b"\x1b$B" in start else guess(sample))
     if name is None:
-        raise DataError("its text encoding is unknown", where=str(path), remedy=f"Save it as UTF-8, or {REMEDY}")
+        raise DataError("its text encoding is unknown", where=str(path), remedy=f"Save it as UTF-8, or {HINT}")
     try:
         content = data.decode(name, "strict" if encoding and not marked else "replace")
     except UnicodeError as error:
-        remedy = f"Save it as UTF-8, or {REMEDY}"
-        raise DataError(f"it is not in {name.upper()}", where=str(path), remedy=remedy) from error
+        hint = f"Save it as UTF-8, or {HINT}"
+        raise DataError(f"it is not in {name.upper()}", where=str(path), remedy=hint) from error
     text = Text(content, name, [])
     if name != encoding and not name.startswith("utf-8"):
-        text.notes.append(f"The file is not in UTF-8; it was read as {name}; if letters look wrong, {REMEDY}.")
+        text.notes.append(f"The file is not in UTF-8; it was read as {name}; if letters look wrong, {HINT}.")
     unknown = content.count("\ufffd") - (data.count(REPLACEMENT) if name.startswith("utf-8") else 0)
     if unknown:
         text.notes.append(f"{count_noun(unknown, 'place')} in the file cannot be read as {name}: shown as \ufffd.")

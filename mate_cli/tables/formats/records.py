@@ -1,6 +1,7 @@
-"""Tables in JSON files.
+"""Tables in JSON files, in all common layouts.
 
-Rows are objects or lists, which are consecutive, in a list or under keys. An object may have an `orient` of pandas.
+Rows are objects or lists. They are consecutive values (JSON lines), the items of a list, or below keys of an object.
+All layouts of `pandas.DataFrame.to_json(orient=...)` are supported.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ HEADERS, INDEX = ("header", "columns", "fields"), "index"
 MAX_DEPTH = 4
 """Maximum depth of nested keys above a table."""
 FILLED = 2 / 3
-"""Minimum share of cells that exist in a table whose rows and columns both have keys."""
+"""Minimum share of cells that exist in an object of objects, such as {"row": {"column": 1}}, to be a table."""
 _START = re.compile(r"(?:\A\s*(?:/\*.*?\*/\s*)?[a-zA-Z_][\w.]*\(\s*)?([^\s\ufeff,;)])")
 """Start of a value, possibly after the name of a function that takes it (JSONP)."""
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 Keys = tuple[str, ...]
 Shape = tuple[list[Any] | None, list[Any]]
-"""The header, and the rows as lists. Or None, and rows as objects, or as lists whose first may be the header."""
+"""Header and rows of a table. Rows are lists of cells if there is a header. If it is None, the rows are objects whose
+keys name the columns, or lists of which the first may be the header."""
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
@@ -69,29 +71,29 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
 
 
 def _read_values(content: str, path: Path) -> Iterator[Any]:
-    """Yield consecutive JSON values, possibly separated by commas.
+    """Parse a text with several JSON values in sequence (JSON lines, or separated by commas), and yield the values.
 
     Raises:
         DataError: the file is not valid JSON.
     """
-    place, decode = 0, json.JSONDecoder().raw_decode
-    while match := _START.search(content, place):
+    position, decode = 0, json.JSONDecoder().raw_decode
+    while match := _START.search(content, position):
         try:
-            value, place = decode(content, match.start(1))
+            value, position = decode(content, match.start(1))
         except json.JSONDecodeError as error:
-            where = f"{path}, line {1 + content.rstrip().count(chr(10), 0, error.pos)}"
-            raise DataError(f"not valid JSON: {error.msg}", where=where, remedy="Fix the file") from error
+            location = f"{path}, line {1 + content.rstrip().count(chr(10), 0, error.pos)}"
+            raise DataError(f"not valid JSON: {error.msg}", where=location, remedy="Fix the file") from error
         yield value
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
-    """Yield the rows of objects. New keys are appended to `header`."""
-    known = set[str]()
+    """Yield the cells of each object in the order of `header`, to which new keys are appended."""
+    keys = set[str]()
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
             raise DataError(f"entry {number} is not an object", where=str(path), remedy=SHAPES)
-        header += [key for key in value if key not in known]
-        known.update(value)
+        header += [key for key in value if key not in keys]
+        keys.update(value)
         yield [spreadsheet_text(value.get(key)) for key in header]
 
 
@@ -118,8 +120,8 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
     """
     if isinstance(content, list) and len(content) == 2 and isinstance(content[0], dict) and _is_table(content[1]):
         content = dict(zip("01", content, strict=True))  # The first value is metadata.
-    described = list(_find_described(content))
-    tables = [table for table in described if table[1][1]] or described[:1] or list(_tables(content, ()))
+    headed = list(_find_described(content))
+    tables = [table for table in headed if table[1][1]] or headed[:1] or list(_tables(content, ()))
     if len(tables) != 1:
         names = ", ".join(".".join(keys) for keys, _ in tables[:5])
         problem = f"it has several tables: {names}" if tables else "it has no table"
@@ -130,7 +132,7 @@ def find_table(content: object, path: Path, notes: list[str]) -> Shape:
 
 
 def _tables(content: Any, keys: Keys) -> Iterator[tuple[Keys, Shape]]:  # noqa: ANN401
-    """Yield the tables in a content, each with the keys that lead to the table."""
+    """Search nested objects for tables, and yield each table with its path of keys."""
     if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
         if shape := _of_columns(content) or _of_keyed(content):
             yield keys, shape
@@ -142,12 +144,15 @@ def _tables(content: Any, keys: Keys) -> Iterator[tuple[Keys, Shape]]:  # noqa: 
 
 
 def _find_described(content: object) -> Iterator[tuple[Keys, Shape]]:
-    """Yield tables whose columns another list names, with the keys that lead to both lists."""
+    """Yield tables of the form {"columns": [...], "data": [...]}, whose column names are in a separate list.
+
+    Each table is yielded with the path of keys to the object that contains both lists.
+    """
     lists = dict(_find_lists(content, ()))
     for keys, values in lists.items():
         rows, labels = list(map(_unwrap, values)), lists.get((*keys[:-1], INDEX), [])
-        others = [(place, fields) for place, fields in lists.items() if place != keys and keys[-1] != INDEX]
-        shapes = (_name_cells(rows, names, place) for place, fields in others for names in _name_columns(place, fields))
+        headers = [(path, fields) for path, fields in lists.items() if path != keys and keys[-1] != INDEX]
+        shapes = (_name_cells(rows, names, path) for path, fields in headers for names in _name_columns(path, fields))
         if shape := next(filter(None, shapes), None):
             yield keys[:-1], _name_rows(labels, *shape)
 
@@ -160,33 +165,44 @@ def _find_lists(content: object, keys: Keys) -> Iterator[tuple[Keys, list[Any]]]
         yield keys, content
 
 
-def _name_columns(place: Keys, fields: list[Any]) -> Iterator[list[Any]]:
-    """Yield names from a header, or from column descriptions by keys with distinct names."""
+def _name_columns(keys: Keys, fields: list[Any]) -> Iterator[list[Any]]:
+    """Yield candidates for column names: a list of names, or one key of a list of column descriptions.
+
+    Args:
+        keys: path of keys to the list.
+        fields: items of the list, such as [{"name": "city", "type": "string"}, ...].
+    """
     for key in NAMES if _are_all(fields, dict) else ():
         names = [field.get(key) for field in fields]
-        if _are_all(names, str) and all(names) and (len({*names}) == len(names) or place[-1] in HEADERS):
+        if _are_all(names, str) and all(names) and (len({*names}) == len(names) or keys[-1] in HEADERS):
             yield names
-    if place[-1] in HEADERS and fields and not any(isinstance(name, (list, dict)) for name in fields):
+    if keys[-1] in HEADERS and fields and not any(isinstance(name, (list, dict)) for name in fields):
         yield fields
 
 
-def _name_cells(rows: list[Any], names: list[Any], place: Keys) -> tuple[list[Any], list[Any]] | None:
-    """Return names and rows of cells, or None if the names do not fit.
+def _name_cells(rows: list[Any], names: list[Any], keys: Keys) -> tuple[list[Any], list[Any]] | None:
+    """Return column names and rows of cells, or None if `names` are not the columns of `rows`.
 
-    A header may name fewer columns.
+    Args:
+        rows: rows of a table, as objects or lists.
+        names: candidates for the column names.
+        keys: path of keys to the names. Below one of `HEADERS`, the names may be fewer than the columns.
     """
-    known = {key for row in rows if isinstance(row, dict) for key in row}
-    if known and known <= {*names} and _are_all(rows, dict):
+    row_keys = {key for row in rows if isinstance(row, dict) for key in row}
+    if row_keys and row_keys <= {*names} and _are_all(rows, dict):
         # `orient="table"` of pandas includes the index.
         if _counts([row.get(INDEX) for row in rows]):
             names = [name for name in names if name != INDEX]
         return names, [[row.get(name) for name in names] for row in rows]
-    is_header = place[-1] in HEADERS and all(isinstance(row, list) for row in rows)
+    is_header = keys[-1] in HEADERS and all(isinstance(row, list) for row in rows)
     return (names, rows) if is_header or (_are_all(rows, list) and len(names) == max(map(len, rows))) else None
 
 
 def _unwrap(row: Any) -> Any:  # noqa: ANN401
-    """Return the cells of a row such as `{"f": [{"v": 1}]}`, with one object per cell."""
+    """Return the cells of a row in the form of BigQuery or Google Charts, such as `{"f": [{"v": 1}]}`.
+
+    Other rows are returned unchanged.
+    """
     cells = next(iter(row.values())) if isinstance(row, dict) and len(row) == 1 else None
     if not isinstance(cells, list) or any(cell and not (isinstance(cell, dict) and "v" in cell) for cell in cells):
         return row
@@ -202,7 +218,7 @@ def _are_all(values: object, kind: type) -> bool:
 
 
 def _of_columns(content: dict[str, Any]) -> Shape | None:
-    """Return the table of an object with equally long lists of cells by column name, or None."""
+    """Return the table of an object such as {"name": ["a", "b"], "age": [1, 2]}, or None if it has no such form."""
     columns = list(content.values())
     if not _are_all(columns, list) or len(set(map(len, columns))) > 1 or all(map(_is_table, columns)):
         return None
@@ -210,29 +226,29 @@ def _of_columns(content: dict[str, Any]) -> Shape | None:
 
 
 def _of_keyed(content: dict[str, Any]) -> Shape | None:
-    """Return the table of an object whose rows and columns both have keys, or None.
+    """Return the table of an object of objects, such as {"row": {"column": 1}}, or None if it has no such form.
 
-    Integer keys, or else the types of the values, determine which keys name the rows.
+    Integer keys, or else the types of the values, determine whether the outer or inner keys name the rows.
     """
     objects = list(content.values())
     if not _are_all(objects, dict):
         return None
-    outer, inner = list(content), list(dict.fromkeys(key for entry in objects for key in entry))
-    are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
-    is_filled = sum(map(len, objects)) >= FILLED * len(inner) * len(objects) > 0
+    row_names, column_names = list(content), list(dict.fromkeys(key for entry in objects for key in entry))
+    are_whole = [all(map(_INTEGER.fullmatch, keys)) for keys in (row_names, column_names)]
+    is_filled = sum(map(len, objects)) >= FILLED * len(column_names) * len(objects) > 0
     if not is_filled or (len(objects) == 1 and not are_whole[1] and not all(map(_is_number, objects[0].values()))):
         return None
     as_columns = all(_are_alike(entry.values()) for entry in objects)
-    as_rows = all(_are_alike(entry.get(key) for entry in objects) for key in inner)
-    signs = (are_whole[0] - are_whole[1], as_rows - as_columns, len(outer) - len(inner))
+    as_rows = all(_are_alike(entry.get(key) for entry in objects) for key in column_names)
+    signs = (are_whole[0] - are_whole[1], as_rows - as_columns, len(row_names) - len(column_names))
     if next(filter(None, signs), 0) <= 0:
-        outer, inner = inner, outer
-        objects = [{name: content[name].get(row) for name in inner} for row in outer]
-    return _name_rows(outer, inner, [[entry.get(name) for name in inner] for entry in objects])
+        row_names, column_names = column_names, row_names
+        objects = [{name: content[name].get(row) for name in column_names} for row in row_names]
+    return _name_rows(row_names, column_names, [[entry.get(name) for name in column_names] for entry in objects])
 
 
 def _name_rows(labels: list[Any], header: list[Any], rows: list[Any]) -> Shape:
-    """Prepend labels to the rows if each row has a label and the labels are not 0, 1, ..."""
+    """Add row labels as the first column, if each row has a label and the labels are not 0, 1, ..."""
     if len(labels) != len(rows) or _counts(labels):
         return header, rows
     return ["", *header], [[label, *row] for label, row in zip(labels, rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Sheet layout that calamine does not report: formats, formulas, errors, hidden cells.
+"""Number formats, formulas, errors and hidden cells of sheets, which the library calamine does not report.
 
 Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.8 (styles); part 2 (relationships).
 """
@@ -54,15 +54,15 @@ def read_layout(file: IO[bytes]) -> SheetLayout:
     space = root.tag[: root.tag.find("}") + 1]
     for element in root.iter(f"{space}col"):
         if element.get("hidden") in TRUE:
-            first, last = int(element.get("min", 1)), int(element.get("max", 1))
-            layout.hidden_columns.update(range(first - 1, min(last, MAX_COLUMNS)))
+            first, stop = int(element.get("min", 1)), int(element.get("max", 1))
+            layout.hidden_columns.update(range(first - 1, min(stop, MAX_COLUMNS)))
     for line in root.iter(f"{space}row"):
         row, column = int(number) - 1 if (number := line.get("r", "")).isdecimal() else row + 1, -1
         layout.hidden_rows.update({row} if line.get("hidden") in TRUE else ())
         cells = layout.formats[row] = array("L")
         for cell in line:
-            place = column_number(cell.get("r", "").rstrip("0123456789")) - 1
-            column = column + 1 if place < 0 else place
+            index = column_number(cell.get("r", "").rstrip("0123456789")) - 1
+            column = column + 1 if index < 0 else index
             style, kind = cell.get("s", ""), cell.get("t")
             cells.extend([0] * (column + 1 - len(cells)))
             cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
@@ -76,12 +76,12 @@ def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
     """Read the layout of a sheet of an .ods file: errors, hidden rows and hidden columns."""
     layout, tables = SheetLayout(), ElementTree.parse(file).iter(f"{TABLE}table")
     table = next(table for table in tables if table.get(f"{TABLE}name") == name)
-    for hidden, kind, most in ((layout.hidden_rows, "row", MAX_ROWS), (layout.hidden_columns, "column", MAX_COLUMNS)):
+    for hidden, kind, limit in ((layout.hidden_rows, "row", MAX_ROWS), (layout.hidden_columns, "column", MAX_COLUMNS)):
         end = 0
         for element in table.iter(f"{TABLE}table-{kind}"):
             start, end, column = end, end + _count_repeats(element, kind), 0
             if element.get(f"{TABLE}visibility", "visible") != "visible":
-                hidden.update(range(start, min(end, most)))
+                hidden.update(range(start, min(end, limit)))
             for cell in element:
                 if cell.get(f"{OFFICE}string-value") == "":
                     layout.errors[start, column] = cell.findtext("{*}p", "")
@@ -90,9 +90,12 @@ def read_open_layout(name: str, file: IO[bytes]) -> SheetLayout:
 
 
 def read_old_errors(content: bytes) -> list[dict[tuple[int, int], str]]:
-    """Read the error values of each sheet of an .xls file. They may include other cells that are not empty."""
+    """Read the error values of each sheet of an .xls file, by (row, column).
+
+    The bytes are searched by a pattern, so the result may include cells without an error that are not empty.
+    """
     sheets = map(_ERROR.findall, content.split(_SHEET)[1:])
-    return [{struct.unpack("<HH", place): ERRORS[ord(code)] for place, code in cells} for cells in sheets]
+    return [{struct.unpack("<HH", position): ERRORS[ord(code)] for position, code in cells} for cells in sheets]
 
 
 def _count_repeats(element: ElementTree.Element, kind: str) -> int:
@@ -100,17 +103,21 @@ def _count_repeats(element: ElementTree.Element, kind: str) -> int:
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
-    """Return the archive part of each named sheet, and the format of each numbered style."""
+    """Read the index of an .xlsx archive.
+
+    Returns:
+        The path of the XML file of each sheet by sheet name, and the number format by style number.
+    """
     roots = (name for name in archive.namelist() if name.endswith("workbook.xml"))
     folder, name = posixpath.split(max(roots, key=lambda name: name.startswith("xl/"), default=""))
     references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
     parts = {r.get("Id"): posixpath.join("/", folder, r.get("Target", "")) for r in references}
     sheets = {}
     for sheet in _parse(archive, posixpath.join(folder, name)).iterfind(".//{*}sheet"):
-        place = next((value for key, value in sheet.items() if key.endswith("}id")), None)
-        sheets[sheet.get("name", "")] = posixpath.normpath(parts.get(place, "")).lstrip("/.")
+        part_id = next((value for key, value in sheet.items() if key.endswith("}id")), None)
+        sheets[sheet.get("name", "")] = posixpath.normpath(parts.get(part_id, "")).lstrip("/.")
     tree, codes = _parse(archive, posixpath.join(folder, "styles.xml")), dict(BUILTIN)
-    codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in tree.iterfind(".//{*}numFmt")}
+    codes |= {entry.get("numFmtId", ""): entry.get("formatCode") or GENERAL for entry in tree.iterfind(".//{*}numFmt")}
     styles = tree.iterfind("{*}cellXfs/{*}xf")
     return sheets, dict(enumerate(codes.get(style.get("numFmtId", ""), GENERAL) for style in styles))
 

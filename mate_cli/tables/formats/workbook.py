@@ -38,8 +38,8 @@ SEARCHED_ROWS = 100
 MAX_AREA = 10_000
 """Maximum number of cells of a merged area that is part of a table."""
 HIDDEN, MERGED, UNSAVED = "hidden row", "merged area", "formula without a saved value"
-"""Names of the unusual cells that are counted, as written in the notes."""
-OLD, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
+"""Types of unusual cells, which are counted for the notes on reading. The values are their names in the notes."""
+XLS_START, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
 """First bytes of an .xls file, and the name of the part that contains an encrypted workbook."""
 _DURATION = re.compile(r"(-?)P(?:(\d+)D)?T(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
@@ -80,14 +80,14 @@ class Workbook:
                 raise DataError(problem, where=str(path), remedy="Unpack it first, or save the table as .xlsx")
         self.is_open = self.archive is not None and CONTENT in self.archive.namelist()
         # Calamine reports the password of such a file only if it opens the file by name.
-        is_named = path.suffix.lower() == (".xls" if content.startswith(OLD) else ".ods" if self.is_open else "")
+        is_named = path.suffix.lower() == (".xls" if content.startswith(XLS_START) else ".ods" if self.is_open else "")
         try:
             self.values = load_workbook(repair_workbook(self.archive) or (path if is_named else BytesIO(content)))
             self.parts, self.codes = find_parts(self.archive) if self.archive else ({}, {})
         except CalamineError as error:
             if isinstance(error, PasswordError) or ENCRYPTED in content:
-                remedy = "Open it in a spreadsheet program and save it without a password"
-                raise DataError("this workbook has a password", where=str(path), remedy=remedy) from error
+                hint = "Open it in a spreadsheet program and save it without a password"
+                raise DataError("this workbook has a password", where=str(path), remedy=hint) from error
             raise
         sheets = [sheet for sheet in self.values.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
         self.errors = dict(zip([sheet.name for sheet in sheets], read_old_errors(content), strict=False))
@@ -114,16 +114,16 @@ class Sheet:
             with book.archive.open(part) as file:
                 self.layout = read_open_layout(name, file) if book.is_open else read_layout(file)
         self.values, self._codes, self._limits = book.values.get_sheet_by_name(name), book.codes, book.limits
-        height, self.width = (place + 1 for place in self.values.end or (-1, -1))
+        height, self.width = (index + 1 for index in self.values.end or (-1, -1))
         book.limits.check(book.path, rows=height, columns=self.width)
 
-    def has_rows(self, least: int) -> bool:
-        """Return whether at least `least` of the first rows have at least `least` cells.
+    def has_rows(self, count: int) -> bool:
+        """Return whether at least `count` of the first rows have at least `count` cells that are not empty.
 
-        A cover sheet rarely has two rows with two cells.
+        This detects sheets with a table: a cover sheet rarely has two rows with two cells.
         """
         rows = islice(self.values.iter_rows(), SEARCHED_ROWS)
-        return sum(sum(value != "" for value in row) >= least for row in rows) >= least
+        return sum(sum(value != "" for value in row) >= count for row in rows) >= count
 
     def lines(self, count: Counter[str]) -> list[list[str]]:
         """Return the texts of each row, with the value of a merged area in each of its cells.
@@ -135,14 +135,14 @@ class Sheet:
         """
         lines, room = list(self._plain_lines(count)), self._limits.cells
         filled = [sum(map(bool, line)) for line in lines]
-        for (top, left), (bottom, right) in self.values.merged_cell_ranges or ():
-            size, first = (bottom + 1 - top) * (right + 1 - left), next(iter(lines[top : top + 1]), [])
+        for (upper, start), (bottom, end) in self.values.merged_cell_ranges or ():
+            size, first = (bottom + 1 - upper) * (end + 1 - start), next(iter(lines[upper : upper + 1]), [])
             room -= size
-            if any(first[left : left + 1]) and size <= min(MAX_AREA, room) and (filled[top] > 1 or left == right):
+            if any(first[start : start + 1]) and size <= min(MAX_AREA, room) and (filled[upper] > 1 or start == end):
                 count[MERGED] += 1
-                for row in range(top, min(bottom + 1, len(lines))):
-                    line = lines[row] + [""] * (right + 1 - len(lines[row])) if filled[row] else []
-                    lines[row] = [cell or (first[left] if left <= c <= right else "") for c, cell in enumerate(line)]
+                for row in range(upper, min(bottom + 1, len(lines))):
+                    line = lines[row] + [""] * (end + 1 - len(lines[row])) if filled[row] else []
+                    lines[row] = [cell or (first[start] if start <= c <= end else "") for c, cell in enumerate(line)]
         count[HIDDEN] += sum(filled[row] > 0 for row in self.layout.hidden_rows if row < len(filled))
         return lines
 
@@ -173,38 +173,41 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
                 yield [cell for column, cell in enumerate(line) if column not in columns]
     numbers = {HIDDEN: count[HIDDEN], "hidden column": len(columns & {*range(sheet.width)})}
     if hidden := [count_noun(number, noun) for noun, number in numbers.items() if number]:
-        done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
-        notes.append(f"{' and '.join(hidden)} {done}.")
+        verb = "read too (hidden=false leaves them out)" if options.hidden else "left out"
+        notes.append(f"{' and '.join(hidden)} {verb}.")
     merged = f"The value of {count_noun(count[MERGED], MERGED)} was put in every cell of it."
     unsaved = "Some formulas have no saved value: open the file in a spreadsheet program and save it."
     notes += [note for note, kind in ((merged, MERGED), (unsaved, UNSAVED)) if count[kind]]
 
 
-def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
-    """Return the sheet with the name or number `wanted`, or the first sheet with a table.
+def _choose(book: Workbook, sheet: str | None, notes: list[str]) -> Sheet:
+    """Open the sheet of a workbook that is read as the table.
 
-    Hidden sheets come after visible sheets.
+    Args:
+        book: the workbook.
+        sheet: name of the sheet, or its number from 1. None: the first sheet with a table, visible sheets first.
+        notes: list to which a note on the other sheets is added.
     """
     sheets, groups, names = cache(partial(Sheet, book)), (book.visible, book.hidden), [*book.visible, *book.hidden]
     labels = {name: f"{name} (hidden)" if name in book.hidden else name for name in names}
-    if wanted is None:
-        tables = (n for group in groups for least in (2, 1) for n in group if sheets(n).has_rows(least))
-        chosen = next(tables, None)
-        problem, remedy = "no sheet of this workbook has a table", "Give one with a header row and rows below it"
+    if sheet is None:
+        tables = (n for group in groups for count in (2, 1) for n in group if sheets(n).has_rows(count))
+        sheet_name = next(tables, None)
+        problem, hint = "no sheet of this workbook has a table", "Give one with a header row and rows below it"
     else:
         by_number = {str(number): name for number, name in enumerate(names, 1)}
-        chosen = (by_number | dict(zip(names, names, strict=True))).get(wanted)
-        problem, remedy = f"there is no sheet {wanted!r}", f"Sheets here: {', '.join(labels.values())}"
-    if chosen is None:
-        raise DataError(problem, where=str(book.path), remedy=remedy)
-    others = list_names(label for name, label in labels.items() if name != chosen)
-    if others and wanted is None:
-        notes.append(f"The sheet {chosen!r} was read; the workbook also has {others} (choose with sheet=...).")
-    return sheets(chosen)
+        sheet_name = (by_number | dict(zip(names, names, strict=True))).get(sheet)
+        problem, hint = f"there is no sheet {sheet!r}", f"Sheets here: {', '.join(labels.values())}"
+    if sheet_name is None:
+        raise DataError(problem, where=str(book.path), remedy=hint)
+    ignored = list_names(label for name, label in labels.items() if name != sheet_name)
+    if ignored and sheet is None:
+        notes.append(f"The sheet {sheet_name!r} was read; the workbook also has {ignored} (choose with sheet=...).")
+    return sheets(sheet_name)
 
 
 def _show(value: Any, code: str) -> str:  # noqa: ANN401 - any calamine value
-    """Format a value as its cell shows it. A number is also stored with the text."""
+    """Format a value of calamine as its cell shows it. The text of a number is a `NumberText`."""
     if isinstance(value, str):
         if match := _DURATION.fullmatch(value):
             days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])

@@ -1,11 +1,9 @@
-"""Parsing of numbers in cells.
-
-Cells may have signs, currencies, percent, units, magnitudes, fractions and grouped digits.
-
-`read_date` converts dates and times to numbers that sort the cells of a column.
+"""Parsing of numbers in cells with signs, currencies, percent, units, magnitudes, fractions and grouped digits.
 
 A single cell is ambiguous: 1.204 can be a decimal or 1204, and (12) can be -12 or a note. `Amount` contains all
-readings of a cell, and `column_format` selects one for the whole column.
+interpretations of a cell, and `column_format` selects one of them for the whole column.
+
+`read_date` converts dates and times to numbers that sort the cells of a column.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ MAX_LENGTH = 60
 """Maximum length of a cell that is parsed as a number, in characters."""
 POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP = "1.5", "1,5", "1.234", "1,234"
 PLAIN, FRACTION, LONE_FRACTION, LIST = "1 234", "1½", "1/2", "1.2.3"
-"""Notations of digits, named by an example."""
+"""Ways to write the digits of a number. The value of each constant is an example of the notation."""
 MINUS, CODE = "(1)", "A1"
 DOUBTS = frozenset([MINUS, CODE, LONE_FRACTION])
 """Reasons to doubt that a cell is a number. `MINUS`: an integer in parentheses may be a note, and 2009- means since
 2009. `CODE`: letters adjacent to bare digits form a name, as in TL-23025, RM1 and 395000A. `LONE_FRACTION`: 1/2 may be
 a date or a ratio."""
 
-_PLAIN = str.maketrans(
+_TO_ASCII = str.maketrans(
     dict.fromkeys("\u200b\u200e\u200f\u2060\u202a\u202b\u202c\u2066\u2067\u2069\ufeff\u00ad", "")
     | dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-")
     | dict.fromkeys("\u2019\u02bc\u2032\u00b4\u066c", "'")
@@ -92,7 +90,7 @@ _SINCE_YEAR = re.compile(rf"{YEAR} ?-")
 
 
 class Amount(NamedTuple):
-    """A cell that may be a number, with all its readings.
+    """A cell that may be a number, with its value for each possible decimal mark.
 
     Args:
         digits: digits and the marks between them, such as "1.234,5". For a fraction, its value.
@@ -111,19 +109,22 @@ class Amount(NamedTuple):
 
 
 def simplify(text: str) -> str:
-    """Replace digits, spaces, dashes and apostrophes of all scripts by ASCII characters."""
+    """Replace non-ASCII digits, spaces, dashes and apostrophes by ASCII characters, before numbers are parsed."""
     if not text.isascii():
-        text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]), text).translate(_PLAIN)
+        text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]), text).translate(_TO_ASCII)
         text = "".join(str(unicodedata.decimal(sign, sign)) for sign in text)
     return " ".join(text.replace("\n", "; ").split())
 
 
 @lru_cache(maxsize=1 << 15)
 def parse_amount(text: str) -> Amount | None:
-    """Parse a simplified cell into sign, currency, digits, magnitude and unit.
+    """Parse a cell such as "-$1.2 million" or "3 km" as a number with its unit, in all possible interpretations.
 
     Return None if the cell is not a number: a text without digits or with several numbers, a date, time, range, bound
     or identifier.
+
+    Args:
+        text: text of the cell after `simplify`.
     """
     if len(text) > MAX_LENGTH or _TEXT.match(text):
         return None
@@ -131,14 +132,14 @@ def parse_amount(text: str) -> Amount | None:
     core = _CORE.search(text)
     if core is None:
         return None
-    before, after = text[: core.start()], _FOOTNOTES.sub("", text[core.end() :], count=1)
-    around = f"{before}#{after}"
+    prefix, suffix = text[: core.start()], _FOOTNOTES.sub("", text[core.end() :], count=1)
+    around = f"{prefix}#{suffix}"
     signs = _NO_SIGNS.sub("", around)
-    measure = _measure(_WORDS.findall(before), _WORDS.findall(after))
+    measure = _measure(_WORDS.findall(prefix), _WORDS.findall(suffix))
     if measure is None or not _SIGNED.fullmatch(signs):
         return None
     # 12-inch is a text, not a negative number.
-    if signs == "#-" and not after.endswith("-") and not is_currency(after[2:]):
+    if signs == "#-" and not suffix.endswith("-") and not is_currency(suffix[2:]):
         return None
     kind, digits, numbers = _read_core(core)
     if not digits:
@@ -146,11 +147,11 @@ def parse_amount(text: str) -> Amount | None:
     power, unit = measure
     is_bare = core[0].isdecimal()
     is_note = "(" in signs and "-" not in signs and digits.isdecimal() and unit != "%" and not is_currency(unit)
-    is_code = is_bare and _CODE.fullmatch(around) and not (after in ("V", "W") and len(digits) <= MAX_VOLTS)
+    is_code = is_bare and _CODE.fullmatch(around) and not (suffix in ("V", "W") and len(digits) <= MAX_VOLTS)
     doubts = {MINUS: is_note or _SINCE_YEAR.fullmatch(text), CODE: is_code, LONE_FRACTION: kind == LONE_FRACTION}
     is_known = power or not unit or is_currency(unit) or (unit in KNOWN_UNITS and not is_code)
     # 12 Main St is a name.
-    is_name = after[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))
+    is_name = suffix[:1].isalpha() or (is_bare and any(word[0].isupper() for word in unit.split()[1:]))
     unit_doubts = () if is_known else ("" if is_name else unit,)
     sign = "-" if "-" in signs or "(" in signs else ""
     values = {mark: Decimal(f"{sign}{number}e{power + int(core['power'] or 0)}") for mark, number in numbers.items()}
@@ -158,9 +159,14 @@ def parse_amount(text: str) -> Amount | None:
 
 
 def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str]]:
-    """Return the notation, the digits and the number by decimal mark of a match of `_CORE`.
+    """Interpret the digits of a cell as a number, for each possible decimal mark.
 
-    The digits are "" if the match is not a number.
+    Args:
+        core: match of `_CORE` in the cell.
+
+    Returns:
+        The notation such as `POINT`, the digits ("" if they are not a number), and the number as text by each decimal
+        mark that fits the digits.
     """
     if core["over"]:
         part = int(core["over"]) / int(core["under"])
@@ -168,10 +174,10 @@ def _read_core(core: re.Match[str]) -> tuple[str, str, dict[str, str]]:
         kind = FRACTION if core["whole"] or core["slash"] == "\u2044" else LONE_FRACTION
         return kind, digits, dict.fromkeys(_FORMS, digits)
     digits = core["number"]
-    marks = [mark for mark, form in _FORMS.items() if form.fullmatch(digits)]
+    decimal_marks = [mark for mark, form in _FORMS.items() if form.fullmatch(digits)]
     group = next((mark for mark in ",." if mark in digits), " ")
     kinds = {"": LIST, ".": POINT, ",": COMMA, ".,": {",": COMMA_OR_GROUP, ".": POINT_OR_GROUP, " ": PLAIN}[group]}
-    return kinds["".join(marks)], digits, {mark: digits.translate(_POINTS[mark]) for mark in marks}
+    return kinds["".join(decimal_marks)], digits, {mark: digits.translate(_POINTS[mark]) for mark in decimal_marks}
 
 
 def is_currency(word: str) -> bool:
@@ -179,29 +185,38 @@ def is_currency(word: str) -> bool:
     return word in CURRENCIES or _DOLLAR.fullmatch(word) is not None
 
 
-def _measure(before: list[str], after: list[str]) -> tuple[int, str] | None:
-    """Return the power of ten and the unit of the words around digits, or None."""
-    if before == ["%"]:
-        before, after = [], ["%", *after]
-    money = sorted(filter(is_currency, (*before, *after)))
-    if (len(money) > 1 and "".join(money) not in SIGNED_CODES) or not {*before} <= {*money}:
+def _measure(prefix: list[str], suffix: list[str]) -> tuple[int, str] | None:
+    """Interpret the words around the digits of a cell as magnitudes, currencies and units.
+
+    Args:
+        prefix: words before the digits, such as ["$"].
+        suffix: words after the digits, such as ["million"].
+
+    Returns:
+        The power of ten and the unit: (6, "$") in the example. None if the words are no unit, so that the cell is not
+        a number.
+    """
+    if prefix == ["%"]:
+        prefix, suffix = [], ["%", *suffix]
+    money = sorted(filter(is_currency, (*prefix, *suffix)))
+    if (len(money) > 1 and "".join(money) not in SIGNED_CODES) or not {*prefix} <= {*money}:
         return None
-    power, rest = 0, list[str]()
-    for word in after:
+    power, unit_words = 0, list[str]()
+    for word in suffix:
         letters = SHORT_MAGNITUDES.get(word, 0) if money and not power else 0
         magnitude = MAGNITUDES.get(word.casefold(), letters)
-        if magnitude and not rest:
+        if magnitude and not unit_words:
             power += magnitude
         elif word not in (*money, "de"):
-            rest.append(word)
-    unit = _name_unit(" ".join(rest).replace(" / ", "/"))
-    if unit is None or (rest and money and not unit.startswith(("/", "per "))):
+            unit_words.append(word)
+    unit = _name_unit(" ".join(unit_words).replace(" / ", "/"))
+    if unit is None or (unit_words and money and not unit.startswith(("/", "per "))):
         return None
     return power, " ".join(filter(None, (*money[-1:], unit)))
 
 
 def _name_unit(text: str) -> str | None:
-    """Return the singular unit of the words after a number, "" for no words, None for no unit."""
+    """Return the unit in the singular, such as "mile" for "miles". Return None if the words are not a unit."""
     unit = text if text in KNOWN_UNITS else text.removesuffix("s")
     if not unit or unit in KNOWN_UNITS:
         return unit
@@ -231,7 +246,7 @@ _CENTURY_BREAK = 69
 
 
 def read_date(text: str, day_first: bool | None) -> float:
-    """Convert a date, time or ordinal to a number that sorts it within its column.
+    """Convert a date, time or ordinal such as 1st to a number by which the cells of a column can be sorted.
 
     Args:
         text: a simplified cell.

@@ -1,4 +1,4 @@
-"""Counts of the notations in the cells of a column, which determine its format."""
+"""Statistics of how the numbers of a column are written, from which `column_format` infers its number format."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _match_date_form = lru_cache(maxsize=MAX_FORMS)(_DATE_FORM.fullmatch)
 """Match of the forms of dates and years, which excludes most cells from a slower check."""
 _DASH, _ABOVE_12 = r"[-\u2010-\u2014\u2212]", r"(?:1[3-9]|[2-9]\d)"
 _MARK = rf"(?:[./]|{_DASH})"
-MISSING = re.compile(
+MISSING_VALUE = re.compile(
     rf"(?i)[$€£¥\s]*(?:{_DASH}{{1,2}}|\.{{1,3}}|[?x]|n/?a|n\.a\.|nan|none|null|nil|k\.\s?a\.|tb[ad]|\\n|#n/a|<na>)[€£\s]*"
 )
 """Cells that mark a missing value, such as n/a or $ -."""
@@ -59,27 +59,27 @@ spreadsheet day if the column name denotes dates."""
 
 @dataclass
 class ColumnEvidence:
-    """Counts of the notations in the cells of one column, updated cell by cell.
+    """Statistics of how the numbers of one column are written, updated cell by cell.
 
     Attributes:
         counts: number of cells by notation and by other traits.
         units: number of cells by word that may be a unit.
         widths: number of bare integers by number of digits.
-        stored: number of cells whose number the file stores, except bare digits, which may be codes or dates.
+        stored_numbers: number of cells whose number the file stores, except bare digits, which may be codes or dates.
         cells: number of other cells, except empty cells and marks of missing values.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[int] = field(default_factory=Counter)
-    stored: int = 0
+    stored_numbers: int = 0
     cells: int = 0
     _forms: Counter[bytes] = field(default_factory=Counter, repr=False)
 
     def add(self, text: str) -> None:
-        """Count one cell."""
+        """Add one cell to the statistics. Cells of the same form, such as 1.50 and 2.75, are classified only once."""
         if type(text) is NumberText and not text.isdecimal():
-            self.stored += 1
+            self.stored_numbers += 1
         elif len(text) <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
             if len(self._forms) >= MAX_FORMS:
@@ -87,11 +87,11 @@ class ColumnEvidence:
             self._forms[form] += 1
             if _match_date_form(form) and (digits := _DATE_OR_YEAR.fullmatch(text)):
                 self.counts[digits.lastgroup or ""] += 1
-        elif text and not MISSING.fullmatch(text):
+        elif text and not MISSING_VALUE.fullmatch(text):
             self.cells += 1
 
     def sum_up(self) -> None:
-        """Classify the counted forms, and add their counts to the counts of the column."""
+        """Classify the forms of cells that `add` has collected, and add them to the statistics."""
         for form, count in self._forms.items():
             traits, units = _classify(form)
             self.cells += count
@@ -106,7 +106,7 @@ class ColumnEvidence:
         """Number of cells that are numbers in any notation."""
         counts = self.counts
         fractions = counts[FRACTION] + counts[LONE_FRACTION] * (counts[FRACTION] > 0)
-        numbers = self.stored + fractions + sum(counts[kind] for kind in (*MARKED, PLAIN))
+        numbers = self.stored_numbers + fractions + sum(counts[kind] for kind in (*MARKED, PLAIN))
         return numbers - (0 if self.unit else self.units.total()) - (0 if counts["unit"] else counts[CODE])
 
     @property
@@ -142,18 +142,18 @@ class ColumnEvidence:
         return dates == self.numbers and dates > (0 if is_named else 1)
 
     @property
-    def has_short(self) -> bool:
-        """True if integers have at most three digits, as 987 next to 1.234.
+    def has_short_integers(self) -> bool:
+        """True if the column has integers of up to three digits, such as 987, and none of more digits.
 
-        This proves that points separate thousands.
+        This proves that points separate thousands in cells such as 1.234.
         """
         are_many = self.counts["short"] > MAX_MISFIT_SHARE * self.counts[POINT_OR_GROUP]
         return self.is_dense and are_many and not self.counts["long"]
 
     def find_decimal(self) -> str | None:
-        """Find the decimal mark that the cells prove.
+        """Return the decimal mark that unambiguous cells prove, such as "," if a cell is 1,5.
 
-        Return "" if the cells contradict each other, None if no cell proves a mark.
+        Return "" if the cells contradict each other, None if all cells are ambiguous.
         """
         counts, slips = self.counts, MAX_MISFIT_SHARE * self.numbers
         point, comma, point_groups, groups = (counts[kind] for kind in MARKED)
@@ -177,10 +177,14 @@ class ColumnEvidence:
 
 @lru_cache(maxsize=1 << 14)
 def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the notation and other traits of a form, and its unknown unit.
+    """Classify how the number of a cell is written.
 
     Args:
         form: text of a cell in UTF-8, with every digit except 0 replaced by 1.
+
+    Returns:
+        The notation and other traits of the cell, as keys of `ColumnEvidence.counts`, and the word after its number if
+        that is not a known unit.
     """
     text = simplify(form.decode("utf-8", "surrogatepass"))
     amount = None if NUMERIC_DATE.fullmatch(text) else parse_amount(text)
@@ -201,7 +205,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:
-    """Count the notations in the cells of a column."""
+    """Collect statistics of how the numbers in the cells of a column are written."""
     evidence = ColumnEvidence()
     for text in texts:
         evidence.add(text)

@@ -1,4 +1,4 @@
-"""Formats of numbers and dates, inferred from the cells of all columns of a table.
+"""Number and date formats of columns (decimal mark, order of day and month), inferred from all cells of a table.
 
 A single cell never determines the format. No text is changed: a format only determines which number a text denotes.
 """
@@ -44,9 +44,9 @@ DATE_NAME = re.compile(
     r"(?i)(?:^|[\W_])(?:date|datum|fecha|data|day|tag|month|monat|period|timestamp|created|updated|yyyymm)(?:$|[\W_])"
 )
 """Headers of columns whose digits may be dates."""
-_WHOLE = re.compile(r"-?\d+")
+_INTEGER = re.compile(r"-?\d+")
 UNCLEAR = "their marks may part decimals or thousands. Write decimal=, or decimal=. or locale=de."
-"""End of the note on columns without numbers."""
+"""End of the note to the user on columns whose cells are not read as numbers, because their marks are ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ColumnFormat:
         """Parse a cell as a number with all its digits. Return None if the cell is not a number."""
         if type(text) is NumberText:
             # The text of a large integer has more digits than its float.
-            is_shown = _WHOLE.fullmatch(text) and float(text) == text.number
+            is_shown = _INTEGER.fullmatch(text) and float(text) == text.number
             return None if self.are_names else Decimal(text if is_shown else repr(text.number))
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
             return Decimal(text) if self.decimal else None
@@ -87,17 +87,17 @@ class ColumnFormat:
         return value if value is not None and math.isfinite(value) else None
 
     def read_unit(self, text: str) -> str:
-        """Return the currency, percent sign or unit of a number, "" if the cell has none."""
+        """Return the currency, percent sign or unit of the number in a cell, such as "km". "" for none."""
         amount = self._read(text)
         return amount.unit if amount else ""
 
     def read_sortable(self, text: str) -> float:
-        """Return a number or date as a number that sorts the cells of the column. NaN for texts."""
+        """Convert a cell with a number or date to a number by which the column can be sorted. NaN for texts."""
         number = self.read_number(text)
         return read_date(simplify(text), self.day_first) if number is None else number
 
     def _read(self, text: str) -> Amount | None:
-        """Parse a cell. Return None if the column does not resolve all doubts of the cell."""
+        """Parse a cell. Return None if it is not a number, or only may be one (see `accepts`)."""
         amount = parse_amount(simplify(text)) if self.decimal else None
         return amount if amount and amount.doubts <= self.accepts else None
 
@@ -106,7 +106,7 @@ def find_formats(
     names: Sequence[str],
     columns: Sequence[ColumnEvidence],
     options: ReadOptions = AS_FOUND,
-    usual: str | None = None,
+    default: str | None = None,
 ) -> tuple[tuple[ColumnFormat, ...], list[str]]:
     """Infer the number and date format of each column of a table.
 
@@ -114,7 +114,7 @@ def find_formats(
         names: column names.
         columns: evidence of each column.
         options: options of reading. Their `decimal` and `locale` override the evidence.
-        usual: decimal mark if no cell of the table proves one. None if unknown.
+        default: decimal mark if no cell of the table proves one. None if unknown.
 
     Returns:
         The formats, and notes for the user on columns with decimal commas and on columns with ambiguous numbers.
@@ -122,52 +122,56 @@ def find_formats(
     Raises:
         ConfigError: `decimal` or `locale` is invalid.
     """
-    stated = read_decimal(options)
+    option = read_decimal(options)
     for column in columns:
         column.sum_up()
-    proven = [stated or column.find_decimal() for column in columns]
+    proven = [option or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
     if not votes and any(column.counts[COMMA_OR_GROUP] and column.is_dense for column in columns):
         votes = {"."}  # If 1,204 has a thousands separator, 1.204 has a decimal point.
-    usual = votes.pop() if len(votes) == 1 else "" if votes else usual
-    decimals = [_choose_decimal(column, mark, usual) for column, mark in zip(columns, proven, strict=True)]
+    default = votes.pop() if len(votes) == 1 else "" if votes else default
+    decimals = [_choose_decimal(column, mark, default) for column, mark in zip(columns, proven, strict=True)]
     formats = tuple(map(_format_of, names, columns, decimals))
     rows = zip(names, columns, decimals, formats, strict=True)
     marked = [row for row in rows if any(row[1].counts[kind] for kind in MARKED)]
-    refused = [repr(name) for name, _, decimal, _ in marked if decimal == ""]
-    commas = [repr(name) for name, *_, one in marked if one.decimal == "," and stated is None]
+    ambiguous = [repr(name) for name, _, decimal, _ in marked if decimal == ""]
+    commas = [repr(name) for name, *_, form in marked if form.decimal == "," and option is None]
     notes = [f"Decimal commas: {list_names(commas)} (otherwise write decimal=.)."] if commas else []
-    return formats, notes + ([f"No numbers in {list_names(refused)}: {UNCLEAR}"] if refused else [])
+    return formats, notes + ([f"No numbers in {list_names(ambiguous)}: {UNCLEAR}"] if ambiguous else [])
 
 
 def format_of(texts: Iterable[str]) -> ColumnFormat:
     """Infer the number and date format of a single column. The default decimal mark is "."."""
-    return find_formats([""], [collect_evidence(texts)], usual=".")[0][0]
+    return find_formats([""], [collect_evidence(texts)], default=".")[0][0]
 
 
-def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | None) -> str:
-    """Return the decimal mark that the column proves, or else the mark of the other columns.
+def _choose_decimal(column: ColumnEvidence, proven: str | None, default: str | None) -> str:
+    """Choose the decimal mark of a column. Return "" if its numbers are ambiguous.
 
-    If no column proves a mark, 1,204 has a thousands separator, and 1.204 is ambiguous. Return "" if the numbers of the
-    column are ambiguous.
+    If no column of the table proves a mark, 1,204 has a thousands separator, and 1.204 is ambiguous.
+
+    Args:
+        column: statistics of the column.
+        proven: decimal mark that the cells of the column prove, or None.
+        default: decimal mark of the other columns, "" if they differ, None if unknown.
     """
     counts = column.counts
     if proven is not None:
         return proven
-    if usual is None and counts[POINT_OR_GROUP] and not counts[COMMA_OR_GROUP] and column.has_short:
+    if default is None and counts[POINT_OR_GROUP] and not counts[COMMA_OR_GROUP] and column.has_short_integers:
         return ","
     # $1.204 is ambiguous, because cents have two digits.
-    if counts["money"] and usual != ",":
+    if counts["money"] and default != ",":
         return ""
-    is_unclear = counts[POINT_OR_GROUP] or (usual == "" and counts[COMMA_OR_GROUP])
-    return usual or ("" if is_unclear else ".")
+    is_unclear = counts[POINT_OR_GROUP] or (default == "" and counts[COMMA_OR_GROUP])
+    return default or ("" if is_unclear else ".")
 
 
 def _format_of(name: str, column: ColumnEvidence, decimal: str) -> ColumnFormat:
     counts = column.counts
     are_names = (
         NOT_NUMBERS.fullmatch(name.strip()) is not None
-        or (column.is_named_by_digits and not column.stored)
+        or (column.is_named_by_digits and not column.stored_numbers)
         or column.are_dates(is_named=DATE_NAME.search(name) is not None)
     )
     only_years = counts["year_in_parentheses"] == counts[MINUS]

@@ -18,8 +18,8 @@ _PAIRS = "$USD $CAD $AUD $NZD $HKD $SGD $TWD $MXN $CLP $COP $ARS EUR€ GBP£ CN
 SIGNED_CODES = frozenset(_PAIRS.split())
 """Sign and code of the same currency, joined in sorted order, for cells such as $5 USD."""
 
-_SHORT = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
-SHORT_MAGNITUDES = {letters: power for power, words in _SHORT.items() for letters in words.split()}
+_LETTERS = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
+SHORT_MAGNITUDES = {letters: power for power, words in _LETTERS.items() for letters in words.split()}
 """Powers of ten by letters that denote a magnitude only next to a currency: 200 m means meters."""
 _MAGNITUDES = {
     2: "hundred hundreds 百",

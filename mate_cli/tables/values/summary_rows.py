@@ -1,4 +1,4 @@
-"""Detection of rows that summarize other rows, such as totals, by numbers and names."""
+"""Detection of rows that summarize other rows, such as totals and averages, by their names and numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Numbers = Sequence[Decimal | None]
 
 
 def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple[set[int], set[int]]:
-    """Find the rows that summarize other rows.
+    """Find the rows that summarize other rows, such as totals and averages, by their names and numbers.
 
     Args:
         names: names of the N rows.
@@ -50,9 +50,9 @@ def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple
     rows = [row for row in rows if row not in summaries | doubtful]
     orders = (rows, rows[::-1])
     scans = [_find_sums(order, names, columns) for order in orders]
-    complete = [(prod(sums.values()), sums) for sums, is_complete in scans if is_complete]
-    chance, sums = max(complete, key=lambda pair: pair[0], default=(0, {}))
-    if chance < MIN_DOUBT and any(found for found, _ in scans):
+    full_scans = [(prod(sums.values()), sums) for sums, is_complete in scans if is_complete]
+    chance, sums = max(full_scans, key=lambda pair: pair[0], default=(0, {}))
+    if chance < MIN_DOUBT and any(partial for partial, _ in scans):
         sums = {row: chance for order in orders for row in _find_sums(order, names, columns, MIN_INSIDE)[0]}
     (summaries if chance >= MIN_ALONE else doubtful).update(sums)
     doubtful |= {row for row in rows if row not in summaries and len(rows) > 1 and _TOTAL.fullmatch(names[row])}
@@ -60,46 +60,61 @@ def find_summary_rows(names: Sequence[str], columns: Sequence[Numbers]) -> tuple
 
 
 def _find_sums(
-    rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers], least: float = MIN_ONE
+    rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers], min_chance: float = MIN_ONE
 ) -> tuple[dict[int, float], bool]:
-    """Find the rows that are sums of row groups above them, or of all other rows.
+    """Find the rows whose numbers are the sums of consecutive rows above them, or of all other rows.
+
+    Args:
+        rows: indices of the rows with numbers, in the order to search: downward, or upward for totals at the top.
+        names: names of all rows.
+        columns: numbers of all rows, per column.
+        min_chance: minimum number of values that a sum without the name of a total could have instead.
 
     Returns:
         For each sum, the number of values that the row could have instead, which measures how unlikely a coincidence
         is. And whether the last row is a sum, so that the sums cover all rows.
     """
-    found, count, sums = dict[int, float](), 0, [Decimal(0)] * len(columns)
+    sum_rows, count, sums = dict[int, float](), 0, [Decimal(0)] * len(columns)
     groups = [(count, sums)]
     for row in rows:
-        cells = [(place, number) for place, numbers in enumerate(columns) if (number := numbers[row]) is not None]
-        for first, before in (*groups[:-MAX_GROUPS:-1], groups[0]):
+        cells = [(column, number) for column, numbers in enumerate(columns) if (number := numbers[row]) is not None]
+        for first, offsets in (*groups[:-MAX_GROUPS:-1], groups[0]):
             size = count - first
-            if size < 1 or not isclose(cells[0][1], sums[0] - before[0]):
+            if size < 1 or not isclose(cells[0][1], sums[0] - offsets[0]):
                 continue
-            fits = [number for place, number in cells if isclose(number, sums[place] - before[place])]
-            chance = prod(map(_count_values, fits)) / (1 if size == len(rows) - 1 else size)
-            is_whole = len(fits) == len(cells)
+            equal = [number for column, number in cells if isclose(number, sums[column] - offsets[column])]
+            chance = prod(map(_count_values, equal)) / (1 if size == len(rows) - 1 else size)
+            is_whole = len(equal) == len(cells)
             is_like = _LIKE_TOTAL.search(names[row]) and (is_whole or chance >= MIN_DOUBT)
             is_named = _TOTAL.fullmatch(names[row]) or is_like
-            is_sure = chance >= least and (is_whole or chance >= MIN_INSIDE)
+            is_sure = chance >= min_chance and (is_whole or chance >= MIN_INSIDE)
             if (is_named and is_whole) or (size > 1 and (is_named or is_sure)):
-                found[row] = inf if is_named else chance * (IN_COLUMNS if len(fits) > 1 else is_whole)
+                sum_rows[row] = inf if is_named else chance * (IN_COLUMNS if len(equal) > 1 else is_whole)
                 groups.append((count, sums))
                 break
         else:
             count, sums = count + 1, [total + (numbers[row] or 0) for total, numbers in zip(sums, columns, strict=True)]
-    return found, bool(rows) and rows[-1] in found
+    return sum_rows, bool(rows) and rows[-1] in sum_rows
 
 
 def _find_statistics(
     rows: Sequence[int], names: Sequence[str], columns: Sequence[Numbers]
 ) -> tuple[set[int], set[int]]:
-    """Find the last rows that are statistics of other rows, or only have such a name."""
-    best = set[int](), set[int]()
+    """Find the rows at the end of `rows` that are statistics, such as the mean or maximum, of the rows before them.
+
+    Args:
+        rows: indices of the rows with numbers, in the order to search.
+        names: names of all rows.
+        columns: numbers of all rows, per column.
+
+    Returns:
+        Indices of rows that are statistics, and indices of rows that have the name of a statistic but another value.
+    """
+    result = set[int](), set[int]()
     # None becomes NaN.
     arrays = [numpy.array([column[row] for row in rows], float) for column in columns]
     for length in range(1, min(MAX_STATISTICS, len(rows) - 2) + 1):
-        sure, doubtful = set[int](), set[int]()
+        certain, doubtful = set[int](), set[int]()
         for row in rows[-length:]:
             match = _STATISTIC.fullmatch(names[row])
             numbers = [column[row] for column in columns]
@@ -108,20 +123,20 @@ def _find_statistics(
             kinds = _find_kinds(*cells[0])
             is_proven = len(cells) > 1 and kinds & {"med", "std"}.intersection(*starmap(_find_kinds, cells))
             if match and any(kind.startswith((match["name"] or "").lower()) for kind in kinds):
-                sure.add(row)
+                certain.add(row)
             elif match and not match["name"]:
                 doubtful.add(row)
             elif is_proven and prod(starmap(_count_steps, cells)) >= MIN_ALONE:
-                sure.add(row)
+                certain.add(row)
             elif not _LIKE_TOTAL.search(names[row]):
                 break
         else:
-            best = max(best, (sure, doubtful), key=lambda rows: (len(rows[0]), len(rows[1])))
-    return best
+            result = max(result, (certain, doubtful), key=lambda rows: (len(rows[0]), len(rows[1])))
+    return result
 
 
 def _find_kinds(number: Decimal, values: numpy.ndarray) -> set[str]:
-    """Find the statistics of `values` that equal a number after rounding, by name prefix."""
+    """Return the statistics of `values` that equal a number after rounding, as prefixes of names such as "med"."""
     values = values[~numpy.isnan(values)]
     if len(values) < 2:
         return set()
@@ -137,13 +152,16 @@ def _find_step(number: Decimal) -> float:
 
 
 def _count_steps(number: Decimal, values: numpy.ndarray) -> float:
-    """Count the possible means of values: numbers in their range with equal decimals."""
+    """Count the numbers in the range of `values` that have as many decimals as `number`.
+
+    If the count is large, it is unlikely that `number` equals a statistic of the values by coincidence.
+    """
     return 1 + float(numpy.nanmax(values) - numpy.nanmin(values)) / _find_step(number)
 
 
 def _count_values(number: Decimal) -> int:
-    """Count the numbers up to `number` that are equally round.
+    """Count the numbers from 0 to `number` that are equally round: 13 for 120, which is one of 0, 10, ..., 120.
 
-    Sums of round numbers often coincide.
+    If the count is small, the number may equal a sum by coincidence.
     """
     return 1 + int("".join(map(str, number.normalize().as_tuple().digits)))

@@ -23,12 +23,12 @@ from mate_cli.tables.values.column_format import ColumnFormat
 from mate_cli.tokenization.expansion import SentenceIndex
 
 _GREATEST = "most highest largest greatest biggest maximum max top best latest last newest longest"
-_LEAST = "least lowest smallest fewest minimum min worst earliest first oldest shortest cheapest"
+_LOWEST = "least lowest smallest fewest minimum min worst earliest first oldest shortest cheapest"
 _EMPTY = (
     "the and for with from what which who whom whose when where how many much did does was were are has have had that "
     "this there than more less not all any each per is in of on at to by be do an or it as no row rows table"
 )
-GREATEST, LEAST, EMPTY_WORDS = (frozenset(words.split()) for words in (_GREATEST, _LEAST, _EMPTY))
+GREATEST, LOWEST, EMPTY_WORDS = (frozenset(words.split()) for words in (_GREATEST, _LOWEST, _EMPTY))
 """Words of superlatives, and stop words, which do not distinguish rows. Single letters are never words."""
 NUMERIC_SHARE = 0.5
 """Minimum share of numbers or dates among the cells of a column whose values a superlative may compare."""
@@ -45,7 +45,7 @@ class RowChoice:
     Args:
         question: the original question.
         order: 0-based indices of all R rows, best first, [R].
-        matching: number of rows that share a word or number with the question. These rows come first.
+        match_count: number of rows that share a word or number with the question. These rows come first.
         terms: words and numbers of the question that occur in the table, without the names of columns. If only names
             of columns occur, these are the terms.
         extreme: superlative that orders rows of equal similarity, such as "greatest sales". Empty if there is none.
@@ -54,7 +54,7 @@ class RowChoice:
 
     question: str
     order: np.ndarray
-    matching: int
+    match_count: int
     terms: tuple[str, ...]
     extreme: str = ""
     column: int | None = None
@@ -88,28 +88,28 @@ class RowIndex:
                 self._numbers.setdefault(term, len(self._numbers))
             compared_columns.update(self._find_measures(question))
         self._values = {column: array("d") for column in sorted(compared_columns)}
-        self._seen: set[int] = set()
-        self._index = SentenceIndex([self._read(row) for row in rows])
+        self._row_terms: set[int] = set()
+        self._index = SentenceIndex([self._scan_row(row) for row in rows])
 
     def choose(self, question: str) -> RowChoice:
         """Rank all rows for one of the questions passed to the constructor."""
         terms = question_terms(question)
         scores = self._index.scores(" ".join(_code(self._numbers[term]) for term in terms)).round(6)
-        column, sign = self._compared(question)
+        column, sign = self._find_extreme(question)
         keys = [np.arange(len(scores)), -scores]
         if column is not None:
             values = np.array(self._values[column]) * sign
             keys.insert(1, np.where(np.isnan(values), np.inf, -values))
         header_terms = frozenset[str]().union(*self._header)
-        matches = [term for term in terms if self._numbers[term] in self._seen]
+        matches = [term for term in terms if self._numbers[term] in self._row_terms]
         row_terms = tuple(terms[term] for term in matches if term not in header_terms) or tuple(
             terms[term] for term in matches
         )
         name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), row_terms, name, column)
 
-    def _read(self, row: Sequence[str]) -> str:
-        """Return the terms of a row that occur in a question, as text, and store its values."""
+    def _scan_row(self, row: Sequence[str]) -> str:
+        """Store the values of a row, and return those of its terms that occur in a question, as the text to index."""
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
         term_numbers = self._numbers
@@ -118,18 +118,25 @@ class RowIndex:
             for term in _findable(" \n".join(map(_with_point, row, self._formats)))
             if term in term_numbers
         ]
-        self._seen.update(numbers)
+        self._row_terms.update(numbers)
         return " ".join(map(_code, numbers))
 
     def _find_measures(self, question: str) -> list[int]:
-        """Return the columns named in a question with a superlative, or [] for other questions."""
-        words = {_singular(term) for term in _terms(question)}
-        if not words & (GREATEST | LEAST):
-            return []
-        return [column for column, name in enumerate(self._header) if name & words - GREATEST - LEAST]
+        """Return the indices of columns that a question with a superlative may compare, such as "most sales".
 
-    def _compared(self, question: str) -> tuple[int | None, int]:
-        """Return the column that a superlative compares (or None), and 1 for greatest or -1 for least."""
+        These are the columns whose name shares a word with the question. Questions without a superlative have none.
+        """
+        words = {_singular(term) for term in _terms(question)}
+        if not words & (GREATEST | LOWEST):
+            return []
+        return [column for column, name in enumerate(self._header) if name & words - GREATEST - LOWEST]
+
+    def _find_extreme(self, question: str) -> tuple[int | None, int]:
+        """Interpret the superlative of a question as the greatest or least value of a column.
+
+        Returns:
+            The index of the column, or None for no such column, and 1 for the greatest or -1 for the least value.
+        """
         words = set(_terms(question))
         sign = 1 if words & GREATEST else -1
         for column in self._find_measures(question):
@@ -144,7 +151,7 @@ def question_terms(question: str) -> dict[str, str]:
     Each normalized term maps to its spelling in the question. Plurals lose their final s. A number spelled as a word
     also appears as digits.
     """
-    words = {_singular(term): term for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST}
+    words = {_singular(term): term for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LOWEST}
     values = [value for value in numeric_values(_WITH_DIGITS.sub("", question)) if not isinstance(value, Date)]
     numbers = [_number(f"{value:.6f}") for value in values if np.isfinite(value)]
     return words | {number: number for number in numbers if number not in words}
@@ -156,10 +163,8 @@ def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
     return np.array([[not terms.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
 
-def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int) -> list[int]:
-    """Select the best rows until the next row exceeds the budget.
-
-    The result is in table order.
+def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, limit: int) -> list[int]:
+    """Select the best rows until the next row exceeds the token budget, and return their indices in table order.
 
     The best row is always selected.
 
@@ -167,12 +172,12 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
         order: row indices, best first.
         costs: number of tokens of each row, in the order of `order`.
         budget: maximum number of tokens.
-        most: maximum number of rows, given by the number of row ids.
+        limit: maximum number of rows, given by the number of row ids.
     """
     rows: list[int] = []
     for row, cost in zip(order, costs, strict=False):
         budget -= cost
-        if rows and (budget < 0 or len(rows) >= most):
+        if rows and (budget < 0 or len(rows) >= limit):
             break
         rows.append(int(row))
     return sorted(rows)
@@ -188,7 +193,7 @@ def _with_point(text: str, column_format: ColumnFormat) -> str:
 
 
 def _findable(text: str) -> list[str]:
-    """Return the normalized terms of a text.
+    """Return the words, numbers and dates of a cell in the form in which questions are compared with cells.
 
     Plurals lose their final s, and dates also yield their parts.
     """
@@ -214,14 +219,14 @@ def _terms(text: str) -> list[str]:
 def _number(term: str) -> str:
     if (term.isdecimal() and term[0] != "0") or "-" in term:
         return term
-    plain = term.replace(",", "")
-    if "." in plain:
-        return plain.rstrip("0").rstrip(".").lstrip("0") or "0"
-    return plain.lstrip("0") or "0"
+    digits = term.replace(",", "")
+    if "." in digits:
+        return digits.rstrip("0").rstrip(".").lstrip("0") or "0"
+    return digits.lstrip("0") or "0"
 
 
 def _singular(word: str) -> str:
-    """Remove the final s of a plural."""
+    """Remove the final s of a word of more than three letters, unless it ends with ss."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
@@ -234,7 +239,7 @@ class RowRanker(Protocol):
 
     @property
     def digest(self) -> str:
-        """Digest that is equal for rankers with equal rankings."""
+        """Hash of the model and its options, part of the cache key of encodings. Equal for equal rankings."""
 
     def __call__(self, examples: Sequence[TableExample]) -> Mapping[str, Sequence[int]]:
         """Return 0-based row indices of each example's table, best first, by `example_id`.
@@ -244,25 +249,25 @@ class RowRanker(Protocol):
 
 
 class RankedRows:
-    """The best rows of tables, computed once for each question."""
+    """Cache of the row rankings of a `RowRanker`, so that each question is ranked once."""
 
     def __init__(self, ranker: RowRanker) -> None:
         self.ranker = ranker
-        self._known: dict[tuple[str, str], Sequence[int]] = {}
+        self._rankings: dict[tuple[str, str], Sequence[int]] = {}
 
-    def of(self, example: TableExample, count: int) -> tuple[int, ...]:
-        """Return the `count` best 0-based rows of an example's table in table order.
+    def select(self, example: TableExample, count: int) -> tuple[int, ...]:
+        """Return the indices of the `count` best rows of an example's table, in table order, from 0.
 
-        The result is () without a ranking.
+        Return () if the ranker has no ranking because it cannot encode the table.
         """
         self.rank([example])
-        return tuple(sorted(self._known[_key(example)][:count]))
+        return tuple(sorted(self._rankings[_key(example)][:count]))
 
     def rank(self, examples: Sequence[TableExample]) -> None:
         """Rank the rows of all examples that are not cached yet, in one call of the ranker."""
-        unranked = [example for example in examples if _key(example) not in self._known]
+        unranked = [example for example in examples if _key(example) not in self._rankings]
         rankings = self.ranker(unranked) if unranked else {}
-        self._known |= {_key(example): rankings.get(example.example_id, ()) for example in unranked}
+        self._rankings |= {_key(example): rankings.get(example.example_id, ()) for example in unranked}
 
 
 def _key(example: TableExample) -> tuple[str, str]:

@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from nltk.stem.porter import PorterStemmer
 
 
-class Fit(NamedTuple):
-    """Size of a truncated table.
+class TableSize(NamedTuple):
+    """Size to which a table is truncated: its rows, and the tokens per cell.
 
     Args:
         rows: number of body rows to keep.
-        pieces: exclusive upper bound for the token index in its cell at which a kept word may start.
+        tokens: exclusive upper bound for the token index in its cell at which a kept word may start.
     """
 
     rows: int
-    pieces: int
+    tokens: int
 
 
 def fit_table(
     word_starts: np.ndarray, rows: np.ndarray, budget: int, *, cell_trim_length: int | None, drop_rows: bool
-) -> Fit | None:
-    """Find the largest cell length at which the table fits.
+) -> TableSize | None:
+    """Find the largest number of tokens per cell with which a table fits into a token budget.
 
     Every cell keeps its first word, and words are never split.
 
@@ -64,29 +64,27 @@ def fit_table(
     if row_count < 1 or (row_count < len(cost_of_rows) - 1 and not drop_rows):
         return None
     if fixed is not None:
-        return Fit(row_count, fixed)
+        return TableSize(row_count, fixed)
     cost_of_pieces = np.bincount(word_starts[rows <= row_count]).cumsum()
-    return Fit(row_count, int(np.searchsorted(cost_of_pieces, budget, side="right")))
+    return TableSize(row_count, int(np.searchsorted(cost_of_pieces, budget, side="right")))
 
 
 def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
-    """Return the minimum number of tokens of a truncated table.
-
-    This minimum has the first words of the header and of one row.
-    """
+    """Count the tokens of the smallest truncated table: the first word of each cell of the header and of one row."""
     return int(np.count_nonzero(word_starts[rows <= 1] == 0))
 
 
 TRUNCATION_COUNTS = ("shortened_cells", "dropped_rows", "dropped_columns", "lost_answers")
-"""Counts in `TableEncoding.cut`, in order: cells that lost some or all words, rows and columns that were dropped, and
-answer cells that were dropped."""
+"""Names of the four counts in `TableEncoding.cut`: cells that lost some or all words, rows and columns that were
+dropped, and answer cells that were dropped."""
 TRUNCATION_NAMES = ("cells shortened", "rows dropped", "columns dropped", "answer cells lost")
 
 
 def count_cuts(example: TableExample, cells: np.ndarray, kept_cells: np.ndarray) -> np.ndarray:
-    """Count the truncated parts of a table, int32 [4], see `TRUNCATION_COUNTS`.
+    """Count the cells, rows, columns and answer cells that truncation changed or dropped, int32 [4].
 
-    A row or column without any token counts as dropped. Its cells do not count as shortened.
+    The order is that of `TRUNCATION_COUNTS`. A row or column without any token counts as dropped, and its cells do not
+    count as shortened.
 
     Args:
         example: the encoded example.
@@ -105,7 +103,7 @@ def count_cuts(example: TableExample, cells: np.ndarray, kept_cells: np.ndarray)
 
 
 def lost_cells(coordinates: Coordinates, kept_cells: np.ndarray, width: int) -> Coordinates:
-    """Return the body cells without any token in the encoding.
+    """Select the cells (such as answer cells) that lost all of their tokens by truncation.
 
     Args:
         coordinates: (row, column) of body cells, both from 0.
@@ -117,7 +115,7 @@ def lost_cells(coordinates: Coordinates, kept_cells: np.ndarray, width: int) -> 
 
 
 def describe_cuts(cuts: np.ndarray, unit: str = "tables") -> str:
-    """Describe the truncation of N tables as text, or report that nothing was truncated.
+    """Summarize for the user what was truncated in N tables, such as how many tables lost rows.
 
     Args:
         cuts: counts of `TRUNCATION_COUNTS` for each table, [N, 4].
@@ -132,10 +130,14 @@ def describe_cuts(cuts: np.ndarray, unit: str = "tables") -> str:
     return f"{', '.join(parts) or 'nothing cut'} of {len(cuts):,}"
 
 
-def describe_cut(cut: np.ndarray) -> str:
-    """Describe the truncation of one table, [4], as text, or "nothing" if it is complete."""
+def describe_cut(counts: np.ndarray) -> str:
+    """Describe the truncation of one table as text, such as "dropped rows: 2", or "nothing" if the table is complete.
+
+    Args:
+        counts: counts of `TRUNCATION_COUNTS`, [4].
+    """
     return (
-        ", ".join(f"{name}: {count:,}" for name, count in zip(TRUNCATION_NAMES, cut.tolist(), strict=True) if count)
+        ", ".join(f"{name}: {count:,}" for name, count in zip(TRUNCATION_NAMES, counts.tolist(), strict=True) if count)
         or "nothing"
     )
 
@@ -145,10 +147,7 @@ Stems = frozenset[str]
 
 @cache
 def _stemmer() -> PorterStemmer:
-    """Return NLTK's Porter stemmer, which google-research/tapas uses too.
-
-    The import is slow, and therefore late.
-    """
+    """Return the Porter stemmer of NLTK, as in google-research/tapas. NLTK is imported here because that is slow."""
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer()
@@ -161,24 +160,18 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> Stems:
-    """Return the stems of the words of a text.
-
-    A text without words has the stem of the word "EMPTY".
-    """
+    """Return the set of Porter stems of the words of a text. A text without words has the stem of "EMPTY"."""
     return frozenset(map(stem, format_text(text).split()))
 
 
 def similarity(first: Stems, second: Stems) -> float:
-    """Return the Jaccard index, the number of shared stems over the number of all stems.
-
-    The result is 0 for two empty sets.
-    """
-    shared = len(first & second)
-    return shared / max(1, len(first) + len(second) - shared)
+    """Compute the Jaccard index of two sets of stems: common stems over all stems. It is 0 for two empty sets."""
+    overlap = len(first & second)
+    return overlap / max(1, len(first) + len(second) - overlap)
 
 
 class TableStems:
-    """Stems of each cell, row and column of a table, computed from all rows on first access."""
+    """Stems of each cell, row and column of a table, by which cells and columns are compared with a question."""
 
     def __init__(self, table: Table) -> None:
         self._lines = (table.header, *table.rows)
@@ -191,16 +184,16 @@ class TableStems:
 
     @cached_property
     def rows(self) -> list[Stems]:
-        """The stems of every row, the header first."""
+        """Stems of the words in each row. Row 0 is the header."""
         return [frozenset[str]().union(*row) for row in self.cells]
 
     @cached_property
     def columns(self) -> list[Stems]:
-        """The stems of every column, including its header."""
+        """Stems of the words in each column, with its header."""
         return [frozenset[str]().union(*column) for column in zip(*self.cells, strict=True)]
 
     def column_scores(self, example: TableExample) -> list[float]:
-        """Score each column by its overlap with the question and its history.
+        """Score each column by the words that it shares with the question and the previous questions.
 
         Columns of the previous answer get the highest score.
         """
@@ -211,7 +204,7 @@ class TableStems:
         return scores
 
     def cell_scores(self, example: TableExample) -> np.ndarray:
-        """Score each cell by its overlap with the question and its history.
+        """Score each cell by the words that it, its row and its column share with the question and previous questions.
 
         Cells of the previous answer get the highest score.
 
@@ -238,9 +231,9 @@ def _stem_questions(example: TableExample) -> Stems:
 
 
 def choose_columns(scores: Sequence[float], costs: Sequence[int], budget: int) -> Collection[int]:
-    """Select columns, the best first, and skip columns that exceed the remaining budget.
+    """Select columns in descending order of score. Skip a column that exceeds the remaining token budget.
 
-    Of columns with equal scores the first column is tried first.
+    Of columns with equal scores, the first column is tried first.
 
     Args:
         scores: score of each column.
@@ -256,9 +249,9 @@ def choose_columns(scores: Sequence[float], costs: Sequence[int], budget: int) -
 
 
 def tokens_to_keep(scores: np.ndarray, lengths: np.ndarray, budget: int) -> np.ndarray:
-    """Allocate a token budget to the best cells.
+    """Distribute a token budget to cells in descending order of score, and return how many tokens each cell keeps.
 
-    The last cell with any tokens may keep only its first tokens.
+    The last of these cells may keep only its first tokens.
 
     Args:
         scores: score of each cell, [rows, columns]. Ties go to the first column, then to the first row.

@@ -1,7 +1,7 @@
-"""Serializer with one token per cell and lexical features instead of words.
+"""Serializer with one token per cell, represented by lexical features instead of word embeddings.
 
 The features measure which words the question shares with a cell, its row and its column. The best score of the other
-cells in the row identifies the row that a question refers to. A ranker without this feature fails.
+cells in the row identifies the row that a question refers to. A cell ranker without this feature fails.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LexicalSerializer(Serializer):
     reset_positions: bool = True
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has one entry per example, in their order."""
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
         tables = {id(example.table): example.table for example in examples}
         lexical_tables = {key: self._misfit(table) or LexicalTable(table) for key, table in tables.items()}
         return [self._lay_out(example, lexical_tables[id(example.table)]) for example in examples]
@@ -56,7 +56,7 @@ class LexicalSerializer(Serializer):
         return ""
 
     def _lay_out(self, example: TableExample, table: LexicalTable | str) -> TableEncoding | EncodingFailure:
-        """Encode an example. A text as `table` is the reason why its table cannot be encoded."""
+        """Encode an example about a table. If `table` is a text, return an `EncodingFailure` with this reason."""
         if isinstance(table, str):
             return EncodingFailure(example.example_id, table)
         width = table.width
@@ -83,16 +83,16 @@ in its column, and the mean of the column."""
 ROW = ("row_coverage", "row_coverage_rank", "rest_coverage")
 """The weighted share of the question's words that occur in the row, the reciprocal rank of this share among the rows,
 and the share that occurs in the other cells of the row."""
-_PLAIN = ("digits", "year", "month", "length", "linked", "sentences", "column", "row", "first", "cells")
+_FORMS = ("digits", "year", "month", "length", "linked", "sentences", "column", "row", "first", "cells")
 _KINDS = {
     "person": re.compile(r"\bborn\b|\b\d{4} ?[-\u2013] ?(?:\w+ ){0,2}\d{4} ?\)|\b(?:he|she|his|her)\b"),
     "place": re.compile(r"\b(?:city|town|village|county|municipality|district|province|country|capital|located)\b"),
     "group": re.compile(r"\b(?:team|club|company|organization|university|college|school|band|founded)\b"),
     "work": re.compile(r"\b(?:film|series|album|song|novel|game|directed|starring|released)\b"),
 }
-CELL = ("header", "asked_header", "asked_lead", *_PLAIN, *_KINDS, "rank", "related", "row_lowest", "row_highest")
+CELL = ("header", "asked_header", "asked_lead", *_FORMS, *_KINDS, "rank", "related", "row_lowest", "row_highest")
 """Features of a cell: the overlap of its header with the question, and with the words after "which" or a similar word,
-the share of these words in the first sentences of its passages, the form and the position of the cell (`_PLAIN`),
+the share of these words in the first sentences of its passages, the form and the position of the cell (`_FORMS`),
 topics of its passages (`_KINDS`), the rank of its number in the column, whether its number equals a number of the
 question, and whether its row has the lowest or highest number of a column."""
 QUESTION = {
@@ -116,7 +116,7 @@ FEATURES = (
 
 _YEAR = re.compile(r"\b(1[5-9]|20)\d\d\b")
 _MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
-_ASKED = re.compile(r"\b(?:what|which|whose|how many|name) (?:is |was |are |were )?((?:\S+ ){1,4})", re.IGNORECASE)
+_LEAD = re.compile(r"\b(?:what|which|whose|how many|name) (?:is |was |are |were )?((?:\S+ ){1,4})", re.IGNORECASE)
 _NOT_ASKED = {"the", "of", "in", "is", "was", "are", "were", "did", "does", "do", "has", "have", "had", "that", "this"}
 _NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
 PREFIX = 5
@@ -139,9 +139,9 @@ class LexicalTable:
         self._sentences = np.array([text_ids.setdefault(text, len(text_ids)) for texts in cell_texts for text in texts])
         counts = np.array([len(texts) for texts in cell_texts])
         self._starts = counts.cumsum() - counts
-        words = NumberedWords.of(list(text_ids))
+        words = NumberedWords.build(list(text_ids))
         self._index, self._documents = WordIndex(words), WordIndex(words.join(self._sentences, counts))
-        self._coverage = Coverage(NumberedWords.of(list(text_ids), PREFIX).join(self._sentences, counts), self.width)
+        self._coverage = Coverage(NumberedWords.build(list(text_ids), PREFIX).join(self._sentences, counts), self.width)
         leads = [" ".join(passage[0] for link in cell.links if (passage := sentences.get(link))) for cell in cells]
         lead_facts = {
             lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}
@@ -150,12 +150,12 @@ class LexicalTable:
         self._header_prefixes = [prefixes(cell.text) for cell in table.header]
         self._words = [_words(cell.text) for cell in cells]
         self._header = [_words(cell.text) for cell in table.header]
-        self._facts = TableFacts(table, self.rows)
+        self._table_facts = TableFacts(table, self.rows)
         kinds = np.array([lead_facts[lead][1] for lead in leads], float).T
         self._cells = np.concatenate([_cell_facts(cells, counts, self.rows, self.width), kinds])
 
     def features(self, question: str, *, header: bool = False) -> np.ndarray:
-        """Compute `FEATURES` for a question.
+        """Compute the lexical features (`FEATURES`) of a question and of each cell of the table.
 
         Args:
             question: question about the table.
@@ -183,7 +183,7 @@ class LexicalTable:
         return np.column_stack([*flat, np.tile(question_types, (len(header), 1))]).astype(np.float32)
 
     def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
-        """Return the first four `SCORES` of every cell, [4, R, C]."""
+        """Compute the first four `SCORES` (similarity to the question) of every cell, [4, R, C]."""
         sentence_scores = self._index.scores(question)
         best_scores = np.maximum.reduceat(sentence_scores[self._sentences], self._starts)
         order = np.empty(len(sentence_scores))
@@ -200,18 +200,18 @@ class LexicalTable:
         Returns:
             The share of these words in the cell's header, and in the first sentences of its passages, both [R * C].
         """
-        match = _ASKED.search(question)
+        match = _LEAD.search(question)
         requested_words = prefixes(match[1]) - _NOT_ASKED if match else frozenset[str]()
         header = [_overlap(requested_words, words) for words in self._header_prefixes]
         return np.tile(header, self.rows), np.array([_overlap(requested_words, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
-        """Return the last four features of `CELL`.
+        """Compute the numeric features "rank", "related", "row_lowest" and "row_highest" of `CELL`.
 
         The rank of a cell is divided by the number of rows.
         """
-        lowest, highest = self._facts.ranks[:, self.width :]
-        relations = self._facts.relations(question)
+        lowest, highest = self._table_facts.ranks[:, self.width :]
+        relations = self._table_facts.relations(question)
         equals_number = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
         is_lowest, is_highest = ((ranks == 1).reshape(self.rows, self.width).any(1) for ranks in (lowest, highest))
         return (
@@ -235,11 +235,15 @@ class Coverage:
 
     def __init__(self, words: NumberedWords, width: int) -> None:
         self._words, self._shape = words, (words.count // width, width)
-        prefixed, self._cells = np.divmod(np.unique(words.numbers * words.count + words.places), words.count)
+        prefixed, self._cells = np.divmod(np.unique(words.numbers * words.count + words.text_ids), words.count)
         self._bounds = np.searchsorted(prefixed, np.arange(len(words.hashes) + 1))
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute the shares of each cell, of the other cells in its row, and of its row, all [R, C]."""
+        """Compute the weighted share of a question's words in each cell, in the rest of its row, and in its row.
+
+        Returns:
+            The three shares, all [R, C].
+        """
         matches, weights = self._match_words(question)
         count = matches.sum(2, keepdims=True)
         cells, other_cells, rows = (
@@ -248,7 +252,7 @@ class Coverage:
         return cells, other_cells, np.repeat(rows, self._shape[1], 1)
 
     def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells with each word of the question, Bool [W, R, C], and word weights [W].
+        """Find the cells that contain each word of a question, Bool [W, R, C], and weight the words, [W].
 
         The weights sum to 1.
         """
@@ -271,7 +275,14 @@ def prefixes(text: str) -> frozenset[str]:
 
 
 def score_views(scores: np.ndarray) -> np.ndarray:
-    """Return all `VIEWS` of scores [S, R, C], concatenated to [len(VIEWS) * S, R, C]."""
+    """Compare each score of a cell with the scores in its row, column and table, as listed in `VIEWS`.
+
+    Args:
+        scores: S scores of each cell, [S, R, C].
+
+    Returns:
+        All views, one after the other, [len(VIEWS) * S, R, C].
+    """
     is_largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
     row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
     views = (
@@ -287,7 +298,7 @@ def score_views(scores: np.ndarray) -> np.ndarray:
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
-    """Return the largest of the other entries along an axis, for each entry.
+    """For each entry, compute the maximum of the other entries along an axis: [3, 5, 1] becomes [5, 3, 5].
 
     Args:
         scores: non-negative scores.
@@ -301,7 +312,7 @@ def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int) -> np.ndarray:
-    """Compute the features of `_PLAIN`, which do not depend on the question, [10, R * C]."""
+    """Compute the ten features `_FORMS` of each cell, which do not depend on the question, [10, R * C]."""
     texts = [cell.text for cell in cells]
     row, column = np.divmod(np.arange(len(cells)), width)
     return np.stack(
@@ -325,5 +336,5 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _overlap(words: frozenset[str], other_words: frozenset[str]) -> float:
-    """Return the share of `words` that occurs in `other_words`."""
+    """Compute the share of `words` that occurs in `other_words`, from 0 to 1."""
     return len(words & other_words) / max(1, len(words))

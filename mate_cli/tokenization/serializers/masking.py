@@ -20,8 +20,9 @@ from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 from mate_cli.tokenization.table_pieces import LONG_TEXT, PieceCache, SplitTexts, TableFacts, TableInPieces, TablePieces
 
-KEPT_PIECES = 50_000_000
-"""Number of table values (about four bytes each) that a process caches, so later epochs need no tokenization."""
+MAX_CACHED_VALUES = 50_000_000
+"""Maximum number of values of tokenized tables (about four bytes each) in the cache of a process. Later epochs do not
+tokenize cached tables again."""
 BLOCK = 256
 """Number of random numbers sampled in one call, which is ten times faster than single calls."""
 
@@ -31,13 +32,13 @@ class GeneratorDraws:
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
-        self._drawn: list[float] = []
+        self._block: list[float] = []
 
     def random(self) -> float:
         """Return a random number in [0, 1)."""
-        if not self._drawn:
-            self._drawn = self._generator.random(BLOCK).tolist()
-        return self._drawn.pop()
+        if not self._block:
+            self._block = self._generator.random(BLOCK).tolist()
+        return self._block.pop()
 
     def randint(self, low: int, high: int) -> int:
         """Return a random integer from `low` to `high`, both inclusive."""
@@ -52,23 +53,23 @@ Draws = Random | GeneratorDraws
 """Source of randomness. The reference implementation (google-research/tapas) uses Python's `Random`."""
 
 
-class Corner(NamedTuple):
-    """Top left window of a table.
+class TableWindow(NamedTuple):
+    """Size of a window of a table that contains its first columns and rows, and the first tokens of their cells.
 
     Args:
         columns: number of columns.
         rows: number of body rows.
-        pieces: exclusive upper bound for the token index in its cell at which a word may start.
+        tokens: exclusive upper bound for the token index in its cell at which a word may start.
     """
 
     columns: int
     rows: int
-    pieces: int
+    tokens: int
 
 
 @dataclass(eq=False)
 class MaskingSerializer(Serializer):
-    """Encodes examples for masked language modelling.
+    """Encodes a random window of a text and a table for masked language modeling.
 
     In `label_ids` masked tokens have their original id, other tokens 0.
 
@@ -92,46 +93,46 @@ class MaskingSerializer(Serializer):
     whole_cells: bool = True
 
     def __post_init__(self) -> None:
-        self._pieces = PieceCache(self.tokenizer, capacity=20_000)
+        self._cache = PieceCache(self.tokenizer, capacity=20_000)
         self._tables: dict[str, TableInPieces] = {}
         self._remembered = 0
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return "pieces", the label kind of masked tokens."""
+        """Return "pieces", the name of the labels of masked language modeling, which the task must expect."""
         return "pieces"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples with deterministic masks.
+        """Encode and mask each example. The result has the order of the examples.
 
         The masks depend only on the id of the example. Each line of a question is a text.
         """
         encodings: list[TableEncoding | EncodingFailure] = []
         for example in examples:
-            tokenized = self.in_pieces(example.table, example.question.splitlines())
+            tokenized = self.tokenize_table(example.table, example.question.splitlines())
             seed = list(example.example_id.encode())
             encodings.append(self.mask(tokenized, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
         return encodings
 
-    def split_table(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
-        """Return the cached tokens of a table and its texts.
+    def split_table(self, name: str, load: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
+        """Return the tokens of a table and its texts from the cache, or read and tokenize them.
 
-        The cache is emptied if it exceeds `KEPT_PIECES`.
+        The cache is emptied if it exceeds `MAX_CACHED_VALUES`.
 
         Args:
             name: key of the table in the cache.
-            read: function that reads the table and its texts if they are not cached.
+            load: function that reads the table and its texts if they are not cached.
         """
         if name not in self._tables:
-            tokenized = self.in_pieces(*read())
-            if self._remembered > KEPT_PIECES:
+            tokenized = self.tokenize_table(*load())
+            if self._remembered > MAX_CACHED_VALUES:
                 self._tables.clear()
                 self._remembered = 0
             self._remembered += tokenized.size
             self._tables[name] = tokenized
         return self._tables[name]
 
-    def in_pieces(self, table: Table, texts: Sequence[str]) -> TableInPieces:
+    def tokenize_table(self, table: Table, texts: Sequence[str]) -> TableInPieces:
         """Tokenize a table and its texts.
 
         A cell is omitted if it does not fit even when all cells to its left and above have a single token.
@@ -146,38 +147,38 @@ class MaskingSerializer(Serializer):
         reachable = ((rows + 1) * (columns + 1) <= self.max_tokens) & (columns < MAX_LINES)
         cells, rows, columns = cells[reachable], rows[reachable], columns[reachable]
         cell_parts = [table_facts.parts[cell] for cell in cells.tolist()]
-        split = SplitTexts(texts, self._pieces)
+        split = SplitTexts(texts, self._cache)
         if not cell_parts:
             empty = np.zeros(0, np.int32)
             return TableInPieces(split, empty, empty, empty, empty, np.zeros((2, 0), np.int32))
-        self._pieces.add(part for parts in cell_parts for part in parts)
-        cell_tokens = TablePieces.of([self._pieces[parts] for parts in cell_parts], self.tokenizer.is_continuation)
+        self._cache.add(part for parts in cell_parts for part in parts)
+        cell_tokens = TablePieces.join([self._cache[parts] for parts in cell_parts], self.tokenizer.is_continuation)
         token_cells = cell_tokens.cells
         rows, columns, starts = (
             array.astype(np.int32) for array in (rows[token_cells], columns[token_cells], cell_tokens.word_starts)
         )
         return TableInPieces(split, cell_tokens.ids, rows, columns, starts, table_facts.ranks[:, cells[token_cells]])
 
-    def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
-        """Return a masked example.
+    def mask(self, table: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
+        """Sample a window of the text and of the table, and mask some of its tokens.
 
         Args:
-            known: tokens of a table and its texts.
+            table: tokens of a table and its texts.
             draws: source of randomness.
             example_id: id of the new example.
         """
-        text = self.text_window(known.texts, draws)
-        ids, columns = known.ids, known.columns
+        text = self.text_window(table.texts, draws)
+        ids, columns = table.ids, table.columns
         if not len(ids):
             text = text[: self.max_tokens - 2]
-        corner = self.corner(known, self.max_tokens - len(text) - 2, draws)
-        keep = (columns < corner.columns) & (known.rows <= corner.rows) & (known.word_starts < corner.pieces)
+        window = self.sample_window(table, self.max_tokens - len(text) - 2, draws)
+        keep = (columns < window.columns) & (table.rows <= window.rows) & (table.word_starts < window.tokens)
         start = len(text) + 2
-        tokens, ranks = TokenArrays(start + int(keep.sum())), known.ranks[:, keep]
+        tokens, ranks = TokenArrays(start + int(keep.sum())), table.ranks[:, keep]
         tokens.fill(end=1, input_ids=self.tokenizer.cls_id)
         tokens.fill(1, start - 1, input_ids=text)
         tokens.fill(start - 1, start, input_ids=self.tokenizer.sep_id)
-        tokens.fill(start, input_ids=ids[keep], segment_ids=1, column_ids=columns[keep] + 1, row_ids=known.rows[keep])
+        tokens.fill(start, input_ids=ids[keep], segment_ids=1, column_ids=columns[keep] + 1, row_ids=table.rows[keep])
         tokens.fill(start, column_ranks=ranks[0], inverse_column_ranks=ranks[1])
         self._mask_units(tokens, len(text), draws)
         return tokens.encoding(example_id)
@@ -200,32 +201,32 @@ class MaskingSerializer(Serializer):
             end += 1
         return ids[start:end]
 
-    def corner(self, known: TableInPieces, budget: int, draws: Draws) -> Corner:
+    def sample_window(self, table: TableInPieces, budget: int, draws: Draws) -> TableWindow:
         """Sample a window of a table that fits into a token budget.
 
         The window starts with one token of one cell. Columns, rows and tokens per cell grow by one in turn, each with
         probability 0.5, until the next step exceeds the budget.
 
         Args:
-            known: tokens of a table.
+            table: tokens of a table.
             budget: maximum number of tokens.
             draws: source of randomness.
         """
-        if not len(known.ids):
-            return Corner(0, 0, 0)
-        limits = Corner(known.width, min(known.height, MAX_LINES), self._longest(known))
-        window = Corner(1, 1, 1)
+        if not len(table.ids):
+            return TableWindow(0, 0, 0)
+        limits = TableWindow(table.width, min(table.height, MAX_LINES), self._longest(table))
+        window = TableWindow(1, 1, 1)
         while window != limits:
             for axis in range(3):
                 if window[axis] < limits[axis] and draws.random() < 0.5:
-                    larger = Corner(*(size + (index == axis) for index, size in enumerate(window)))
-                    if known.cost(*larger) > budget:
+                    larger = TableWindow(*(size + (index == axis) for index, size in enumerate(window)))
+                    if table.cost(*larger) > budget:
                         return window
                     window = larger
         return window
 
     def _longest(self, table: TableInPieces) -> int:
-        """Return the number of tokens of the longest cell, at most `max_tokens`."""
+        """Return the number of tokens of the longest cell of a table, at most `max_tokens`."""
         indices = np.arange(len(table.ids))
         cells = table.rows * table.width + table.columns
         first = np.searchsorted(cells, cells)
@@ -257,11 +258,10 @@ class MaskingSerializer(Serializer):
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:
-        """Return (start, end) of each unit that is masked as a whole.
+        """Return (start, end) of the token spans that are masked as a whole: words of the text and cells of the table.
 
-        [CLS] and [SEP] belong to no unit.
-
-        A cell ends if the column changes, so all cells of a table with a single column form one unit.
+        [CLS] and [SEP] are in no span. A cell ends where the column changes, so all cells of a table with a single
+        column form one span.
         """
         continues = self.tokenizer.is_continuation[ids]
         if self.whole_cells:

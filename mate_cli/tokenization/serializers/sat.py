@@ -22,20 +22,21 @@ from mate_cli.tokenization.serializers.text_serializer import TextInput, TextSer
 from mate_cli.tokenization.table_pieces import TableFacts, TablePieces
 
 ALWAYS_WANTED = 3
-"""Bonus of the header and the value counts over other lines, in matching tokens of the question."""
+"""Number of matching question tokens that the header and the value counts are given in addition, so that they rank
+before most rows."""
 
 
 class SatFacts(TableFacts):
-    """Facts of a table with the value counts of its columns."""
+    """`TableFacts` with the counts of duplicate values in each column, which SAT adds as a last line."""
 
     @cached_property
     def counts(self) -> list[str]:
-        """Result of `count_values` for each column. The cell of the header is one of the values."""
+        """Text of `count_values` for each column. The name of the column is one of the values."""
         rows = ([cell.text for cell in line] for line in (self.table.header, *self.table.rows))
         return [count_values(column) for column in zip(*rows, strict=False)]
 
     def texts(self) -> Iterator[str]:
-        """Return all texts to tokenize that do not depend on the question."""
+        """Return the texts of cells and value counts, which are tokenized once for all questions about the table."""
         yield from super().texts()
         yield from self.counts
 
@@ -64,7 +65,7 @@ class SatSerializer(TextSerializer):
         assert isinstance(table_facts, SatFacts)
         lines, count = self._lines(reading), len(table_facts.rows) + 2
         numbers = lines.cells // table_facts.width
-        question = self._pieces[example.question,]
+        question = self._cache[example.question,]
         ranks = rank_lines(question[question != self.tokenizer.empty_id], lines.ids, numbers, count)[numbers]
         prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
         keep = self._choose_pieces(lines, ranks, self.max_tokens - len(prefix))
@@ -79,40 +80,49 @@ class SatSerializer(TextSerializer):
         return self._with_features(tokens.encoding(example.example_id), reading, feature_cells)
 
     def _lines(self, reading: TextInput) -> TablePieces:
-        """Return the tokens of all lines: the header, the body, and the value counts as last line."""
+        """Tokenize the lines of the table: the header, the body rows, and the value counts as last line."""
         table_facts = reading.facts
         assert isinstance(table_facts, SatFacts)
-        table = table_facts.pieces(self._pieces, reading.changes)
+        table = table_facts.pieces(self._cache, reading.changes)
         counted_columns = np.flatnonzero([bool(text) for text in table_facts.counts])
         if not len(counted_columns):
             return table
-        texts = [self._pieces[table_facts.counts[column],] for column in counted_columns]
-        counts = TablePieces.of(texts, self.tokenizer.is_continuation)
+        texts = [self._cache[table_facts.counts[column],] for column in counted_columns]
+        counts = TablePieces.join(texts, self.tokenizer.is_continuation)
         cells = len(table_facts.parts) + counted_columns[counts.cells]
         offsets = (table.offsets, len(table.ids) + counts.offsets)
         pairs = ((table.ids, counts.ids), (table.cells, cells), offsets, (table.word_starts, counts.word_starts))
         return TablePieces(*(np.concatenate(pair) for pair in pairs))
 
     def _prefix(self, reading: TextInput, room: int) -> np.ndarray:
-        """Lay out [CLS] question [SEP] caption #.
+        """Return the token ids of [CLS] question [SEP] caption #, before the table.
 
         The end is truncated if the table needs `room` tokens.
         """
         question, caption = reading.prefix
-        caption_ids = self._pieces[caption,] if caption else np.zeros(0, np.int32)
+        caption_ids = self._cache[caption,] if caption else np.zeros(0, np.int32)
         first_ids, separator_ids = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])
-        ids = np.concatenate([first_ids, self._pieces[question,], separator_ids, caption_ids])
+        ids = np.concatenate([first_ids, self._cache[question,], separator_ids, caption_ids])
         (last_ids,) = self.tokenizer.pieces(["#"])
         return self._cut_prefix(ids, int(last_ids[0]), room)
 
     def _choose_pieces(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
-        """Return the mask of the tokens to keep, Bool [P]."""
+        """Select the tokens of the best lines that fit into the token budget, with truncated cells.
+
+        Args:
+            lines: tokens of all lines.
+            ranks: rank of the line of each token, [P].
+            budget: maximum number of tokens.
+
+        Returns:
+            True for tokens to keep, Bool [P].
+        """
         is_best_line = ranks < (self.rows or len(ranks) + 2)
         word_starts = lines.word_starts[is_best_line]
         size = fit_table(word_starts, ranks[is_best_line], budget, cell_trim_length=None, drop_rows=True)
         if size is None:
             raise self._does_not_fit(budget, smallest_table(lines.word_starts, ranks), "the two best lines")
-        return is_best_line & (lines.word_starts < size.pieces) & (ranks <= size.rows)
+        return is_best_line & (lines.word_starts < size.tokens) & (ranks <= size.rows)
 
 
 def count_values(values: Sequence[str]) -> str:
@@ -124,7 +134,7 @@ def count_values(values: Sequence[str]) -> str:
     return f"count : {', '.join(repeated)}" if repeated else ""
 
 
-def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, count: int) -> np.ndarray:
+def rank_lines(question: np.ndarray, ids: np.ndarray, lines: np.ndarray, count: int) -> np.ndarray:
     """Rank lines by the number of question tokens that they contain, with the best body row first.
 
     The first line is the header and the last line the value counts. Both get the bonus `ALWAYS_WANTED`. Of lines with
@@ -133,7 +143,7 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
 
     Args:
         question: token ids of the question. A duplicate token counts each time.
-        pieces: token ids of all lines, [P].
+        ids: token ids of all lines, [P].
         lines: line of each token, [P].
         count: number of lines L, at least 3.
 
@@ -141,7 +151,7 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
         The rank of each line from 0, int64 [L].
     """
     matches = np.zeros((len(question) + 1, count), bool)
-    question_indices, token_indices = np.nonzero(question[:, None] == pieces)
+    question_indices, token_indices = np.nonzero(question[:, None] == ids)
     matches[question_indices, lines[token_indices]] = True
     scores = matches.sum(0)
     scores[[0, -1]] += ALWAYS_WANTED
@@ -156,6 +166,6 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
 
 
 def _answer_cells(answer: Answer | None, table_facts: TableFacts) -> list[int]:
-    """Return the indices of the answer's cells in reading order, without cells of omitted rows."""
+    """Return the indices of the answer cells in the reading order of `table_facts`, without omitted rows."""
     coordinates = answer.coordinates if answer else ()
     return [(row + 1) * table_facts.width + column for row, column in coordinates if row < len(table_facts.rows)]

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Label = str
-"""Label kind of an encoding: "cells", or any other name that a task and a serializer share."""
+"""Name of the labels in an encoding, such as "cells" or "span". A task checks that its serializer produces the name
+that it trains on."""
 
 OF_ANSWERS = ("cells", "span")
 """Label kinds that annotate the tokens of an answer."""
 
-LOADED = ("tokenizer", "ranker", "ranked_by")
-"""Constructor arguments excluded from the fingerprint. The loaded objects have fingerprints of their own."""
+LOADED_OPTIONS = ("tokenizer", "ranker", "ranked_by")
+"""Constructor arguments that are not part of `fingerprint`, because they are loaded objects with own fingerprints."""
 OF_TRAINING = ("shuffle",)
 """Options that affect encodings only in training, and are therefore excluded from the fingerprint."""
 MAX_LINES = 255
@@ -38,7 +39,7 @@ Augmentation = Callable[[TableEncoding, np.random.Generator], TableEncoding]
 
 @dataclass(frozen=True, slots=True)
 class EncodingFailure:
-    """Reason why an example cannot be encoded."""
+    """Result of encoding an example that cannot be encoded, with the reason."""
 
     example_id: str
     reason: str
@@ -46,7 +47,7 @@ class EncodingFailure:
 
 @dataclass(eq=False, kw_only=True)
 class Serializer(ABC):
-    """Encodes questions about tables as `TableEncoding` objects.
+    """Base class of serializers, which encode questions about tables as token sequences (`TableEncoding`).
 
     Args:
         tokenizer: vocabulary of the network.
@@ -69,8 +70,8 @@ class Serializer(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Text that differs if the encodings may differ. Part of the key of cached encodings."""
-        names = [field.name for field in fields(self) if field.name not in (*LOADED, *OF_TRAINING)]
+        """Text of all options that affect encodings, which is part of the key of cached encodings."""
+        names = [field.name for field in fields(self) if field.name not in (*LOADED_OPTIONS, *OF_TRAINING)]
         options = {name: getattr(self, name) for name in names}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
@@ -104,7 +105,7 @@ class Serializer(ABC):
 
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has one entry per example, in their order."""
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
 
 
 class SpanSerializer(Protocol):

@@ -18,7 +18,7 @@ from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.fitting.row_selection import RankedRows, RowRanker
 from mate_cli.tokenization.fitting.truncation import (
-    Fit,
+    TableSize,
     choose_columns,
     count_cuts,
     fit_table,
@@ -73,17 +73,17 @@ class TapasSerializer(TextSerializer):
         if (self.best_rows is None) != (self.ranked_by is None):
             hint = "Set encoding.best_rows and encoding.ranked_by, or neither"
             raise ConfigError("best_rows and ranked_by must be set together", where="encoding", remedy=hint)
-        self._ranked = RankedRows(self.ranker) if self.ranker else None
+        self._row_ranks = RankedRows(self.ranker) if self.ranker else None
 
     @property
     def fingerprint(self) -> str:
-        """Text that differs if the encodings may differ. Includes the digest of the ranker."""
+        """Text of all options that affect encodings, and the digest of the row ranker."""
         return super().fingerprint + (f" {self.ranker.digest}" if self.ranker else "")
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has one entry per example, in their order."""
-        if self._ranked:
-            self._ranked.rank(examples)
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
+        if self._row_ranks:
+            self._row_ranks.rank(examples)
         return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
@@ -101,7 +101,7 @@ class TapasSerializer(TextSerializer):
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
         """Return the 0-based best rows for an example, or () if all rows are read."""
-        return self._ranked.of(example, self.best_rows) if self._ranked and self.best_rows else ()
+        return self._row_ranks.select(example, self.best_rows) if self._row_ranks and self.best_rows else ()
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """Return the text of a span of tokens, as written in the table or passage.
@@ -111,7 +111,7 @@ class TapasSerializer(TextSerializer):
             start: index of the first token of the span.
             end: index of the last token of the span (inclusive).
         """
-        (reading,) = self._read([example])
+        (reading,) = self._make_inputs([example])
         encoding = self._encode(reading)
         if isinstance(encoding, EncodingFailure):
             return ""
@@ -141,16 +141,16 @@ class TapasSerializer(TextSerializer):
 
     def _lay_out(self, reading: TextInput) -> TableEncoding:
         table_facts, example = reading.facts, reading.example
-        all_tokens = table_facts.pieces(self._pieces, reading.changes)
+        all_tokens = table_facts.pieces(self._cache, reading.changes)
         best_rows = self._rows_of(example)
         selected_tokens = self._select(
             reading, all_tokens.of_rows(best_rows, table_facts.width) if best_rows else all_tokens
         )
         rows = selected_tokens.cells // table_facts.width
-        prefix_ids = self._before(reading)
+        prefix_ids = self._lay_out_prefix(reading)
         prefix = self._cut_prefix(prefix_ids, self.tokenizer.sep_id, smallest_table(selected_tokens.word_starts, rows))
-        size = self._fit(selected_tokens, rows, len(prefix))
-        keep = (selected_tokens.word_starts < size.pieces) & (rows <= size.rows)
+        size = self._fit_table(selected_tokens, rows, len(prefix))
+        keep = (selected_tokens.word_starts < size.tokens) & (rows <= size.rows)
         cells = selected_tokens.cells[keep]
         if self.lost_answers == "fail" and example.answer:
             lost = lost_cells(example.answer.coordinates, cells, table_facts.width)
@@ -163,7 +163,7 @@ class TapasSerializer(TextSerializer):
         if self.label == "span" and example.answer and not example.answer.texts:
             tokens.fill(end=1, label_ids=1)
         if example.previous_cells:
-            tokens.fill(start, previous_labels=np.isin(cells, _places(example.previous_cells, table_facts.width)))
+            tokens.fill(start, previous_labels=np.isin(cells, _cell_indices(example.previous_cells, table_facts.width)))
         ranks, inverse_ranks = table_facts.ranks[:, cells]
         tokens.fill(start, column_ranks=ranks, inverse_column_ranks=inverse_ranks)
         relations = table_facts.relations(example.question)
@@ -184,15 +184,12 @@ class TapasSerializer(TextSerializer):
         if len(table.rows) > self.max_rows and not self.drop_rows_to_fit:
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
-    def _before(self, reading: TextInput) -> np.ndarray:
-        """Lay out [CLS] question, and [SEP] before each title.
-
-        The [SEP] at the end is not included.
-        """
-        parts = [part for text in reading.prefix for part in (self._pieces[text,], [self.tokenizer.sep_id])]
+    def _lay_out_prefix(self, reading: TextInput) -> np.ndarray:
+        """Return the token ids of [CLS] question [SEP] title [SEP] section title, without [SEP] at the end."""
+        parts = [part for text in reading.prefix for part in (self._cache[text,], [self.tokenizer.sep_id])]
         return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
-    def _fit(self, tokens: TablePieces, rows: np.ndarray, prefix_length: int) -> Fit:
+    def _fit_table(self, tokens: TablePieces, rows: np.ndarray, prefix_length: int) -> TableSize:
         budget = self.max_tokens - prefix_length
         size = fit_table(
             tokens.word_starts, rows, budget, cell_trim_length=self.cell_trim_length, drop_rows=self.drop_rows_to_fit
@@ -202,12 +199,12 @@ class TapasSerializer(TextSerializer):
         return size
 
     def _select(self, reading: TextInput, tokens: TablePieces) -> TablePieces:
-        """Select the columns or cells that match the question best.
+        """Drop columns or cells that match the question worst, as the option `truncation` says.
 
-        The result is all tokens if this selects nothing.
+        All tokens are returned if the table fits, or if no column or body cell would remain.
         """
         table_facts, example = reading.facts, reading.example
-        budget = self.max_tokens - len(self._pieces[example.question,]) - 2
+        budget = self.max_tokens - len(self._cache[example.question,]) - 2
         if self.truncation == "hem":
             costs = np.bincount(tokens.cells % table_facts.width, minlength=table_facts.width)
             columns = choose_columns(table_facts.stems.column_scores(example), costs.tolist(), budget)
@@ -226,20 +223,20 @@ class TapasSerializer(TextSerializer):
             return 0
         marked = np.zeros(len(tokens.ids), dtype=np.int32)
         if self.label == "cells":
-            marked[np.isin(tokens.cells, _places(answer.coordinates, width))] = 1
+            marked[np.isin(tokens.cells, _cell_indices(answer.coordinates, width))] = 1
         elif answer.span:
             start, end = self._pieces_of_span(reading, answer, tokens)
             marked[start:end] = keep[start:end].all()
         else:
             for text in answer.texts:
-                start, end = self._first_occurrence(self._pieces[text,], tokens, width)
+                start, end = self._first_occurrence(self._cache[text,], tokens, width)
                 marked[start:end] = keep[start:end].all()
         return marked[keep]
 
     def _pieces_of_span(self, reading: TextInput, answer: Answer, tokens: TablePieces) -> tuple[int, int]:
-        """Return the start and end (exclusive) of the tokens that overlap a span of characters.
+        """Return the start and end (exclusive) of the tokens that overlap the characters of `answer.span`.
 
-        The result is (0, 0) for none.
+        Return (0, 0) if no token overlaps them.
         """
         assert answer.span
         (row, column), (span_start, span_end) = answer.coordinates[0], answer.span
@@ -249,13 +246,18 @@ class TapasSerializer(TextSerializer):
             for index, (token_start, token_end) in enumerate(encoding.offsets)
             if token_start < span_end and token_end > span_start
         ]
-        offset = int(tokens.offsets[_places(((row, column),), reading.facts.width)[0]])
+        offset = int(tokens.offsets[_cell_indices(((row, column),), reading.facts.width)[0]])
         return (offset + span_indices[0], offset + span_indices[-1] + 1) if span_indices else (0, 0)
 
     def _first_occurrence(self, answer: np.ndarray, tokens: TablePieces, width: int) -> tuple[int, int]:
-        """Return the start and end of the first occurrence of the answer inside one body cell.
+        """Return the start and end (exclusive) of the first occurrence of an answer inside one body cell.
 
-        The result is (0, 0) for none.
+        Return (0, 0) if no cell contains the answer.
+
+        Args:
+            answer: token ids of the answer.
+            tokens: tokens of the table.
+            width: number of columns.
         """
         for start, end in zip(tokens.offsets[width:], [*tokens.offsets[width + 1 :], len(tokens.ids)], strict=True):
             offset = find_pieces(answer, tokens.ids[start:end])
@@ -264,8 +266,8 @@ class TapasSerializer(TextSerializer):
         return 0, 0
 
 
-def _places(coordinates: Coordinates, width: int) -> list[int]:
-    """Return the indices of body cells in reading order, with the header row first."""
+def _cell_indices(coordinates: Coordinates, width: int) -> list[int]:
+    """Convert (row, column) of body cells to cell indices in reading order, in which the header row is first."""
     return [(row + 1) * width + column for row, column in coordinates]
 
 

@@ -1,4 +1,4 @@
-"""Base class of serializers that lay out the words of a table as tokens."""
+"""Base class of serializers that encode the text of a question and of table cells as one token sequence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CannotEncodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """An example and its texts before tokenization.
+    """An example, and the texts that its encoding consists of, before they are tokenized.
 
     Args:
         example: example to encode.
@@ -80,10 +80,10 @@ class TextSerializer(Serializer):
     lexical_features: bool = False
 
     def __post_init__(self) -> None:
-        self._pieces = PieceCache(self.tokenizer)
+        self._cache = PieceCache(self.tokenizer)
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has one entry per example, in their order.
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order.
 
         Examples of one table are encoded together, so the facts of the table are computed once.
         """
@@ -91,12 +91,12 @@ class TextSerializer(Serializer):
         groups = group_by_table(examples)
         for start in range(0, len(groups), _TABLES_AT_ONCE):
             indices = [index for group in groups[start : start + _TABLES_AT_ONCE] for index in group]
-            readings = self._read([examples[index] for index in indices])
+            readings = self._make_inputs([examples[index] for index in indices])
             results.update((index, self._encode(reading)) for index, reading in zip(indices, readings, strict=True))
         return [results[index] for index in range(len(examples))]
 
     def additions(self, table: Table) -> Additions:
-        """Return a function from a question to the text that is appended to cells, by link."""
+        """Return a function that maps a question to the text appended to cells of `table`, by link of the cell."""
         if self.sentences and table.passages:
             return Expander(table.passages, self.sentences, titles=self.entity_titles).choose
         return lambda question: {}
@@ -122,17 +122,17 @@ class TextSerializer(Serializer):
 
     @abstractmethod
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
-        """Return the texts before the table."""
+        """Return the texts before the table in an encoding, such as the question and the title."""
 
     @abstractmethod
     def _lay_out(self, reading: TextInput) -> TableEncoding:
-        """Encode an example.
+        """Arrange the tokens of the question and the table, and return the encoding.
 
         Raises:
             CannotEncodeError: the example cannot be encoded.
         """
 
-    def _read(self, examples: Sequence[TableExample]) -> list[TextInput]:
+    def _make_inputs(self, examples: Sequence[TableExample]) -> list[TextInput]:
         tables = {id(example.table): example.table for example in examples}
         facts_by_table = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self.additions(table) for key, table in tables.items()}
@@ -145,7 +145,7 @@ class TextSerializer(Serializer):
                 additions[key](example.question) if reads_all else self.find_additions(example)
             )
             readings.append(TextInput(example, facts_by_table[key], self._prefix_texts(example), changes, lexical[key]))
-        self._pieces.add(
+        self._cache.add(
             chain(*(fact.texts() for fact in facts_by_table.values()), *(reading.texts() for reading in readings))
         )
         return readings
@@ -167,7 +167,10 @@ class TextSerializer(Serializer):
             raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
 
     def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
-        """Truncate the tokens before the table if it needs `room` tokens, and append `end`."""
+        """Truncate the question and titles to leave `room` tokens for the table, and append the token `end`.
+
+        At least half of `max_tokens` are kept.
+        """
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 

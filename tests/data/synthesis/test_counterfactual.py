@@ -25,7 +25,7 @@ from mate_cli.data.synthesis.statements import MAX_WORDS, Grammar, part_statemen
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = numbers("tapas/g11_intermediate")
-SOME, ONE, ALL = Grammar(), Rewriting(), Rewriting(most=None)
+SOME, ONE, ALL = Grammar(), Rewriting(), Rewriting(max_pairs=None)
 
 
 def statements_of(table, rng, grammar=SOME, rewriting=ONE, max_words=MAX_WORDS):
@@ -76,7 +76,9 @@ def test_candidates_are_those_of_the_reference():
 
 
 def test_the_pairs_of_the_reference_are_among_those_that_come_out():
-    made = pairs_of(RACE, GOLDEN["contrastive_candidates"]["text"], rewriting=Rewriting(unsupported_share=1, most=None))
+    made = pairs_of(
+        RACE, GOLDEN["contrastive_candidates"]["text"], rewriting=Rewriting(unsupported_share=1, max_pairs=None)
+    )
     assert {(positive, negative) for _, positive, negative in GOLDEN["contrastive"]} <= made
     supported = pairs_of(RACE, GOLDEN["contrastive_candidates"]["text"])
     expected = {(positive, negative) for has_support, positive, negative in GOLDEN["contrastive"] if has_support}
@@ -182,7 +184,7 @@ def told_tables(draw):
 def test_a_negative_differs_from_its_positive_in_the_focus_only(told, seed, supported):
     table, text = told
     references = TableReferences(table)
-    rewriting = Rewriting(unsupported_share=0 if supported else 1, most=None)
+    rewriting = Rewriting(unsupported_share=0 if supported else 1, max_pairs=None)
     columns = [{row[column].text for row in table.rows} for column in range(3)]
     for pair in counterfactual_pairs(references, [text], np.random.default_rng(seed), rewriting):
         pieces = re.split(re.escape(pair.focus), pair.positive)
@@ -200,7 +202,7 @@ def test_a_negative_differs_from_its_positive_in_the_focus_only(told, seed, supp
 
 def corpus_tables():
     tables = {example.table.table_id: example.table for example in Sample().examples("dev")}
-    return [CorpusTable.of(table, "sample") for table in [*tables.values(), replace(RACE, title=TOLD), PEOPLE]]
+    return [CorpusTable.build(table, "sample") for table in [*tables.values(), replace(RACE, title=TOLD), PEOPLE]]
 
 
 def test_statements_of_a_corpus_are_balanced_bare_and_the_same_again():
@@ -238,7 +240,7 @@ def test_statements_do_not_depend_on_the_hashes_of_strings():
         "import numpy as np; from mate_cli.data.corpora.shards import CorpusTable;"
         "from mate_cli.data.datasets.hybridqa.reader import Sample;"
         "from test_counterfactual import statements_of;"
-        "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"
+        "table = CorpusTable.build(Sample().examples('dev')[0].table, 'sample');"
         "print([it.question for seed in range(5) for it in statements_of(table, np.random.default_rng(seed))])"
     )
     known = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -276,7 +278,7 @@ def test_passages_of_other_parts_are_not_told_of_a_part():
     table = make_table(("Place", "Founded"), *rows, links={"City 39": ("last",), "City 1": ("first",)})
     text = "People came to City 0 in the year 1900."
     for link, pairs in (("first", 2), ("last", 0)):
-        told = CorpusTable.of(replace(table, passages={link: text}), "made up")
+        told = CorpusTable.build(replace(table, passages={link: text}), "made up")
         made = statements_of(told, np.random.default_rng(0), grammar=None, rewriting=ALL)
         assert len(made) == 2 * pairs
 

@@ -66,7 +66,7 @@ def test_made_examples_carry_the_label(corpus, tables):
 
 @pytest.mark.parametrize("table", [few(["a"], [["1"], ["2"]]), few(["a", "b"], [["1", "2"]]), few(["a"] * 60, [])])
 def test_tables_about_which_nothing_can_be_said(corpus, table):
-    one = CorpusTable.of(table, "s")
+    one = CorpusTable.build(table, "s")
     assert draw_statement(one, np.random.default_rng(0), **HALF) is None
     assert corpus.maker(SERIALIZER)("0/0", lambda: one, np.random.default_rng(0)) == []
 

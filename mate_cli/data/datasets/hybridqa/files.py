@@ -16,7 +16,7 @@ from mate_cli.tables.table import Cell, Table
 
 @dataclass(frozen=True, slots=True)
 class HybridQAQuestion:
-    """A question as stated in the release.
+    """A question of HybridQA with its answer, as stated in the release.
 
     Args:
         question_id: id of the question.
@@ -35,7 +35,7 @@ class HybridQAQuestion:
     tags: str = ""
 
 
-def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[HybridQAQuestion]:
+def parse_questions(file: str, contents: Mapping[str, bytes], problems: list[Problem]) -> list[HybridQAQuestion]:
     """Parse the questions of a split, with the source of each answer.
 
     The source of an answer is taken from `<split>_reference.json`, else from the first answer node in
@@ -43,14 +43,14 @@ def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Pro
 
     Args:
         file: name of the question file.
-        released: contents of the files of `released_data`, by name.
+        contents: contents of the files of `released_data`, by name.
         problems: list that receives the problems of invalid questions.
     """
     stem = file.removesuffix(".json").removesuffix(".traced")
     traced = f"{stem}.traced.json"
-    name = file if file in released else traced
-    entries = _entries(name, released, problems)
-    sources = _sources(stem, entries if name == traced else _entries(traced, released, problems), released, problems)
+    name = file if file in contents else traced
+    entries = _entries(name, contents, problems)
+    sources = _sources(stem, entries if name == traced else _entries(traced, contents, problems), contents, problems)
     questions: dict[str, HybridQAQuestion] = {}
     for index, entry in enumerate(entries):
         question = _question(name, index, entry, sources, problems)
@@ -61,8 +61,8 @@ def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Pro
     return list(questions.values())
 
 
-def _entries(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Any]:
-    content = released.get(name)
+def _entries(name: str, contents: Mapping[str, bytes], problems: list[Problem]) -> list[Any]:
+    content = contents.get(name)
     return [] if content is None else [entry for _, entry in read_entries(name, content, problems)]
 
 
@@ -85,8 +85,8 @@ def _question(
     return HybridQAQuestion(key, entry["question"], entry["table_id"], answer, source, tags)
 
 
-def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
-    reference = parse_reference(f"{stem}_reference.json", released, problems)
+def _sources(stem: str, traced: list[Any], contents: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
+    reference = parse_reference(f"{stem}_reference.json", contents, problems)
     if reference is not None:
         return {str(key): source for source in ("table", "passage") for key in reference[source]}
     name = f"{stem}.traced.json"
@@ -98,7 +98,9 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
 
 
 def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:
-    """Return the text, cell, link and source of each answer node of a question.
+    """Return the answer nodes of a question, which are the cells and passages that contain the answer.
+
+    Each node has its text, (row, column), link and source ("table" or "passage").
 
     Raises:
         DamagedEntryError: an answer node is invalid.
@@ -113,22 +115,22 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
     return nodes
 
 
-def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
-    """Parse the reference file of a split.
+def parse_reference(name: str, contents: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
+    """Parse the file with the gold answers of a split, and with the source of each answer.
 
     The file is {"reference": {id: answer}, "table": [ids], "passage": [ids]}.
 
     Args:
         name: name of the reference file.
-        released: contents of the files of `released_data`, by name.
+        contents: contents of the files of `released_data`, by name.
         problems: list that receives the problems.
 
     Returns:
         The content of the file, or None if the file is missing or invalid.
     """
-    if name not in released:
+    if name not in contents:
         return None
-    content = parse_json(name, released[name], problems)
+    content = parse_json(name, contents[name], problems)
     if content is None:
         return None
     kinds = {"reference": dict, "table": list, "passage": list}

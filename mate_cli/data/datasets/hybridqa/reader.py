@@ -41,7 +41,7 @@ SAMPLE_ROOT = Path(__file__).parents[1] / "sample" / "release"
 
 @dataclass(frozen=True, slots=True)
 class ExtraQuestions:
-    """Questions of the files in `extra_train`.
+    """Additional training questions, from the files of the option `extra_train`.
 
     Args:
         questions: questions to train on.
@@ -56,7 +56,7 @@ class ExtraQuestions:
 
 @dataclass(eq=False, kw_only=True)
 class HybridQA(Release):
-    """The HybridQA release on disk, packed or not.
+    """Reader of HybridQA: questions about tables whose cells link to passages.
 
     The coordinates of an answer are its candidate cells (`tables.text.candidate_cells`), possibly none. The answer is
     None if the release withholds it.
@@ -83,12 +83,12 @@ class HybridQA(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """Question file of each split."""
+        """Path of the question file of each split, in released_data."""
         return {split: f"released_data/{split}.json" for split in ("train", "dev", "test")}
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """Required folders."""
+        """Names of the required folders, for messages."""
         return FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
@@ -124,9 +124,9 @@ class HybridQA(Release):
         tables = {name: table for name, (table, _) in self._tables.items() if table}
         problems = dict.fromkeys(report.problems)
         for split, questions in splits.items():
-            released = self.read_released(f"{split}.json")
-            problems |= dict.fromkeys(check_reference(split, questions, released))
-            problems |= dict.fromkeys(check_nodes(split, released, tables))
+            contents = self.read_released(f"{split}.json")
+            problems |= dict.fromkeys(check_reference(split, questions, contents))
+            problems |= dict.fromkeys(check_nodes(split, contents, tables))
         counts = {split: count_questions(questions) for split, questions in splits.items()}
         for reason, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{reason}"] = count
@@ -145,8 +145,8 @@ class HybridQA(Release):
         """
         questions = self._read_questions(split, problems)
         if split == "train" and self.extra_train:
-            questions += self._extra.questions
-            problems += self._extra.problems
+            questions += self._extras.questions
+            problems += self._extras.problems
         return questions
 
     @property
@@ -156,17 +156,19 @@ class HybridQA(Release):
         Raises:
             DataError: a file is missing or damaged.
         """
-        return self._extra.left_out if self.extra_train else {}
+        return self._extras.left_out if self.extra_train else {}
 
     @property
     def facts(self) -> Mapping[str, str]:
         """Excluded questions of `extra_train`, and splits not compared with them, as text."""
         text = counts_in_words(self.repeated)
-        notes = {"left out, train": f"{text}; {len(self._extra.questions):,} of extra_train are left"} if text else {}
+        notes = {"left out, train": f"{text}; {len(self._extras.questions):,} of extra_train are left"} if text else {}
         return notes | {problem.file: problem.what for problem in self._unchecked()}
 
     def check_extra(self) -> None:
-        """Check that the files of `extra_train` exist if the release is on disk, without reading them.
+        """Raise `DataError` if a file of `extra_train` is missing. The files are not read.
+
+        If the release itself is not on disk, nothing is checked.
 
         Raises:
             DataError: a file does not exist.
@@ -175,9 +177,10 @@ class HybridQA(Release):
             self._find_extra(name)
 
     def read_released(self, file: str) -> dict[str, bytes]:
-        """Return the available contents of a file of released_data and its companion files.
+        """Read a question file of released_data, and its companion files .traced.json and _reference.json.
 
-        The companion files end in .traced.json and _reference.json.
+        Returns:
+            The content of each existing file by name.
         """
         contents = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
         return {name: content for name, content in contents.items() if content is not None}
@@ -198,10 +201,7 @@ class HybridQA(Release):
         return store
 
     def _unchecked(self) -> list[Problem]:
-        """Return a note on evaluation splits that `extra_train` is not compared with.
-
-        These splits are not on disk.
-        """
+        """Return a note on evaluation splits that are not on disk, so that `extra_train` may contain copies of them."""
         absent = [split for split in self.split_files if split not in ("train", *self.splits)]
         note = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
         return [Problem("extra_train", "", note)] if self.extra_train and absent else []
@@ -210,7 +210,7 @@ class HybridQA(Release):
         return parse_questions(f"{split}.json", self.read_released(f"{split}.json"), problems)
 
     @cached_property
-    def _extra(self) -> ExtraQuestions:
+    def _extras(self) -> ExtraQuestions:
         problems: list[Problem] = []
         questions: list[HybridQAQuestion] = []
         for path in map(self._find_extra, self.extra_train):
@@ -240,13 +240,13 @@ class HybridQA(Release):
         file = next(filter(None, files), None)
         if file is None and str(Path(name).parent) in (".", "released_data"):
             inner_path = f"released_data/{Path(name).name.removesuffix('.json')}.json"
-            file = self.root / inner_path if self._has(inner_path) else None
+            file = self.root / inner_path if self._has_file(inner_path) else None
         if file is None:
             raise _no_such_file(self.root / name)
         return file
 
     def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
-        """Join the questions of a file with their valid tables.
+        """Combine questions with their tables to examples. Questions about damaged tables are omitted.
 
         Problems of tables are appended to `problems`.
         """
@@ -263,7 +263,7 @@ class HybridQA(Release):
         return [_example(question, table) for question, table in zip(questions, tables, strict=True) if table]
 
     def _read_tables(self, table_ids: Collection[str]) -> None:
-        """Read the tables that are not cached."""
+        """Read and cache the tables with these ids, except tables that are cached already."""
         missing_ids = [table_id for table_id in table_ids if table_id not in self._tables]
         if not missing_ids:
             return
@@ -325,9 +325,12 @@ def _example(question: HybridQAQuestion, table: Table) -> TableExample:
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """Read a question file and its companion files, by unpacked name.
+    """Read a question file, and its companion files .traced.json and _reference.json in the same folder.
 
-    The companion files end in .traced.json and _reference.json. All files may be packed.
+    All files may be compressed.
+
+    Returns:
+        The content of each existing file, by its name without the suffix of the compression.
     """
     if not path.is_file():
         raise _no_such_file(path)
@@ -349,18 +352,18 @@ Files = Mapping[str, bytes]
 """Contents of question files, by name."""
 
 
-def check_reference(split: str, questions: Sequence[HybridQAQuestion], released: Files) -> Iterator[Problem]:
-    """Compare the reference file with the questions of its split.
+def check_reference(split: str, questions: Sequence[HybridQAQuestion], contents: Files) -> Iterator[Problem]:
+    """Yield a problem for each difference between the reference file (answers and their sources) and the questions.
 
     Problems of the file itself were reported when the split was read.
 
     Args:
         split: name of the split.
         questions: questions of the split.
-        released: contents of the files of `released_data`, by name.
+        contents: contents of the files of `released_data`, by name.
     """
     name = f"{split}_reference.json"
-    answers = (parse_reference(name, released, []) or {"reference": {}})["reference"]
+    answers = (parse_reference(name, contents, []) or {"reference": {}})["reference"]
     answers_of_split = {question.question_id: question.answer for question in questions}
     for key, answer in answers.items():
         if key not in answers_of_split:
@@ -369,16 +372,16 @@ def check_reference(split: str, questions: Sequence[HybridQAQuestion], released:
             yield Problem(name, key, f"the answer is {answer!r}, but {answers_of_split[key]!r} in {split}.json")
 
 
-def check_nodes(split: str, released: Files, tables: Mapping[str, Table]) -> Iterator[Problem]:
+def check_nodes(split: str, contents: Files, tables: Mapping[str, Table]) -> Iterator[Problem]:
     """Yield a problem for each question with an answer node that is not a cell of its table.
 
     Args:
         split: name of the split.
-        released: contents of the files of `released_data`, by name.
+        contents: contents of the files of `released_data`, by name.
         tables: tables by id.
     """
     name = f"{split}.traced.json"
-    entries = read_entries(name, released[name], []) if name in released else ()
+    entries = read_entries(name, contents[name], []) if name in contents else ()
     for index, (_, entry) in enumerate(entries):
         table = tables.get(str(entry.get("table_id")))
         try:
@@ -390,20 +393,20 @@ def check_nodes(split: str, released: Files, tables: Mapping[str, Table]) -> Ite
             yield Problem(name, str(entry.get("question_id")), f"no cell is at answer node {invalid_nodes[0]!r:.80}")
 
 
-def is_cell(place: object, table: Table) -> bool:
+def is_cell(pair: object, table: Table) -> bool:
     """Return whether [row, column], both from 0, is a body cell of a table."""
-    if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
+    if not isinstance(pair, list) or len(pair) != 2 or not all(type(number) is int for number in pair):
         return False
-    return table.has_cell(*place)
+    return table.has_cell(*pair)
 
 
-def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
+def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], overlap: float) -> Iterator[Problem]:
     """Yield a note on training questions that duplicate a question of an evaluation split.
 
     These questions are not removed.
     """
     evaluation_questions = KnownQuestions(
-        near, (q for split, questions in splits.items() if split != "train" for q in questions)
+        overlap, (q for split, questions in splits.items() if split != "train" for q in questions)
     )
     repeats = [question.question_id for question in splits.get("train", ()) if evaluation_questions.holds(question)]
     if repeats:

@@ -1,4 +1,4 @@
-"""Rows of user data: each row has a question, a table and an answer."""
+"""Rows of user data (lines of a file or records of a dataset): each row has a question, a table and an answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "database": ("database",),
 }
 """Fields of a row, each with its accepted column names."""
-PARTED = "|"
+LIST_SEPARATOR = "|"
 """Separator of several texts in one cell of a spreadsheet."""
 
 
@@ -58,29 +58,29 @@ class RowTableError(RowError):
 
 @dataclass(frozen=True)
 class LabelledRow:
-    """A row of user data.
+    """One labelled question of user data, as values by field name.
 
     Args:
         values: values by field name, see `NAMES`, without empty values.
-        plain: whether all values are texts, as in a spreadsheet.
+        flat: whether all values are texts, as in a spreadsheet.
         folder: folder of the file, for the relative paths of tables.
         is_unanswerable: whether the answer is null or an empty list in JSON.
     """
 
     values: Mapping[str, Any]
-    plain: bool
+    flat: bool
     folder: Path
     is_unanswerable: bool = False
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> LabelledRow:
-        """Build a row from the columns of a file.
+    def build(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, flat: bool) -> LabelledRow:
+        """Create a row from the values of one record, by assigning its columns to fields.
 
         Args:
             values: values by column name.
             columns: column names in the file that differ from `NAMES`, by field name.
             folder: folder of the file.
-            plain: whether all values are texts.
+            flat: whether all values are texts.
         """
         by_column = {str(name).strip().lower(): value for name, value in values.items()}
         names = {key: (columns[key].lower(),) if key in columns else aliases for key, aliases in NAMES.items()}
@@ -90,25 +90,25 @@ class LabelledRow:
         }
         filled = {name: value for name, value in fields.items() if value not in (None, "", [])}
         is_stated = any(name in by_column for name in names["answer"]) and fields["answer"] in (None, [])
-        is_null = is_stated and not plain and filled.keys().isdisjoint(("coordinates", "number", "label", "sql"))
-        return cls(filled, plain, folder, is_null)
+        is_null = is_stated and not flat and filled.keys().isdisjoint(("coordinates", "number", "label", "sql"))
+        return cls(filled, flat, folder, is_null)
 
     def text(self, name: str) -> str:
-        """Return a value as text, or "" if it is missing."""
+        """Return the value of a field as text, or "" if the row has no such field."""
         return spreadsheet_text(self.values[name]).strip() if name in self.values else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a value as texts: the entries of a list, or the parts between "|" in a cell of a spreadsheet."""
+        """Return a field as several texts: the items of a list, or the parts of "a | b" in a spreadsheet cell."""
         value = self.values.get(name)
         if value is None:
             return ()
-        if self.plain and isinstance(value, str):
-            value = value.split(PARTED)
+        if self.flat and isinstance(value, str):
+            value = value.split(LIST_SEPARATOR)
         entries = value if isinstance(value, (list, tuple)) else [value]
         return tuple(text for entry in entries if (text := spreadsheet_text(entry).strip()))
 
     def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return a value, decoded from JSON if it is text.
+        """Return the value of a field. If it is text, it is parsed as JSON.
 
         Raises:
             RowError: the text is not JSON.
@@ -131,10 +131,10 @@ class RowTables:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: dict[str, Table] = {}
+        self._tables: dict[str, Table] = {}
 
     def get(self, row: LabelledRow) -> Table:
-        """Return the table of a row, with its passages.
+        """Return the table of a row with its passages. Table files are read once.
 
         Raises:
             RowError: the table is missing or damaged, or lacks the cell of a passage.
@@ -146,17 +146,17 @@ class RowTables:
             value = row.parse("table")
         parts = [value, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
         key = json.dumps(parts, default=str, sort_keys=True)
-        if key not in self._known:
-            table = self._read(value, row) if isinstance(value, str) else inline_table(value)
+        if key not in self._tables:
+            table = self._load(value, row) if isinstance(value, str) else inline_table(value)
             table = replace(table, title=row.text("title") or table.title)
             if passages := self._passages(row):
                 table = with_passages(table, passages)
             if not isinstance(value, str):
-                table = replace(table, table_id=table.table_id or f"table {len(self._known)}")
-            self._known[key] = table
-        return self._known[key]
+                table = replace(table, table_id=table.table_id or f"table {len(self._tables)}")
+            self._tables[key] = table
+        return self._tables[key]
 
-    def _read(self, name: str, row: LabelledRow) -> Table:
+    def _load(self, name: str, row: LabelledRow) -> Table:
         path = self.find(name, row.folder)
         try:
             return replace(read_table(path, ReadOptions(sheet=row.text("sheet") or None))[0], table_id=name)
@@ -164,9 +164,7 @@ class RowTables:
             raise RowTableError(f"its table cannot be used: {error}") from error
 
     def find(self, name: str, folder: Path, kind: str = "table") -> Path:
-        """Return the path of a file that a row refers to.
-
-        The file is in the folder of the row's file, or in the root.
+        """Find a file that a row refers to, in the folder of the row's file, or else in the root.
 
         Args:
             name: path of the file, relative to one of the folders.
@@ -241,7 +239,7 @@ def _split_header(value: Any) -> tuple[Any, list[Any]] | None:  # noqa: ANN401 -
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table with passages linked to its cells.
+    """Add passages to a table, each linked to a cell.
 
     Args:
         table: table without these passages.
@@ -267,7 +265,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def find_cell(table: Table, pair: object) -> tuple[int, int]:
-    """Return (row, column) of a body cell, given by row index and column index or name.
+    """Convert the position of a body cell in user data, such as [0, 1] or [0, "city"], to (row, column).
 
     Raises:
         RowError: the value is not a pair, or the cell is outside the table.
@@ -286,9 +284,9 @@ def find_cell(table: Table, pair: object) -> tuple[int, int]:
 
 
 def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
-    """Build the example of a row with its stated answer.
+    """Convert a row to an example with the answer that the row states.
 
-    Cells are not derived from the answer yet.
+    If the row states only answer texts, the cells of the answer are not searched yet.
 
     Args:
         row: row of user data.
@@ -356,9 +354,9 @@ def _number(row: LabelledRow, table: Table) -> float | None:
 
 
 def read_stated_number(text: str, table: Table) -> float | None:
-    """Parse the number of an answer in the number format of its table, else by the text.
+    """Parse an answer text as a number. Return None if the text is not a number.
 
-    The result is None if the text is not a number.
+    The decimal mark is that of the table, if the table has number formats.
     """
     decimal_separators = {column_format.decimal for column_format in table.formats} - {""}
     as_in_table = (
@@ -367,26 +365,26 @@ def read_stated_number(text: str, table: Table) -> float | None:
     return format_of([text]).read_number(text) if as_in_table is None else as_in_table
 
 
-NEEDED = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
-"""Required fields of a row: one of each group."""
-ALIKE = 0.75
+REQUIRED_FIELDS = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
+"""Groups of fields. Each row needs at least one field of each group."""
+MIN_NAME_SIMILARITY = 0.75
 """Minimum similarity of two names from 0 to 1, for `difflib.get_close_matches`."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
 
 
-def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) -> None:
-    """Check for misspelled names of required columns.
+def check_columns(names: Iterable[str], columns: Mapping[str, str], file: str) -> None:
+    """Raise `DataError` if the name of a required column seems to be misspelled.
 
     Args:
         names: names of the columns of a file.
         columns: column names in the file that differ from `NAMES`, by field name.
-        place: name of the file, for the message.
+        file: name of the file, for the message.
 
     Raises:
         DataError: a required column is missing and an unknown column has a similar name.
     """
     column_names = [name.strip().lower() for name in names]
-    for group in NEEDED:
+    for group in REQUIRED_FIELDS:
         accepted_names = [
             name
             for field_name in group
@@ -396,25 +394,25 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) 
             continue
         unknown = unknown_columns(column_names, columns)
         for name in accepted_names:
-            for similar in get_close_matches(name, unknown, n=1, cutoff=ALIKE):
+            for similar in get_close_matches(name, unknown, n=1, cutoff=MIN_NAME_SIMILARITY):
                 field_name = next(key for key in group if name in (*NAMES[key], columns.get(key, "").lower()))
                 setting = format_setting("data.columns", {**columns, field_name: similar})
                 hint = f"Did you mean {similar}? Rename it, or type {setting}"
-                raise DataError(f"no column `{name}`", where=place, remedy=hint)
+                raise DataError(f"no column `{name}`", where=file, remedy=hint)
 
 
 def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[str]:
-    """Return the columns that are not read."""
+    """Return the columns that correspond to no field of `NAMES`, so that they are not read."""
     known_names = {*(name for aliases in NAMES.values() for name in aliases), *map(str.lower, columns.values())}
     return [name for name in names if name.strip().lower() not in known_names]
 
 
-def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, Iterator[Mapping[str, Any]]]:
-    """Read the rows of a file.
+def read_rows(path: Path, name: str, problems: list[Problem]) -> tuple[bool, Iterator[Mapping[str, Any]]]:
+    """Read the records of a file of labelled questions: JSON, JSON lines or a table file.
 
     Args:
         path: path of the file.
-        place: name of the file in the configuration, which has its type and names the file in problems.
+        name: name of the file in the configuration, which has its type and names the file in problems.
         problems: list that receives the problems of invalid rows.
 
     Returns:
@@ -423,21 +421,18 @@ def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, It
     Raises:
         DataError: the type of the file is not supported, or the file is damaged.
     """
-    suffix = Path(place.removesuffix(".gz")).suffix.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix in (*JSON_LINES, *JSON):
-        return False, _read_json(path, place, suffix in JSON_LINES, problems)
+        return False, _read_json(path, name, suffix in JSON_LINES, problems)
     if path.suffix.lower() not in SUFFIXES:
         raise DataError("unknown type of question file", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
     table = open_table(path)
     return True, (dict(zip(table.header, row, strict=True)) for row in table)
 
 
-def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a JSON file, or of each of its lines.
-
-    Other values are reported as problems.
-    """
-    text = decode(place, read_file(path), problems) or ""
+def _read_json(path: Path, name: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a JSON list or of JSON lines. Values of other types are reported as problems."""
+    text = decode(name, read_file(path), problems) or ""
     texts = enumerate(text.split("\n"), 1) if lines else [(1, text)]
     for number, part in texts:
         if not part.strip():
@@ -445,7 +440,7 @@ def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> 
         try:
             value = json.loads(part)
         except (ValueError, RecursionError) as error:
-            problems.append(Problem(place, f"line {number}", f"is not readable JSON ({error})"))
+            problems.append(Problem(name, f"line {number}", f"is not readable JSON ({error})"))
             continue
         if isinstance(value, dict) and not lines:
             value = value.get("data", [value])
@@ -453,4 +448,4 @@ def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> 
             if isinstance(entry, dict):
                 yield entry
             else:
-                problems.append(Problem(place, f"line {number}", "is not an object with a question"))
+                problems.append(Problem(name, f"line {number}", "is not an object with a question"))

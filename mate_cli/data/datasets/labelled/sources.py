@@ -1,6 +1,6 @@
-"""Readers of labelled rows in files or on the Hugging Face Hub.
+"""Datasets of users: labelled questions in files or on the Hugging Face Hub.
 
-The readers find answer cells and split off a dev split.
+The readers search the table cells of answers that are given as texts, and split off dev questions if necessary.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from mate_cli.tables.text import candidate_cells, table_matches
 
 MAX_NAMED, MAX_LETTERS = 10, 60
 """Maximum number of unusable questions in a check, and maximum length of their texts."""
-REMEDY = "write its cells as coordinates, such as [[0, 1]] (row and column from 0), or mend the answer or the table"
-USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
+CELLS_HINT = "write its cells as coordinates, such as [[0, 1]] (row and column from 0), or mend the answer or the table"
+DEFAULT_SPLITS = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
 """Splits, each with its usual names in datasets of the `datasets` library."""
 MIN_TABLES = 10
 """Minimum number of tables to split by table. Data with fewer tables are split by question."""
 
 
 class QueryRows(Protocol):
-    """Protocol of readers of rows about databases.
+    """Protocol of readers of questions about SQLite databases, which are answered by a query.
 
     A reader is constructed from `RowTables`, `database` and `values`.
 
@@ -59,11 +59,11 @@ class QueryRows(Protocol):
 
     metric: str
 
-    def has(self, row: LabelledRow) -> bool:
-        """Return whether the question of a row is about a database."""
+    def is_query(self, row: LabelledRow) -> bool:
+        """Return whether the question of a row is about a database, not about a table."""
 
     def example(self, row: LabelledRow, name: str) -> tuple[TableExample, str]:
-        """Build the example of a row, and the reason why it has no training signal ("" if it has one).
+        """Convert a row to an example, and describe why it cannot be used in training ("" if it can).
 
         Raises:
             RowError: the row has no question, or its database cannot be read.
@@ -111,8 +111,8 @@ class LabelledRows(Release):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.called = dict(self.columns or {})
-        for name in self.called:
+        self.column_names = dict(self.columns or {})
+        for name in self.column_names:
             if name not in NAMES:
                 raise DataError(
                     f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
@@ -128,7 +128,7 @@ class LabelledRows(Release):
         self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}
 
     @abstractmethod
-    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+    def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """Yield the rows of a file or split, and append the problems of invalid rows to `problems`.
 
         Raises:
@@ -136,19 +136,19 @@ class LabelledRows(Release):
         """
 
     @abstractmethod
-    def is_there(self, place: str) -> bool:
-        """Return whether a file or split exists."""
+    def is_there(self, source: str) -> bool:
+        """Return whether the source of a split (a file or a split name) exists."""
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File or split name of each split. The dev split uses that of train if `dev` is not set."""
-        sources = {split: self.find_place(split) for split in USUAL}
+        """Source (file or split name) of each split. If `dev` is not set, it is split off from the source of train."""
+        sources = {split: self.find_place(split) for split in DEFAULT_SPLITS}
         if self.folds or (sources["dev"] is None and self.dev_share):
             sources["dev"] = sources["train"]
         return {split: source for split, source in sources.items() if source is not None}
 
     def find_place(self, split: str) -> str | None:
-        """Return the file or split name of a split, or None if it is not set."""
+        """Return the source (file or split name) that the options set for a split, or None if they set none."""
         source: str | None = getattr(self, split)
         return source
 
@@ -169,7 +169,7 @@ class LabelledRows(Release):
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the valid questions of a split, in the order of the rows. See `Release.read`."""
         source = self.split_files[split]
-        examples, source_problems = self._read_place(source)
+        examples, source_problems = self._read_source(source)
         problems += source_problems
         if self.dev is None and source == self.split_files.get("train") == self.split_files.get("dev"):
             dev_ids = self._set_apart(examples)
@@ -182,12 +182,12 @@ class LabelledRows(Release):
     def _found_splits(self) -> tuple[str, ...]:
         sources = {split: source for split, source in self.split_files.items() if self.is_there(source)}
         train = sources.get("train")
-        if train is not None and sources.get("dev") == train and len(self._read_place(train)[0]) == 1:
+        if train is not None and sources.get("dev") == train and len(self._read_source(train)[0]) == 1:
             # A single question cannot be split.
             del sources["dev"]
         return tuple(sources)
 
-    def _read_place(self, source: str) -> tuple[list[TableExample], list[Problem]]:
+    def _read_source(self, source: str) -> tuple[list[TableExample], list[Problem]]:
         if source not in self._parsed:
             problems: list[Problem] = []
             examples: dict[str, TableExample] = {}
@@ -214,10 +214,7 @@ class LabelledRows(Release):
         return self._parsed[source]
 
     def _choose_metric(self, examples: Sequence[TableExample]) -> str:
-        """Return the class path of the metric for the type of the answers.
-
-        The types are queries, verdicts, texts in passages, and cells.
-        """
+        """Return the class path of the metric that fits the answers: queries, verdicts, texts in passages, or cells."""
         if self._queries and any(type(example) is not TableExample for example in examples):
             return self._queries.metric
         if any(example.answer and example.answer.label is not None for example in examples):
@@ -225,7 +222,7 @@ class LabelledRows(Release):
         return HybridQA.metric if any(example.table.passages for example in examples) else Release.metric
 
     def _example(self, row: LabelledRow, source: str, name: str) -> TableExample:
-        if self._queries is None or not self._queries.has(row):
+        if self._queries is None or not self._queries.is_query(row):
             return build_example(row, name, self._row_tables)
         example, problem = self._queries.example(row, name)
         if problem:
@@ -233,9 +230,10 @@ class LabelledRows(Release):
         return example
 
     def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:
-        """Select the ids of the dev questions, by whole tables.
+        """Select the training questions that become the dev split, and return their ids.
 
-        With few tables select conversations or questions.
+        All questions of a table are selected together. If there are few tables, conversations or questions are
+        selected instead.
         """
         tables = {example.table.table_id for example in examples}
 
@@ -252,10 +250,7 @@ class LabelledRows(Release):
         return {example.example_id for example in examples if unit(example) in selected_units}
 
     def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
-        """Return the question with the cells and the number of its answer.
-
-        They are derived unless the row states the cells.
-        """
+        """Derive the cells and the number of an answer from its texts, unless the row states the cells."""
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
             return example
@@ -289,7 +284,7 @@ def describe_unusable(example: TableExample) -> str:
     """Describe why a question has no training signal, with a hint for its row."""
     texts = " | ".join(example.answer.texts) if example.answer else ""
     description = f'"{shorten(texts, MAX_LETTERS)}" for "{shorten(example.question, MAX_LETTERS)}"'
-    return f"{description} is unusable, {example.outcome.removeprefix(UNUSABLE)}: {REMEDY}"
+    return f"{description} is unusable, {example.outcome.removeprefix(UNUSABLE)}: {CELLS_HINT}"
 
 
 def _find_answer(answer: Answer, example: TableExample) -> Answer:
@@ -316,35 +311,35 @@ class LabelledFiles(LabelledRows):
         """Command-line arguments that select this dataset."""
         return f"data=files {format_overrides({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
 
-    def is_there(self, place: str) -> bool:
-        """Return whether the file exists, packed or not."""
-        return find_file(self.root, place) is not None
+    def is_there(self, source: str) -> bool:
+        """Return whether a file exists, also if it is compressed."""
+        return find_file(self.root, source) is not None
 
-    def refusal(self, wanted: Sequence[str]) -> DataError:
-        """Build the error for missing files."""
-        missing_files = [file for file in dict.fromkeys(wanted) if not self.is_there(file)]
+    def refusal(self, sources: Sequence[str]) -> DataError:
+        """Create the error for files that do not exist, with a hint."""
+        missing_files = [file for file in dict.fromkeys(sources) if not self.is_there(file)]
         if not missing_files:
             return DataError("no file was given", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
         return DataError(
             "there is no such file", where=str(self.root / missing_files[0]), remedy="Check data.train, data.dev"
         )
 
-    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """Yield the rows of a file. See `LabelledRows.rows`.
+    def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """Yield the labelled questions of a file. See `LabelledRows.rows`.
 
         Raises:
             DataError: the file is missing or damaged.
         """
-        path = find_file(self.root, place)
+        path = find_file(self.root, source)
         if path is None:
-            raise self.refusal((place,))
-        is_plain, values = read_rows(path, place, problems)
+            raise self.refusal((source,))
+        is_plain, values = read_rows(path, source, problems)
         entries = list(values)
         names = dict.fromkeys(str(name) for entry in entries for name in entry)
-        check_columns(names, self.called, str(path))
-        yield from (LabelledRow.of(entry, self.called, path.parent, plain=is_plain) for entry in entries)
-        if unread_columns := unknown_columns(names, self.called):
-            self.notes.append(Problem(place, "", f"not read: {', '.join(unread_columns)}"))
+        check_columns(names, self.column_names, str(path))
+        yield from (LabelledRow.build(entry, self.column_names, path.parent, flat=is_plain) for entry in entries)
+        if unread_columns := unknown_columns(names, self.column_names):
+            self.notes.append(Problem(source, "", f"not read: {', '.join(unread_columns)}"))
 
 
 SAVED = ("dataset_dict.json", "state.json")
@@ -374,24 +369,24 @@ class HubDataset(LabelledRows):
 
     def find_place(self, split: str) -> str | None:
         """Return the name of a split in the dataset, or None if it has no such split."""
-        return super().find_place(split) or next((name for name in USUAL[split] if name in self._tables), None)
+        return super().find_place(split) or next((name for name in DEFAULT_SPLITS[split] if name in self._tables), None)
 
-    def is_there(self, place: str) -> bool:
+    def is_there(self, source: str) -> bool:
         """Return whether the dataset has this split."""
-        return place in self._tables
+        return source in self._tables
 
-    def refusal(self, wanted: Sequence[str]) -> DataError:
-        """Build the error for a missing split."""
+    def refusal(self, sources: Sequence[str]) -> DataError:
+        """Create the error for a split that the dataset does not have, with a hint."""
         problem = f"it has the splits {', '.join(self._tables)}"
         return DataError(problem, where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 
-    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """Yield the rows of a split. See `LabelledRows.rows`."""
-        if place not in self._tables:
-            raise self.refusal((place,))
-        check_columns(getattr(self._tables[place], "column_names", ()), self.called, f"{self.name}, {place}")
-        for values in self._tables[place]:
-            yield LabelledRow.of(values, self.called, self.root, plain=False)
+    def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """Yield the labelled questions of a split. See `LabelledRows.rows`."""
+        if source not in self._tables:
+            raise self.refusal((source,))
+        check_columns(getattr(self._tables[source], "column_names", ()), self.column_names, f"{self.name}, {source}")
+        for values in self._tables[source]:
+            yield LabelledRow.build(values, self.column_names, self.root, flat=False)
 
     @cached_property
     def _tables(self) -> Mapping[str, Any]:
@@ -420,13 +415,13 @@ class HubDataset(LabelledRows):
         # A damaged file can raise any exception in any library.
         except Exception as error:
             problem = " ".join(str(error).split())[:200] or type(error).__name__
-            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._remedy()) from error
+            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._hint()) from error
         return data if isinstance(data, Mapping) else {"train": data}
 
-    def _remedy(self) -> str:
-        """Return a hint for a dataset that was not found.
+    def _hint(self) -> str:
+        """Return a hint for the error that the dataset was not found.
 
-        Without network, the hint has the command to download the dataset on another machine.
+        If downloads are disabled, it has the command to download the dataset on another machine.
         """
         from mate_cli.files.hub import NAME, is_reachable
 

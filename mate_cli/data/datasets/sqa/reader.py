@@ -25,7 +25,7 @@ COLUMNS = ("id", "annotator", "position", "question", "table_file", "answer_coor
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question as stated in the release.
+    """One question of a sequence, as stated in the SQA release.
 
     Args:
         conversation: id of its sequence: the id of the decomposed question and the annotator.
@@ -47,13 +47,13 @@ class Turn:
 
     @property
     def key(self) -> str:
-        """Id of the question."""
+        """Id of the question, made of its sequence and its position."""
         return f"{self.conversation}_{self.position}"
 
 
 @dataclass(eq=False, kw_only=True)
 class SQA(Release):
-    """The SQA release on disk: question files, and table_csv as a folder or an archive.
+    """Reader of SQA: sequences of questions about one table.
 
     The splits are train and dev (one of five divisions of the authors' train.tsv) and test. The id of a question is
     <id>-<annotator>_<position>, as in google-research/tapas. The id of its sequence is <id>-<annotator>.
@@ -115,9 +115,9 @@ class SQA(Release):
         )
 
     def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
-        """Return the problem of a table that lacks an answer cell.
+        """Return the problem that a table has no cell at the position of an answer.
 
-        The problem is the truncation of its file if suspected, else the first question with a missing cell.
+        If the file of the table seems to be truncated, that is the problem, and it is reported once for all questions.
         """
         if turn.table_file not in self._outside:
             truncation = next((problem for problem in self.suspicions if problem.file == turn.table_file), None)
@@ -126,9 +126,9 @@ class SQA(Release):
         return [self._outside[turn.table_file]]
 
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
-        """Report an answer that differs from its cell text, once per table.
+        """Add a suspicion if an answer text differs from the text of its cell. One per table is added.
 
-        In the release all answers are equal.
+        In the undamaged release, all answer texts equal their cells.
         """
         # A damaged table was reported before.
         if any(problem.file == turn.table_file for problem in self.suspicions):
@@ -212,7 +212,7 @@ def _turn(row: Mapping[str, str], line: int) -> Turn:
 
 
 def _collect_history(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
-    """Return the earlier questions of each question in its sequence, by question id."""
+    """Return the previous questions in the sequence of each question, by question id."""
     histories: dict[str, list[Turn]] = {}
     # In a damaged file missing questions are expected.
     damaged = any(problem.file == file for problem in problems)

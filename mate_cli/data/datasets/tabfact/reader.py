@@ -40,7 +40,7 @@ CONTENT = "an object of [statements, labels, caption] by table"
 
 @dataclass(eq=False, kw_only=True)
 class TabFact(Release):
-    """The TabFact release on disk: statements, lists of tables, and data/all_csv.
+    """Reader of TabFact: statements that a table entails or refutes.
 
     The release has two forms of its statements. google-research/tapas reads the original statements (collected_data,
     with the tables of each split in data/*_id.json). The networks of the TabFact authors read lemmatized words
@@ -72,13 +72,13 @@ class TabFact(Release):
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """Required files, for messages."""
+        """Paths of the required files, for error messages."""
         lemmatized = () if self.statements == "original" else tuple(LEMMATIZED.values())
         return lemmatized if self.statements == "lemmatized" else (*ORIGINAL, *IDS.values(), *lemmatized)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Form of the statements that are read."""
+        """Note for the record of a run: which form of the statements (original or lemmatized) was read."""
         return {"statements": "original (collected_data)" if self._original else "lemmatized (tokenized_data)"}
 
     def check(self) -> CheckReport:
@@ -99,17 +99,17 @@ class TabFact(Release):
     @property
     def _original(self) -> bool:
         """True if the original statements are read. The value may change after a download."""
-        return self.statements == "original" or (self.statements == "auto" and any(map(self._has, ORIGINAL)))
+        return self.statements == "original" or (self.statements == "auto" and any(map(self._has_file, ORIGINAL)))
 
     def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """Return the file and the lemmatized entry of each table of a split."""
+        """Return (file, entry) of each table of a split. The entry has the lemmatized statements and their labels."""
         file = LEMMATIZED[split]
         entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
         return {key: (file, entry) for key, entry in entries.items()}
 
     def _original_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """Return the file and the original entry of each table of a split."""
-        file, (statements, collection_problems) = IDS[split], self._collected
+        """Return (file, entry) of each table of a split. The entry has the original statements and their labels."""
+        file, (statements, collection_problems) = IDS[split], self._annotations
         keys = parse_json_as(list, "a list of tables", file, self.need(file), problems) or []
         if not _are_names(file, keys, problems):
             return {}
@@ -120,8 +120,8 @@ class TabFact(Release):
         return {key: statements[key] for key in keys if key in statements}
 
     @cached_property
-    def _collected(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
-        """File and entry of each table in both annotation rounds, and the problems of the files."""
+    def _annotations(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
+        """(file, entry) of each table in the files of both annotation rounds, and the problems of these files."""
         tables: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
@@ -160,9 +160,9 @@ class TabFact(Release):
     def _lists(self) -> tuple[dict[str, set[str]], list[Problem]]:
         """The tables of each subset, from the lists on disk, and the problems of these lists."""
         problems: list[Problem] = []
-        return {part: self._listed(files, problems) for part, files in SUBSETS.items()}, problems
+        return {part: self._read_ids(files, problems) for part, files in SUBSETS.items()}, problems
 
-    def _listed(self, files: Sequence[str], problems: list[Problem]) -> set[str]:
+    def _read_ids(self, files: Sequence[str], problems: list[Problem]) -> set[str]:
         keys: set[str] = set()
         for file in files:
             content = self.content(file)
@@ -172,7 +172,7 @@ class TabFact(Release):
         return keys
 
     def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
-        """Return a table and its problems, which are reported in every split that needs the table."""
+        """Read a table, or return None if it is damaged, and its problems. Both are cached."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             # A key with a path, such as "../elsewhere", is not read.
@@ -186,7 +186,7 @@ class TabFact(Release):
 
 
 def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
-    """Return whether all entries of a list are names.
+    """Return whether all entries of a list of tables are texts, which name tables.
 
     The first invalid entry is appended to `problems`.
     """
@@ -219,7 +219,7 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
 
 def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
-    """Return the problem of a table's entry, or "" if it is valid."""
+    """Describe what is invalid in the entry [statements, labels, caption] of a table. Return "" if it is valid."""
     if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, list) for part in entry[:2]):
         return "should be [statements, labels, caption]"
     statements, labels, _ = entry

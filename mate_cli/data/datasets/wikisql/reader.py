@@ -31,7 +31,7 @@ WRONG_TYPE = "SQL fails"
 
 
 class TypedTable(NamedTuple):
-    """A table with typed columns.
+    """A WikiSQL table with the declared types of its columns.
 
     Args:
         table: the table.
@@ -48,7 +48,7 @@ class TypedTable(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class WikiSQL(Release):
-    """The WikiSQL release on disk.
+    """Reader of WikiSQL: questions with SQL queries over one table.
 
     The files are <split>.jsonl and <split>.tables.jsonl, possibly in data.tar.bz2.
 
@@ -155,9 +155,9 @@ _cell = lru_cache(maxsize=1 << 16)(Cell)
 
 
 def _read_answer(results: object) -> Answer | None:
-    """Return the answer stated in the file, a list of rows of one value.
+    """Convert the query result that the file states, a list of rows of one value, to an answer.
 
-    The result is None if there is none.
+    Return None if the file states no result.
     """
     if not isinstance(results, list) or not results:
         return None
@@ -255,7 +255,7 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
     )
     cells = tuple((row, query.column) for row in fitting)
     name = SQL_AGGREGATIONS[query.aggregation]
-    values = [_typed(rows[row][column], types[column]) for row, column in cells]
+    values = [_parse_cell(rows[row][column], types[column]) for row, column in cells]
     if name in ("MAX", "MIN") and len(cells) > 1:
         cells, values = _extreme(cells, values, name)
     aggregation = _NAMES.get(name, AGGREGATIONS[0])
@@ -265,7 +265,7 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
 
 
 def _holds(text: str, condition: WikiSQLCondition, kind: str) -> bool:
-    target, cell = _wanted(condition.value, kind), _typed(text, kind)
+    target, cell = _parse_target(condition.value, kind), _parse_cell(text, kind)
     if isinstance(target, str) and isinstance(cell, str):
         return _COMPARISONS[condition.operator](_words(cell), _words(target))
     if isinstance(cell, str) and kind == "real":
@@ -274,7 +274,7 @@ def _holds(text: str, condition: WikiSQLCondition, kind: str) -> bool:
     return _COMPARISONS[condition.operator](cell, target)
 
 
-def _wanted(value: Value, kind: str) -> Value:
+def _parse_target(value: Value, kind: str) -> Value:
     if kind == "real":
         return convert_to_float(value) if isinstance(value, str) else float(value)
     if not isinstance(value, str):
@@ -282,8 +282,8 @@ def _wanted(value: Value, kind: str) -> Value:
     return value
 
 
-def _typed(text: str, kind: str) -> Value:
-    """Return the number of a cell in a "real" column, if the text is a number, else the text."""
+def _parse_cell(text: str, kind: str) -> Value:
+    """Convert the text of a cell in a column of the type "real" to a number, if possible. Otherwise return the text."""
     if kind != "real":
         return text
     try:
@@ -305,7 +305,7 @@ def _extreme(cells: Coordinates, values: Sequence[Value], name: str) -> tuple[Co
 
 
 def _number(aggregation: str, values: Sequence[Value]) -> float | None:
-    """Return the result as a number, or None if it consists of texts.
+    """Return the result of a query as a number, or None if the result consists of texts.
 
     Raises:
         ValueError: a single value to aggregate is not a number.

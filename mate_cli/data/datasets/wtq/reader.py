@@ -30,37 +30,37 @@ NO_VALUE = frozenset([*_SIGNS, "<NA>", "N/A", "NA", "NULL", "n/a", "null"])
 
 
 def unescape(text: str) -> str:
-    """Undo the escapes of a field or of an item in a list."""
+    r"""Replace the escapes of a TSV field of the release: \n by a line break, \p by | and \\ by a backslash."""
     return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text) if "\\" in text else text
 
 
 def items(field: str) -> tuple[str, ...]:
-    """Return the items of a list, which are separated by "|", or () for an empty field."""
+    """Split a field such as "a|b" into the items of its list. An empty field has no items."""
     return tuple(unescape(item) for item in field.split("|")) if field else ()
 
 
 def rows(
-    file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem]
+    file: str, content: bytes, names: Sequence[str], problems: list[Problem], suspicions: list[Problem]
 ) -> Iterator[dict[str, str]]:
-    """Yield columns of each line of a TSV file with a header, still escaped.
+    """Yield selected columns of each line of a TSV file, as {column name: field}. Fields are still escaped.
 
     Lines that are too short are skipped and reported as problems.
 
     Args:
         file: name of the file.
         content: content of the file.
-        wanted: names of the columns to return.
+        names: names of the columns to return.
         problems: list that receives the problems.
         suspicions: list that receives possible damage of readable lines.
     """
     header, *lines = [line.split("\t") for line in read_lines(file, content, problems)] or [[]]
     if not header:
         return
-    absent = [name for name in wanted if name not in header]
+    absent = [name for name in names if name not in header]
     if absent:
         problems.append(Problem(file, "", f"line 1 has no column {', '.join(absent)}, but {', '.join(header)[:200]}"))
         return
-    column_indices = {name: header.index(name) for name in wanted}
+    column_indices = {name: header.index(name) for name in names}
     for number, fields in enumerate(lines, 2):
         if len(fields) <= max(column_indices.values()):
             message = f"has {len(fields)} fields, not {len(header)}"
@@ -79,7 +79,7 @@ TITLES = "misc/table-metadata.tsv"
 
 @dataclass(eq=False, kw_only=True)
 class WikiTableQuestions(Release):
-    """The WikiTableQuestions release on disk.
+    """Reader of WikiTableQuestions: questions about tables of Wikipedia with answers as texts.
 
     The release has the folders data and csv, and optionally misc and tagged.
 

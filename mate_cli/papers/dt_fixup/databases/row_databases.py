@@ -27,14 +27,14 @@ class RowDatabases:
     files: RowTables
     shared: str | None = None
     values: bool = False
-    _known: dict[str, tuple[Schema, Table]] = field(default_factory=dict, init=False)
+    _schemas: dict[str, tuple[Schema, Table]] = field(default_factory=dict, init=False)
 
-    def has(self, row: LabelledRow) -> bool:
+    def is_query(self, row: LabelledRow) -> bool:
         """Return whether the question of a row is about a database."""
         return "table" not in row.values and (self.shared is not None or "database" in row.values)
 
     def example(self, row: LabelledRow, name: str) -> tuple[SchemaExample, str]:
-        """Convert a row to an example.
+        """Convert a labelled row about a database to an example with its schema and gold query.
 
         Args:
             row: the row.
@@ -50,18 +50,18 @@ class RowDatabases:
         if not question:
             raise RowError("has no question")
         schema, table = self._schema(row)
-        known = GoldQuery.of(sql, schema) if sql else None
-        return schema_example(row.text("id") or name, question, schema, table, known), known.problem if known else ""
+        query = GoldQuery.build(sql, schema) if sql else None
+        return schema_example(row.text("id") or name, question, schema, table, query), query.problem if query else ""
 
     def _schema(self, row: LabelledRow) -> tuple[Schema, Table]:
         path = self.files.find(row.text("database") or self.shared or "", row.folder, "database")
         key = str(path)
-        if key not in self._known:
+        if key not in self._schemas:
             try:
                 schema = read_database_schema(path)
                 if self.values:
                     schema = read_values(schema, path)
             except DataError as error:
                 raise RowError(f"its database cannot be used: {error}") from error
-            self._known[key] = schema, schema_table(schema)
-        return self._known[key]
+            self._schemas[key] = schema, schema_table(schema)
+        return self._schemas[key]

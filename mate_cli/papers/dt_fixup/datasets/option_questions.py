@@ -41,7 +41,10 @@ LOGIQA_QUESTIONS = {"1.0": 8678, "2.0": 15708}
 
 @dataclass(eq=False, kw_only=True)
 class OptionQuestions(Release):
-    """JSON lists of {context, question, answers, label, id_string}. The label is optional."""
+    """Base class of readers of multiple-choice questions in ReClor's format.
+
+    A file is a JSON list of {context, question, answers, label, id_string}. The label is optional.
+    """
 
     metric = "mate_cli.metrics.system_answers.Options"
     unit = "passages"
@@ -86,7 +89,7 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _damage(entry: Mapping[str, Any]) -> str:
-    """Return the problem of an entry, or "" if it is valid."""
+    """Describe what is invalid in an entry, such as a missing option. Return "" if it is valid."""
     if not _name(entry):
         return "has no id_string"
     if not all(isinstance(entry.get(key), str) and entry[key].strip() for key in ("context", "question")):
@@ -102,12 +105,12 @@ def _damage(entry: Mapping[str, Any]) -> str:
 
 
 class ReClor(OptionQuestions):
-    """Four-option questions of law and business school admission tests."""
+    """Reader of ReClor: four-option questions of law and business school admission tests."""
 
 
 @dataclass(eq=False, kw_only=True)
 class LogiQa(OptionQuestions):
-    """Translated four-option questions of Chinese civil service exams.
+    """Reader of LogiQA: translated four-option questions of Chinese civil service exams.
 
     The files are LogiQA 1.0 or 2.0 as released by their authors, or in ReClor's format. Questions of 1.0 have no ids,
     and ids of 2.0 are not unique. Questions are therefore named by file and line.
@@ -125,17 +128,17 @@ class LogiQa(OptionQuestions):
     def _version(self) -> str:
         if self.version is not None:
             return str(self.version)
-        available = (version for version, files in LOGIQA_FILES.items() if any(map(self._has, files.values())))
+        available = (version for version, files in LOGIQA_FILES.items() if any(map(self._has_file, files.values())))
         return next(available, "2.0")
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The file of each split."""
+        """Path of the question file of each split, in the selected version."""
         return LOGIQA_FILES[self._version]
 
     @property
     def published(self) -> Mapping[str, int]:
-        """Number of questions in the full release."""
+        """Number of questions in the full release, as published by the authors."""
         return {"questions": LOGIQA_QUESTIONS.get(self._version, LOGIQA_QUESTIONS["1.0"])}
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
@@ -181,5 +184,5 @@ def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> It
 
 
 def _option(letter: str, text: str) -> str:
-    """Return an option without its leading letter."""
+    """Remove the letter before the text of an option, as in "A. text"."""
     return re.sub(rf"^\s*{letter}\s*\.\s*(?=\S)", "", text, flags=re.IGNORECASE)
