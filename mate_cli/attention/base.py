@@ -19,7 +19,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.tensor_buffer import on_device
 
-Derived = TypeVar("Derived")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -29,39 +29,39 @@ class Packing:
     Args:
         shape: B and T.
         lengths: number of real tokens of every example.
-        places: index of every real token in the flattened batch [B * T], Int64 [P]. None if the batch has no padding.
+        indices: index of every real token in the flattened batch [B * T], Int64 [P]. None if the batch has no padding.
     """
 
     shape: tuple[int, int]
     lengths: tuple[int, ...]
-    places: Tensor | None
+    indices: Tensor | None
 
     def pack(self, padded: Tensor) -> Tensor:
         """Remove the padding: [B, T, ...] to [P, ...]. Return a view if the batch has no padding."""
         flat = padded.flatten(0, 1)
-        return flat if self.places is None else _Pack.apply(flat, self.places)  # type: ignore[no-untyped-call]
+        return flat if self.indices is None else _Pack.apply(flat, self.indices)  # type: ignore[no-untyped-call]
 
-    def unpack(self, packed: Tensor) -> Tensor:
+    def unpack(self, rows: Tensor) -> Tensor:
         """Restore the padding as zeros: [P, ...] to [B, T, ...].
 
         Return a view if the batch has no padding.
         """
-        if self.places is not None:
-            packed = _spread(packed, self.places, self.shape[0] * self.shape[1])
-        return packed.view(*self.shape, *packed.shape[1:])
+        if self.indices is not None:
+            rows = _spread(rows, self.indices, self.shape[0] * self.shape[1])
+        return rows.view(*self.shape, *rows.shape[1:])
 
 
 class _Pack(torch.autograd.Function):
-    """Row selection whose backward pass writes instead of accumulates the gradient."""
+    """`index_select` of distinct rows, whose backward pass writes gradients instead of accumulating them."""
 
     @staticmethod
-    def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:  # noqa: ANN401 - torch's own context
-        ctx.places, ctx.rows = places, len(flat)
-        return flat.index_select(0, places)
+    def forward(ctx: Any, flat: Tensor, indices: Tensor) -> Tensor:  # noqa: ANN401 - torch's own context
+        ctx.indices, ctx.rows = indices, len(flat)
+        return flat.index_select(0, indices)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's own context
-        return _spread(gradient, ctx.places, ctx.rows), None
+        return _spread(gradient, ctx.indices, ctx.rows), None
 
 
 def _spread(packed_rows: Tensor, indices: Tensor, num_rows: int) -> Tensor:
@@ -69,7 +69,7 @@ def _spread(packed_rows: Tensor, indices: Tensor, num_rows: int) -> Tensor:
 
 
 def find_packing(batch: TableBatch) -> Packing:
-    """Compute the packing of a batch from its attention mask."""
+    """Find the real (non-padding) tokens of a batch in its attention mask."""
     is_real = batch.attention_mask == 1
     lengths = tuple(is_real.sum(1).tolist())
     indices = None if sum(lengths) == is_real.numel() else is_real.flatten().nonzero().squeeze(1)
@@ -107,8 +107,10 @@ class AttentionPlan:
         """The mask of the pattern, Bool [B, N, T, T], or [B, 1, T, T] if all heads share one mask."""
         return self.derive("mask", lambda plan: plan.pattern.mask(plan.batch))
 
-    def derive(self, name: Hashable, build: Callable[[AttentionPlan], Derived]) -> Derived:
-        """Return `build(plan)`, cached under `name` and the pattern, on the device of the batch.
+    def derive(self, name: Hashable, build: Callable[[AttentionPlan], Value]) -> Value:
+        """Return a value that `build` computes from this plan, and cache it for all layers with the same pattern.
+
+        Tensors in the value are moved to the device of the batch.
 
         Args:
             name: cache key. It must be unique to the backend and its options.
@@ -131,7 +133,7 @@ class AttentionPlan:
 
 
 class Plans:
-    """The attention plans of all layers of a network on one batch.
+    """The attention plans of a batch for all layers of a network.
 
     Layers with equal patterns share a plan.
     """
@@ -148,7 +150,7 @@ class Plans:
 
     @property
     def packing(self) -> Packing:
-        """Positions of the real tokens of the batch."""
+        """Positions of the real (non-padding) tokens of the batch, for removing and restoring its padding."""
         plan = next(iter(self._plans.values()), None)
         return find_packing(self._batch) if plan is None else plan.packing
 
@@ -181,7 +183,7 @@ class Attention(ABC):
     """True if `forward` accepts a `key_bias`, which weights single keys."""
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:  # noqa: B027 - most need not refuse
-        """Check that this attention can compute a pattern.
+        """Raise `ConfigError` if this attention cannot compute an attention pattern.
 
         Args:
             pattern: attention pattern of a layer.
@@ -192,9 +194,9 @@ class Attention(ABC):
         """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Count the operations on a batch.
+        """Count the operations of this attention on a batch, to estimate its cost.
 
-        The default is the minimum: the pairs that the pattern allows.
+        By default, these are the query-key pairs that the pattern allows, which is the minimum.
         """
         return Work(needed_pairs(plan.pattern, plan.batch))
 
@@ -230,9 +232,9 @@ class AttentionBackend(Attention):
     """True if a network with a specialized attention may ignore this backend, as for `auto`."""
 
     def check_machine(self, device: str) -> None:
-        """Check that the backend runs on a device type of this machine.
+        """Raise `ConfigError` if the backend cannot run on a device type of this machine.
 
-        Also caches device properties for `prepare`.
+        Properties of the device are cached for `prepare`, which runs in data workers that cannot query a GPU.
 
         Args:
             device: device type as named by PyTorch, such as "cuda".
@@ -242,17 +244,17 @@ class AttentionBackend(Attention):
         """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute and cache the values that `forward` derives from the plan.
+        """Compute index tables that `forward` needs for a batch, and cache them in its plan.
 
-        Runs on the CPU, in data workers.
+        Called in data workers, on the CPU, so that training steps do not wait for it. The default does nothing.
         """
 
     def facts(self) -> Mapping[str, str]:
-        """Return a human-readable summary of the use so far, for the record of a run."""
+        """Describe how often the backend was used so far, for the record of a run. The default is empty."""
         return {}
 
     def counts(self) -> dict[str, int]:
-        """Return the usage counts behind `facts`, for the checkpoint."""
+        """Return the counts from which `facts` is computed, to be saved in the checkpoint."""
         return {}
 
     def count_on(self, counts: Mapping[str, int]) -> None:
@@ -260,10 +262,10 @@ class AttentionBackend(Attention):
 
 
 class SegmentBackend(AttentionBackend):
-    """Base class of backends that compute only patterns made of segments (`SegmentedPattern`)."""
+    """Base class of backends for patterns in which tokens attend within segments, such as rows (`SegmentedPattern`)."""
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Check that the pattern is made of segments.
+        """Raise `ConfigError` if the pattern is not made of segments.
 
         Args:
             pattern: attention pattern of a layer.
@@ -305,7 +307,7 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with prepared plans.
+        """Compute the attention plans of all layers for a batch, and return the batch with the plans in `prepared`.
 
         The plans are pinned and moved to the device together with the batch.
         """
@@ -317,6 +319,6 @@ class Planner:
 
 
 def attention_dtype(projections: Tensor) -> torch.dtype:
-    """Return the dtype of attention: that of autocast if enabled, else of `projections`."""
+    """Return the dtype in which attention is computed: that of autocast if enabled, else that of `projections`."""
     device = projections.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype

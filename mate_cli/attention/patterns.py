@@ -111,7 +111,7 @@ def global_tokens(batch: TableBatch) -> Tensor:
 
 
 def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Count the query-key pairs of dense attention, padding included, over all heads."""
+    """Count the query-key pairs that dense attention computes for a batch, over all heads and with padding."""
     examples, tokens = batch.input_ids.shape
     return pattern.num_heads * examples * tokens**2
 
@@ -134,9 +134,9 @@ def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
 
 
 def _pairs_of(ids: Tensor, is_real: Tensor, is_global: Tensor) -> int:
-    """Count the pairs of one example and head.
+    """Count the query-key pairs of one example and head of a segmented pattern.
 
-    Tokens that are not global attend to their segment and the globals.
+    Tokens that are not global attend to their segment and to the global tokens.
     """
     total, num_globals = int(is_real.sum()), int((is_global & is_real).sum())
     segment_sizes = torch.unique(ids[is_real & ~is_global], return_counts=True)[1]
@@ -282,10 +282,7 @@ class Window(AttentionPattern):
 
 
 class CandidateBlocks(AttentionPattern):
-    """A token attends to the tokens of its candidate, which its row id numbers.
-
-    No token is global.
-    """
+    """A token attends to the tokens of the same candidate, which have the same row id. No token is global."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """Return the index of the candidate of every token, Int64 [1, B, T]."""

@@ -57,17 +57,17 @@ class SegmentTasks:
 
 
 def segment_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Return the tasks of a plan, cached per batch.
+    """Split the attention of a batch into tasks, and cache them in the plan.
 
-    Takes under a millisecond for a few thousand tokens.
+    This takes under a millisecond for a few thousand tokens.
     """
     return plan.derive("segment_tasks", _find_tasks)
 
 
 def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Sort rows and build one task per run of equal sort keys.
+    """Compute the tasks of a batch: sort the table rows, and build one task per run of rows with equal sort keys.
 
-    The sort key is (block, example, global first, segment).
+    The sort key is (block of heads, example, global tokens first, segment).
     """
     pattern = plan.pattern
     assert isinstance(pattern, SegmentedPattern)
@@ -96,7 +96,7 @@ def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
 
 
 def _runs(values: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the value, start index and length of every run of equal values."""
+    """Find the runs of equal adjacent values. Return the value, start index and length of each run."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return values[starts], starts, np.diff(starts, append=len(values))
 
@@ -187,7 +187,9 @@ class SegmentTables:
 
 
 def segment_tables(plan: AttentionPlan) -> SegmentTables:
-    """Return the tables of a plan, cached per batch. Takes a few milliseconds on the CPU.
+    """Compute the index tables of the segments backend for a batch, and cache them in the plan.
+
+    This takes a few milliseconds on the CPU.
 
     Projections [P, 3, N, H] are viewed as a table of P * 3 * V rows, outputs [P, N, H] as a table of P * V rows.
     """
@@ -215,9 +217,9 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
 
 
 def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -> list[Ints]:
-    """Group segments by number of keys, by dynamic programming.
+    """Group segments of similar numbers of keys, so that each group is padded and computed in one call.
 
-    The groups minimize the total cost of padding and of calls.
+    Dynamic programming finds the groups with the minimum total cost of padding and of calls.
     """
     if not len(segments):
         return []
@@ -243,9 +245,9 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
 
 
 def _slots(tasks: SegmentTasks, task_indices: Ints) -> tuple[Ints, Ints]:
-    """Return the output row of every slot, -1 for an empty slot.
+    """Return the row of the table of outputs for each query slot [S, queries] and key slot [S, keys] of a class.
 
-    The shapes are [S, queries] and [S, keys].
+    Empty slots have -1.
     """
     rows, start, queries, global_start, num_globals = (
         x.numpy() for x in (tasks.rows, tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
@@ -267,7 +269,7 @@ def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
 
 
 def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """Return the projection row of every slot of a class, -1 for an empty slot.
+    """Return the row of the table of projections for each query, key and value slot of a class, -1 if it is empty.
 
     If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
     its key V rows and its value 2 * V rows after it.
@@ -293,13 +295,17 @@ def _task_class(query_slots: Ints, key_slots: Ints, projected: Ints) -> TaskClas
 
 
 def _gather(slots: Ints) -> Gather:
-    """Build a `Gather` from the row of every slot, -1 for an empty slot."""
+    """Build a `Gather` from the table row of each slot, in which -1 marks an empty slot."""
     filled = slots >= 0
     return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
 
 
 def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
-    """Return the query slot of every output row, and the gather of slot gradients."""
+    """Invert the mapping from slots to table rows, for the outputs and for the backward pass.
+
+    Returns:
+        The query slot of each output row, and the gather of gradients from slots to the table of projections.
+    """
     num_rows, empty = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
     query_rows = np.concatenate([empty, *(queries.ravel() for queries, _ in slots)])
     output_slots = np.zeros(num_rows, dtype=np.int64)
@@ -312,9 +318,9 @@ def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: Segmen
 
 
 def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor, ...]:
-    """Return the global tokens of every example.
+    """Return the positions of the global tokens of each example in the packed stream.
 
-    The tokens are read from the rows of the first block, which are sorted by example.
+    They are read from the rows of the first block of heads, which are sorted by example.
     """
     is_global_task = tasks.local_start > tasks.query_start
     positions = [torch.zeros(0, dtype=torch.int64)] * len(example_ends)

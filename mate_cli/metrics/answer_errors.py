@@ -24,7 +24,7 @@ KINDS: dict[Kind, str] = {
     "empty": "no answer",
 }
 """Titles of the error types, in display order: from the most to the least similar to the correct answer."""
-NEAR: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
+NEAR_MISSES: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
 """Near misses: one normalized answer contains the other, or both are the same number."""
 SAME_TYPE: tuple[Kind, ...] = ("wrong_number", "same_type")
 Place = Literal["right_cell", "wrong_column", "wrong_row"]
@@ -58,10 +58,10 @@ _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
 def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
-    """Classify the error of an answer.
+    """Classify a predicted answer as a type of error, or return None if it equals a reference answer.
 
-    Return None if it equals a reference answer after normalization. With several references, the error type that is
-    most similar to a correct answer is returned.
+    Texts are compared after normalization. With several references, the error type that is most similar to a correct
+    answer is returned.
     """
     if any(exact_match(prediction, reference) for reference in references):
         return None
@@ -72,9 +72,11 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
-    """Compare a selected cell (row, column) with the candidates.
+    """Classify a selected cell as correct, in the wrong column or in the wrong row.
 
-    Candidates contain the answer or link to it.
+    Args:
+        cell: (row, column) of the selected cell, both from 0.
+        candidates: cells that contain the answer or link to it.
     """
     if cell in candidates:
         return "right_cell"
@@ -83,7 +85,7 @@ def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> 
 
 @dataclass
 class ErrorCounts:
-    """Counts of wrong answers by error type and by position of the selected cell."""
+    """Number of wrong answers by type of error, and by position of the selected cell relative to the correct cells."""
 
     questions: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -91,12 +93,12 @@ class ErrorCounts:
 
     @property
     def wrong(self) -> int:
-        """The number of wrong answers."""
+        """Number of wrong answers of all types."""
         return self.kinds.total()
 
     def shares(self) -> dict[str, float]:
-        """Compute the fractions that `PAPER` lists. Fractions with a denominator of 0 are omitted."""
-        num_near, num_same_type = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR, SAME_TYPE))
+        """Compute the fractions that the MATE paper reports (`PAPER`), by their titles. 0 / 0 is omitted."""
+        num_near, num_same_type = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR_MISSES, SAME_TYPE))
         numbers, num_other = self.kinds["number_form"], self.wrong - num_near
         parts = {
             "near misses": (num_near, self.wrong),
@@ -124,10 +126,10 @@ class AnsweredQuestion:
     candidates: Collection[tuple[int, int]] = ()
 
 
-def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
-    """Classify and count the wrong answers."""
+def count_errors(questions: Iterable[AnsweredQuestion]) -> ErrorCounts:
+    """Classify the wrong answers of all questions, and count them by type."""
     counts = ErrorCounts()
-    for question in answered:
+    for question in questions:
         counts.questions += 1
         kind = answer_error(question.prediction, question.references)
         if kind is None:
@@ -161,10 +163,7 @@ def _numbered(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(text: str) -> str:
-    """Return the type of an answer: date, number, name or words.
-
-    A name is capitalized, except for function words.
-    """
+    """Return the type of an answer: date, number, name or words. All but function words of a name are capitalized."""
     words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
     numbered = _numbered([word.lower() for word in words])
     digits = [word for word in numbered if word.isdigit()]

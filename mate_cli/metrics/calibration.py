@@ -16,14 +16,14 @@ CALIBRATION = "calibration.json"
 PRIOR = 2
 """Number of pseudo-answers with average accuracy added to every step of the curve, which smooths small steps."""
 RELIABLE_ANSWERS = 30
-"""Number of answers below which a calibration is reported as unreliable."""
+"""Minimum number of answers. The record of a run calls a calibration that was fitted to fewer answers unreliable."""
 BINS = 10
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A function from confidences to the expected accuracy of answers with this confidence.
+    """A function that maps the confidence of a model to the share of correct answers with this confidence.
 
     Args:
         knots: points (confidence, accuracy) of a piecewise linear curve, both increasing. The curve is constant outside
@@ -41,16 +41,16 @@ class Calibration:
     error_after: float
 
     def __call__(self, confidence: float) -> float:
-        """Return the calibrated confidence, from 0 to 1."""
+        """Convert a confidence of the model to a calibrated confidence, from 0 to 1."""
         return _interpolate(self.knots, confidence)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the calibration as JSON-serializable values."""
+        """Convert the calibration to JSON-serializable values, for `calibration.json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Calibration:
-        """Build a calibration from the values of `to_json`.
+        """Restore a calibration from the values of `to_json`.
 
         Raises:
             DataError: the values are invalid.
@@ -67,38 +67,40 @@ class Calibration:
             ) from error
 
 
-def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
-    """Fit a monotonic calibration by isotonic regression.
-
-    The curve is smoothed towards the overall accuracy.
+def fit_calibration(confidences: Sequence[float], labels: Sequence[bool]) -> Calibration:
+    """Fit a calibration by isotonic regression, smoothed towards the overall accuracy.
 
     A parametric curve with two parameters does not fit, because confidences form clusters, for example of looked-up
     and of computed answers. If the confidence is uninformative, every answer gets the overall accuracy.
 
     Args:
         confidences: confidence of each answer, from 0 to 1. NaN is treated as 0.
-        right: whether each answer is correct.
+        labels: whether each answer is correct.
     """
     confidences = [0.0 if math.isnan(confidence) else min(max(confidence, 0.0), 1.0) for confidence in confidences]
-    pairs = list(zip(confidences, right, strict=True))
+    pairs = list(zip(confidences, labels, strict=True))
     return Calibration(
         _fit_curve(pairs),
         len(pairs),
-        sum(right) / len(pairs),
-        expected_calibration_error(confidences, right),
+        sum(labels) / len(pairs),
+        expected_calibration_error(confidences, labels),
         expected_calibration_error(*zip(*_cross_calibrate(pairs), strict=True)),
     )
 
 
-def expected_calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """Compute the mean absolute gap between confidence and accuracy over ten bins.
+def expected_calibration_error(confidences: Sequence[float], labels: Sequence[bool]) -> float:
+    """Compute the mean absolute difference between confidence and accuracy over ten bins of confidence.
 
     Bins are weighted by their number of answers.
+
+    Args:
+        confidences: confidence of each answer, from 0 to 1.
+        labels: whether each answer is correct.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.
     """
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
-    for confidence, is_right in zip(confidences, right, strict=True):
+    for confidence, is_right in zip(confidences, labels, strict=True):
         bins[min(BINS - 1, int(confidence * BINS))].append((confidence, is_right))
     differences = (abs(sum(confidence - is_right for confidence, is_right in pairs)) for pairs in bins)
     return sum(differences) / max(1, len(confidences))
@@ -128,9 +130,13 @@ def _fit_curve(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float]
 
 
 def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
-    """Yield each confidence, calibrated on the other folds, with its label.
+    """Calibrate each confidence by a curve fitted on the other four of five folds (cross-validation).
 
-    Fold k has every fifth answer from k.
+    Args:
+        pairs: confidence of each answer, and whether the answer is correct. Fold k has every fifth answer from k.
+
+    Yields:
+        The calibrated confidence of each answer, and whether the answer is correct.
     """
     for fold in range(FOLDS):
         held_out = pairs[fold::FOLDS]

@@ -30,7 +30,7 @@ STRUCTURE = (
 
 
 class SelectedCells(Protocol):
-    """Selected cells and their aggregation. `Selection` implements this protocol."""
+    """Protocol of a predicted answer: the selected cells, and the aggregation of them."""
 
     @property
     def cells(self) -> Coordinates:
@@ -42,10 +42,10 @@ class SelectedCells(Protocol):
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
-    """Return the normal form of the gold answer.
+    """Return the gold answer in the form in which denotations are compared, see `normal_form`.
 
-    The normal form is the number of the answer if it has one, else the denotation of its cells. Return None if the
-    answer has neither cells nor a number. No prediction can be correct then.
+    It is the number of the answer if it has one, else the denotation of its cells. Return None if the answer has
+    neither cells nor a number, so that no prediction can be correct.
     """
     if answer.number is not None:
         return normal_form((answer.number,))
@@ -54,20 +54,25 @@ def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
     return normal_form(denotation_of(answer.aggregation or "none", answer.coordinates, table))
 
 
-def denotation_is_right(selected: SelectedCells, example: TableExample) -> bool:
-    """Return whether the denotation of a selection equals the gold denotation."""
+def denotation_is_right(selection: SelectedCells, example: TableExample) -> bool:
+    """Return whether the predicted cells and aggregation result in the gold answer."""
     if example.answer is None:
         return False
-    predicted = normal_form(denotation_of(selected.aggregation, selected.cells, example.table))
+    predicted = normal_form(denotation_of(selection.aggregation, selection.cells, example.table))
     return predicted == true_denotation(example.answer, example.table)
 
 
 def right_denotations(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, bool]:
-    """Return whether each question with an answer is correct, by id.
+    """Decide for each question with a gold answer whether its prediction results in the gold answer.
 
-    A missing prediction is wrong.
+    Args:
+        predictions: predicted cells and aggregation by question id. A missing prediction is wrong.
+        examples: questions by id.
+
+    Returns:
+        Whether the prediction is correct, by question id.
     """
     return {
         name: name in predictions and denotation_is_right(predictions[name], example)
@@ -79,11 +84,14 @@ def right_denotations(
 def structure_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute the accuracies of aggregation, of cells, and of both.
+    """Compute how often the predicted aggregation, the predicted cells, and both equal the gold annotation.
 
-    A prediction is correct if it has the gold aggregation, the gold cells, or both. An answer without an aggregation
-    has the aggregation "none". The fractions are not meaningful if the gold cells were
+    An answer without an aggregation has the aggregation "none". The fractions are not meaningful if the gold cells were
     found by matching text, as for WikiTableQuestions.
+
+    Args:
+        predictions: predicted cells and aggregation by question id.
+        examples: questions by id.
 
     Returns:
         aggregation_accuracy, cell_accuracy and joint_accuracy, empty without questions.

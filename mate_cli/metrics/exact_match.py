@@ -34,14 +34,14 @@ def normalize_answer(text: str) -> str:
 
 
 def exact_match(prediction: str, reference: str) -> bool:
-    """Return whether both texts are equal after normalization."""
+    """Return whether a predicted text equals the reference after `normalize_answer`."""
     return normalize_answer(prediction) == normalize_answer(reference)
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Compute the harmonic mean of precision and recall over normalized tokens, from 0 to 1.
+    """Compute the F1 score of two texts, the harmonic mean of precision and recall over normalized words, from 0 to 1.
 
-    If a text has no tokens after normalization, the result is 1 if both have none, else 0.
+    If a text has no words after normalization, the result is 1 if both have none, else 0.
     """
     predicted_tokens, reference_tokens = normalize_answer(prediction).split(), normalize_answer(reference).split()
     if not predicted_tokens or not reference_tokens:
@@ -80,9 +80,11 @@ def score_predictions(
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Compute exact match and F1 of answers, overall and by place of the answer.
+    """Compute exact match and F1 of answer texts, over all questions and by source of the answer (table or passage).
 
-    A missing answer is wrong.
+    Args:
+        answers: predicted text by question id. A missing answer is wrong.
+        examples: questions by id.
     """
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     return score_predictions(answers, references, group_by_source(examples))

@@ -60,9 +60,11 @@ def hits_at_k(
 def score_rankings(
     rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute hits@1, 3 and 5 of all questions with an answer, and of subsets.
+    """Compute hits@1, hits@3 and hits@5 over all questions with an answer, and over subsets.
 
-    A missing ranking is a miss.
+    Args:
+        rankings: (row, column) of cells by question id, best first. A missing ranking is a miss.
+        examples: questions by id.
     """
     candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
     groups = group_by_source(examples) | group_by_subset({name: examples[name] for name in candidates})

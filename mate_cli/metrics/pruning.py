@@ -11,16 +11,16 @@ from statistics import fmean
 from mate_cli.metrics.specs import MetricSpec, MetricTable, Score
 
 PRUNING = MetricTable("Pruning", layout="subsets")
-KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
+ANSWERS_KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
 """Fraction of questions that keep at least one answer token, among questions whose input has answer tokens."""
 KEPT_TOKENS = MetricSpec("kept_tokens", "Tokens read", 0, ".0f", order=111, importance=0, table=PRUNING)
 SCORE_MARGIN = MetricSpec("score_margin", "Score margin", 1, ".3f", order=112, importance=0, table=PRUNING)
-PRUNING_SCORES = (KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
+PRUNING_SCORES = (ANSWERS_KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """Pruning statistics of one example.
+    """Statistics of one example after pruning: the number of tokens that remain, and whether the answer does.
 
     Args:
         example_id: id of the example.
@@ -43,7 +43,7 @@ def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
     """
     prunings = list(prunings)
     values = {
-        KEPT.name: [float(pruning.answer_kept) for pruning in prunings if pruning.answer_kept is not None],
+        ANSWERS_KEPT.name: [float(pruning.answer_kept) for pruning in prunings if pruning.answer_kept is not None],
         KEPT_TOKENS.name: [float(pruning.kept_tokens) for pruning in prunings],
         SCORE_MARGIN.name: [pruning.score_margin for pruning in prunings if pruning.score_margin is not None],
     }

@@ -26,12 +26,12 @@ Direction = Literal[1, 0, -1]
 """1 if higher is better, -1 if lower is better, 0 if unknown."""
 Layout = Literal["one", "splits", "subsets", "accuracies"]
 PERCENT = "percent"
-LAST = 1000
+DEFAULT_ORDER = 1000
 USER_KIND = "by subset of the data"
 """Category of subsets that no `SubsetSpec` declares, such as subsets in user data."""
 SHARES = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage", "hits"})
 LESS_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
-"""Words in the name of a metric without a spec for which lower is better. For `SHARES`, higher is better."""
+"""Words that mean that lower is better, in the name of a metric without a spec. Words in `SHARES`: higher is better."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ OTHER = MetricTable("Other metrics")
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """The name, format and direction of a metric.
+    """Declaration of a metric: its name, title, direction, format and position in tables.
 
     Args:
         name: logged name without split and subset, such as `em` of `test/em/table`.
@@ -73,7 +73,7 @@ class MetricSpec:
     title: str
     direction: Direction
     format: str = PERCENT
-    order: int = LAST
+    order: int = DEFAULT_ORDER
     importance: int = 1
     table: MetricTable = OTHER
     hub_name: str | None = None
@@ -101,11 +101,11 @@ class MetricSpec:
         text = f"{100 * value:+.1f}" if self.is_share else f"{value:+{self.format}}"
         return text if text.strip("+-0.,") else text.lstrip("+-")
 
-    def is_better(self, value: float, best: float | None) -> bool:
-        """Return whether a value is better than the best value so far. NaN never is."""
+    def is_better(self, value: float, record: float | None) -> bool:
+        """Return whether a value is better than the best previous value (`record`). NaN is never better."""
         if value != value:
             return False
-        return best is None or self.direction * value > self.direction * best
+        return record is None or self.direction * value > self.direction * record
 
 
 class Score(float):
@@ -119,7 +119,7 @@ class Score(float):
     questions: int
 
     def __new__(cls, value: float, questions: int) -> Score:
-        """Create the value. Floats are immutable, so `__init__` would be too late."""
+        """Create the float with its number of questions."""
         score = super().__new__(cls, value)
         score.questions = questions
         return score
@@ -129,7 +129,7 @@ class Score(float):
         return float(self), self.questions
 
 
-ADDED: dict[str, MetricSpec] = {}
+USER_METRICS: dict[str, MetricSpec] = {}
 """Specs of user-defined metrics in imported modules, by name."""
 
 
@@ -144,11 +144,11 @@ class Metric(ABC):
 
     def __init_subclass__(cls) -> None:
         if spec := getattr(cls, "spec", None):
-            ADDED.setdefault(spec.name, spec)
+            USER_METRICS.setdefault(spec.name, spec)
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> float:
-        """Compute the metric of a split.
+        """Compute the metric from the predicted answers of a split.
 
         Args:
             answers: text of each predicted answer, by example id. Examples without a prediction are missing.
@@ -179,34 +179,28 @@ Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """Return the specs of all metrics of this package and of papers, by name, in their order."""
+    """Return the specs of all metrics of this package and of papers by name, sorted by their `order`."""
     return _collect_specs(MetricSpec, tuple(mate_cli.metrics.__path__))
 
 
 def subset_specs() -> dict[str, SubsetSpec]:
-    """Return the specs of all subsets of questions, by name, in their order."""
+    """Return the specs of all subsets of questions by name, sorted by their `order`."""
     return _collect_specs(SubsetSpec, tuple(mate_cli.metrics.__path__))
 
 
 def spec_of(name: str) -> MetricSpec:
-    """Return the spec of a metric.
-
-    For an undeclared metric, guess the direction from the words in its name.
-    """
-    return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or ADDED.get(name) or _guess_spec(name)
+    """Return the `MetricSpec` with this name. For a metric that no module declares, guess it from words of the name."""
+    return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or USER_METRICS.get(name) or _guess_spec(name)
 
 
 def subset_of(name: str) -> SubsetSpec:
-    """Return the spec of a subset of questions.
-
-    The title of a user-defined or undeclared subset is its name.
-    """
+    """Return the `SubsetSpec` with this name. A subset that no module declares has its name as title."""
     declared = None if name.startswith(USER_SUBSET) else _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
-    return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, LAST, many=False)
+    return declared or SubsetSpec(name, name.removeprefix(USER_SUBSET), USER_KIND, DEFAULT_ORDER, many=False)
 
 
 def _list_modules(path: tuple[str, ...]) -> list[str]:
-    """List the modules that declare metrics: modules of this package, then modules of papers."""
+    """List the dotted names of modules that may declare metrics: `mate_cli.metrics`, then the packages of papers."""
     search_paths = {mate_cli.metrics.__name__: list(path)}
     search_paths |= {package: [str(folder)] for package, folder in find_packages("metrics").items()}
     return [
@@ -218,9 +212,9 @@ def _list_modules(path: tuple[str, ...]) -> list[str]:
 
 @cache
 def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
-    """Search imported modules first, then import modules until the spec is found.
+    """Find the spec with a name in the modules of `_list_modules`, or return None.
 
-    A run needs few of the modules.
+    Imported modules are searched first, because importing all modules is slow.
     """
     modules = sorted(_list_modules(path), key=lambda module: module not in sys.modules)
     return next((spec for module in modules for spec in _read_specs(kind, module) if spec.name == name), None)
@@ -250,12 +244,12 @@ def _guess_spec(name: str) -> MetricSpec:
 
 SPLITS = ("dev", "test")
 BASELINE = "baseline/"
-WHOLE = "Total"
+ALL_QUESTIONS = "Total"
 
 
 @dataclass(frozen=True)
 class MetricName:
-    """A parsed metric name.
+    """The parts of the name under which a metric is logged, such as `test/em/table`.
 
     Args:
         full: logged name, such as `test/em/table`, or `baseline/tfidf/test/em/table` of a baseline.
@@ -273,7 +267,7 @@ class MetricName:
 
     @classmethod
     def parse(cls, full: str) -> MetricName:
-        """Parse a logged name. The split of a name without a slash is empty."""
+        """Parse the name of a logged metric. Without a slash, as in `loss`, the split is empty."""
         baseline, _, remainder = (
             full.removeprefix(BASELINE).partition("/") if full.startswith(BASELINE) else ("", "", full)
         )
@@ -283,15 +277,12 @@ class MetricName:
 
     @property
     def spec(self) -> MetricSpec:
-        """The declaration of the metric."""
+        """The `MetricSpec` of the metric, which has its title, direction and format."""
         return spec_of(self.score)
 
     @property
     def is_score(self) -> bool:
-        """True if runs may be ranked by the metric.
-
-        False for baselines and metrics with importance 0.
-        """
+        """True if runs may be ranked by the metric: it is not of a baseline, and its importance is not 0."""
         return self.spec.importance > 0 and not self.baseline
 
     @property
@@ -308,7 +299,7 @@ class MetricName:
     @property
     def part_title(self) -> str:
         """The title of the subset, such as `In-Table`, or `Total` for all questions."""
-        return subset_of(self.part).title if self.part else WHOLE
+        return subset_of(self.part).title if self.part else ALL_QUESTIONS
 
     @property
     def kind(self) -> str:
@@ -326,16 +317,16 @@ class MetricName:
         return [spec.name for spec in subset_specs().values() if spec.kind == self.kind] == [self.part]
 
     def rank(self) -> tuple[int, int, int, str]:
-        """Return the sort key in a table.
+        """Return the sort key of the column of this metric in a table.
 
-        The key consists of split (dev before test), subset, order of the metric, and full name.
+        It consists of the split (dev before test), the subset, the order of the metric, and the full name.
         """
         split_rank = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
         return (split_rank, subset_rank(self.part), self.spec.order, self.full)
 
 
 def spec_to_follow(full: str) -> MetricSpec:
-    """Return the spec of a metric that selects checkpoints or configurations.
+    """Return the spec of a metric by which the best checkpoint or configuration is selected.
 
     Raises:
         ConfigError: the direction of the metric is unknown.
@@ -351,7 +342,7 @@ def spec_to_follow(full: str) -> MetricSpec:
 
 
 def subset_rank(name: str) -> int:
-    """Return the sort key of a subset, 0 for all questions."""
+    """Return the position of a subset of questions in tables. It is 0 for the set of all questions."""
     return subset_of(name).order if name else 0
 
 
@@ -373,7 +364,7 @@ class MonitoredResult:
 
 
 def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """Return the monitored result of a run, or None if its metrics do not contain `monitor`."""
+    """Return the metric `monitor` of a run as a `MonitoredResult`, or None if the run has no such metric."""
     return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None
 
 

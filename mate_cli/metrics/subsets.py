@@ -1,6 +1,4 @@
-"""Averages of a score over all questions and over subsets.
-
-Subsets are those of the dataset, and ranges of input lengths.
+"""Averages of a score over all questions, over the subsets of a dataset, and over ranges of input lengths.
 
 Source: Krichene et al. 2021 (DoT), tables 3 and 9, report accuracy by number of tokens before truncation. The limits in
 words are specific to mate, and independent of the vocabulary: a word has 1.2 BERT tokens on average in the test
@@ -31,7 +29,7 @@ BY_TABLE = (
 """Subsets of the dev split of SQA and of the seen split of WikiTableQuestions."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
+HAS_ANSWER = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
 UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, many=False)
 
 
@@ -87,12 +85,12 @@ def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]
             groups.setdefault(subset, []).append(name)
     null = {name for name, example in examples.items() if example.answer and example.answer.is_null}
     if null and len(null) < len(examples):
-        groups |= {ANSWERED.name: [name for name in examples if name not in null], UNANSWERED.name: sorted(null)}
+        groups |= {HAS_ANSWER.name: [name for name in examples if name not in null], UNANSWERED.name: sorted(null)}
     return dict(sorted(groups.items()))
 
 
 def group_by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    """Group example ids by the place of the answer: in the table, or in a passage."""
+    """Group example ids by the source of the answer, as {"table": [...], "passage": [...]}."""
     answers = {name: example.answer for name, example in examples.items() if example.answer}
     return {
         kind: [name for name, a in answers.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)
@@ -104,7 +102,7 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
 
 
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
-    """Count the words and punctuation marks of each input before truncation.
+    """Count the words and punctuation marks in the input of each example, before truncation.
 
     The input is the question, the header and all cells. Previous questions of a conversation, titles and linked
     passages are not counted.
@@ -116,15 +114,24 @@ def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Group questions by the number of tokens before truncation.
+    """Group question ids by the number of tokens of their input before truncation, in ranges of `TOKEN_LIMITS`.
 
-    Empty if all are in one length range.
+    The result is empty if all questions are in one range.
+
+    Args:
+        tokens: number of tokens by question id.
     """
     return {part: names for part, names in _split(tokens, TOKEN_LIMITS, TOKEN_PARTS).items() if names}
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
-    """Group names by length into `len(limits) + 1` ranges. Empty if all are in one range."""
+    """Group names by length in `len(limits) + 1` ranges. The result is empty if all names are in one range.
+
+    Args:
+        lengths: length by name.
+        limits: maximum length of each range except the last, ascending.
+        parts: name of each range.
+    """
     groups: dict[str, list[str]] = {part: [] for part in parts}
     for name, length in lengths.items():
         groups[parts[sum(length > limit for limit in limits)]].append(name)

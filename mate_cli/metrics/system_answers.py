@@ -1,7 +1,7 @@
-"""Official metrics of datasets for the answers of any system.
+"""Official metrics of datasets, computed from a file with the answers of any system.
 
-The metrics equal those of the tasks on these datasets. A dataset refers to its metric by dotted name
-(`Release.metric`). A question without a predicted answer is wrong.
+For the same answers, the metrics equal those of a training run on the dataset. A dataset refers to its metric by dotted
+name (`Release.metric`). A question without a predicted answer is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mate_cli.metrics.denotation_accuracy import true_denotation
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer, score_answers
 from mate_cli.metrics.hits_at_k import score_rankings
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
-from mate_cli.metrics.subsets import ANSWERED, UNANSWERED, average_by_group, average_by_part, group_by_subset
+from mate_cli.metrics.subsets import HAS_ANSWER, UNANSWERED, average_by_group, average_by_part, group_by_subset
 from mate_cli.metrics.wtq_official import is_right
 from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form
 from mate_cli.tables.example import LABELS, VERDICTS, SystemAnswer, TableExample
@@ -41,14 +41,14 @@ class AnswerMetric(ABC, Generic[Kind]):
 
     @abstractmethod
     def score(self, examples: Mapping[str, Kind]) -> dict[str, float]:
-        """Compute the metrics of questions whose answers are known, as `TableTask.score` does."""
+        """Compute the metrics of all questions with a gold answer, by metric name, as `TableTask.score` does."""
 
     def is_readable(self, example: Kind) -> bool:
         """Return whether the predicted answer has the format that the dataset requires."""
         return all(example.table.has_cell(*cell) for cell in self.answers[example.example_id].cells)
 
     def text(self, example: Kind) -> str:
-        """Format the predicted answer as text."""
+        """Format the answer that the system predicted for a question as text."""
         return ", ".join(self.answers[example.example_id].texts)
 
     def details(self, example: Kind) -> dict[str, Any]:
@@ -61,13 +61,13 @@ class AnswerMetric(ABC, Generic[Kind]):
 
 
 class TableAnswers(AnswerMetric[TableExample]):
-    """Denotation accuracy of texts or cells.
+    """Denotation accuracy of answers that are texts or cells of the table.
 
-    The official WTQ accuracy is added if the dataset has canonical answers.
+    The official accuracy of WikiTableQuestions is added if the dataset has canonical answers.
     """
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the accuracies of all questions, of subsets and of conversations."""
+        """Compute the denotation accuracy over all questions, over subsets, and over whole conversations."""
         questions = {name: example for name, example in examples.items() if name in self.answers}
         is_correct = {name: self._denotes(example) for name, example in questions.items()}
         scores = average_by_part(is_correct, examples, "denotation_accuracy")
@@ -91,9 +91,10 @@ class TableAnswers(AnswerMetric[TableExample]):
         return answer.texts
 
     def _denotes(self, example: TableExample) -> bool:
-        """Return whether the denotation is correct.
+        """Return whether the predicted texts or cells result in the gold answer.
 
-        Texts may also equal the gold texts by the rules of WTQ. Empty gold cells are ignored when texts are compared.
+        Texts may also equal the gold texts by the rules of WikiTableQuestions. Empty gold cells are ignored when texts
+        are compared.
         """
         assert example.answer is not None
         denotation, true = self._denotation(example), true_denotation(example.answer, example.table)
@@ -108,7 +109,7 @@ class TableAnswers(AnswerMetric[TableExample]):
 
 
 class Statements(AnswerMetric[TableExample]):
-    """Accuracy of verdicts: entailed, true, yes, supported or 1, or their opposites."""
+    """Accuracy of verdicts on statements. A verdict is entailed, true, yes, supported or 1, or the opposite."""
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute the accuracy of all statements and of subsets."""
@@ -119,11 +120,11 @@ class Statements(AnswerMetric[TableExample]):
         return LABELS.get(normalize_answer(" ".join(self.answers[name].texts)))
 
     def is_readable(self, example: TableExample) -> bool:
-        """Return whether the predicted answer is a verdict."""
+        """Return whether the answer of the system to a statement is one of the accepted verdicts."""
         return self._label(example.example_id) is not None
 
     def text(self, example: TableExample) -> str:
-        """Return the name of the predicted verdict."""
+        """Return the verdict that the system predicted, "entailed" or "refuted"."""
         label = self._label(example.example_id)
         return super().text(example) if label is None else VERDICTS[label]
 
@@ -151,11 +152,11 @@ class Options(AnswerMetric[TableExample]):
         )
 
     def is_readable(self, example: TableExample) -> bool:
-        """Return whether the predicted answer is an option."""
+        """Return whether the answer of the system denotes one of the options of the question."""
         return self._option_index(example) is not None
 
     def text(self, example: TableExample) -> str:
-        """Return the text of the predicted option."""
+        """Return the text of the option that the system selected."""
         index = self._option_index(example)
         return super().text(example) if index is None else example.options[index]
 
@@ -181,7 +182,7 @@ class HybridAnswers(AnswerMetric[TableExample]):
         self._has_texts = any(answer.texts for answer in answers.values()) or not self._has_cells
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the scores of all questions, and by place of the answer (table or passage)."""
+        """Compute the metrics over all questions, and by source of the answer (table or passage)."""
         cells = {name: self.answers[name].cells for name in examples if name in self.answers}
         scores = score_rankings(cells, examples) if self._has_cells else {}
         return scores | (score_answers(texts_of(self.answers, examples), examples) if self._has_texts else {})
@@ -193,22 +194,22 @@ class HybridAnswers(AnswerMetric[TableExample]):
 
 
 def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[str, str]:
-    """Return the joined texts of the answers to the given questions, by question id."""
+    """Join the texts of each answer by spaces. Return the joined text by question id, for the questions in `names`."""
     return {name: " ".join(answers[name].texts) for name in names if name in answers}
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
-    """Return whether a prediction equals a reference after normalization.
+    """Return whether a predicted text equals any reference answer after normalization.
 
-    Without references: whether it is empty.
+    Without references (an unanswerable question), return whether the prediction is empty.
     """
     return any(exact_match(prediction, reference) for reference in _drop_empty(references))
 
 
 def best_f1(prediction: str, references: Sequence[str]) -> float:
-    """Compute the maximum F1 over the references, from 0 to 1.
+    """Compute the F1 of a predicted text with the most similar reference answer, from 0 to 1.
 
-    Without references: 1 if the prediction is empty.
+    Without references (an unanswerable question), it is 1 if the prediction is empty, else 0.
     """
     return max(f1(prediction, reference) for reference in _drop_empty(references))
 
@@ -235,7 +236,7 @@ def score_reading(
     if not references:
         raise DataError("no questions to score", remedy="Choose a split with answers")
     answerable = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
-    kinds = {ANSWERED.name: answerable, UNANSWERED.name: [name for name in references if name not in set(answerable)]}
+    kinds = {HAS_ANSWER.name: answerable, UNANSWERED.name: [name for name in references if name not in set(answerable)]}
     parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
     pairs = {
         name: (predictions[name], reference_texts)
@@ -248,8 +249,5 @@ def score_reading(
 
 
 def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
-    """Return the references that are not empty after normalization.
-
-    If all references are empty, the result is a single empty answer.
-    """
+    """Remove reference answers that are empty after normalization. If all are empty, return one empty answer."""
     return tuple(text for text in references if normalize_answer(text)) or ("",)

@@ -39,7 +39,7 @@ _UNKNOWN_YEAR, _UNKNOWN = ("xx", "xxxx"), ("xx",)
 
 @dataclass(frozen=True)
 class Item:
-    """One item of an answer.
+    """One item of an answer: a number, a date or a text.
 
     Args:
         text: normalized text.
@@ -56,20 +56,17 @@ class Item:
         """The key for removing duplicates: items with the same key are treated as one item."""
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
-    def agrees(self, other: Item) -> bool:
-        """Return whether both items are equal by the official rules."""
-        if self.text == other.text:
+    def agrees(self, item: Item) -> bool:
+        """Return whether this item equals another item by the official rules."""
+        if self.text == item.text:
             return True
-        if self.number is not None and other.number is not None:
-            return abs(self.number - other.number) < TOLERANCE
-        return self.date is not None and self.date == other.date
+        if self.number is not None and item.number is not None:
+            return abs(self.number - item.number) < TOLERANCE
+        return self.date is not None and self.date == item.date
 
 
 def normalize(text: str) -> str:
-    """Normalize a text for comparison, in lower case.
-
-    Accents, footnote marks, trailing brackets, outer quotes and a period are removed.
-    """
+    """Lower-case a text, and remove accents, footnote marks, trailing brackets, outer quotes and a final period."""
     text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) != "Mn")
     text = text.translate(_SIGNS)
     previous_text = None
@@ -85,9 +82,12 @@ def normalize(text: str) -> str:
 
 
 def read_item(text: str, canonical: str = "") -> Item:
-    """Parse an item.
+    """Parse the text of an answer item as a number, a date or a text.
 
-    `canonical` is its number, or its date as yyyy-mm-dd, with xx for unknown parts.
+    Args:
+        text: text of the item.
+        canonical: number or date (yyyy-mm-dd, with xx for unknown parts) that the dataset states for a gold item.
+            Empty if the text itself is parsed.
     """
     meaning = canonical or text
     number = _read_number(meaning)
@@ -102,14 +102,14 @@ def read_item(text: str, canonical: str = "") -> Item:
 
 
 def read_items(texts: Sequence[str], canonical: Sequence[str] = ()) -> tuple[Item, ...]:
-    """Parse the items of an answer. Of duplicates, the first item is kept."""
+    """Parse the texts of an answer to distinct items. See `read_item`."""
     meanings = canonical or [""] * len(texts)
     items = [read_item(text, meaning) for text, meaning in zip(texts, meanings, strict=True)]
     return tuple({(type(item.key), item.key): item for item in reversed(items)}.values())
 
 
 def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence[str] = ()) -> bool:
-    """Return whether predicted items equal the gold answer.
+    """Return whether a predicted answer equals the gold answer by the official rules of WikiTableQuestions.
 
     Args:
         predicted: text of each predicted item.
@@ -125,9 +125,11 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
 def official_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Compute the official accuracy of all questions with an answer, and of subsets.
+    """Compute the official accuracy of WikiTableQuestions over all questions with an answer, and over subsets.
 
-    A missing prediction is wrong.
+    Args:
+        predictions: predicted cells and aggregation by question id. A missing prediction is wrong.
+        examples: questions by id.
 
     Returns:
         official_accuracy, see `average_by_part`. Empty if no answer has canonical values, which the evaluation needs.
@@ -139,11 +141,11 @@ def official_accuracy(
     return average_by_part(is_correct, answerable, "official_accuracy")
 
 
-def is_right_for(selected: SelectedCells, example: TableExample) -> bool:
-    """Return whether a selection equals the gold answer by the official rules."""
+def is_right_for(selection: SelectedCells, example: TableExample) -> bool:
+    """Return whether the predicted cells and aggregation equal the gold answer by the official rules."""
     if example.answer is None:
         return False
-    items = sorted(map(str, denotation_of(selected.aggregation, selected.cells, example.table)))
+    items = sorted(map(str, denotation_of(selection.aggregation, selection.cells, example.table)))
     return is_right(items, example.answer.texts, example.answer.canonical)
 
 

@@ -27,7 +27,7 @@ class Auto(AttentionBackend):
 
     Dense attention is selected for batches that are short or have long rows and columns. Attention by segments is
     `native` on a CPU with a compiler, `triton` on a GPU that supports it, else `segments`. All backends are exact, so
-    the selection affects only the speed. `chosen` counts the batches of each backend.
+    the selection affects only the speed. `batches` counts the batches of each backend.
     """
 
     leaves_choice: ClassVar[bool] = True
@@ -40,23 +40,23 @@ class Auto(AttentionBackend):
             "triton": Triton(),
         }
         self._by_device: dict[str, str] = {}
-        self.chosen: Counter[str] = Counter()
+        self.batches: Counter[str] = Counter()
 
     def check_machine(self, device: str) -> None:
-        """Cache the segment backend for a device type.
+        """Select the backend for attention by segments on a device type, and cache it for data workers.
 
-        Only the process that uses a GPU can query it.
+        Only the process that uses a GPU can query the GPU.
         """
         self._by_device[device] = self._segment_backend(device)
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Select the backend of this batch and prepare the plan for it."""
+        """Select the backend of a batch, and compute the index tables that it needs."""
         self._backends[self.choose(plan)].prepare(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Run the selected backend, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
+        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H] by the selected backend."""
         choice = self.choose(plan)
-        plan.derive("counted", lambda _: self.chosen.update([choice]))
+        plan.derive("counted", lambda _: self.batches.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def work(self, plan: AttentionPlan) -> Work:
@@ -65,21 +65,21 @@ class Auto(AttentionBackend):
 
     def facts(self) -> Mapping[str, str]:
         """Return how many batches each backend computed so far, as text."""
-        counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
-        return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
+        counts = [f"{name} in {count:,}" for name, count in self.batches.most_common()]
+        return {"attention": f"{', '.join(counts)} of {self.batches.total():,} batches"}
 
     def counts(self) -> dict[str, int]:
         """Return the number of batches that each backend computed."""
-        return dict(self.chosen)
+        return dict(self.batches)
 
     def count_on(self, counts: Mapping[str, int]) -> None:
         """Restore the number of batches of each backend. Unknown names are ignored."""
-        self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
+        self.batches = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
     def choose(self, plan: AttentionPlan) -> str:
-        """Select the backend for this batch, as its name in `conf/attention`.
+        """Select the backend for a batch, and return its name in `conf/attention`.
 
-        Cached per batch and device type.
+        The name is cached per batch and device type.
         """
         return plan.derive(("auto", plan.device), self._fastest)
 
@@ -112,7 +112,7 @@ class Auto(AttentionBackend):
 
 
 def portable(backend: AttentionBackend, device: str) -> AttentionBackend:
-    """Return the backend, or `Auto` if it cannot run on this device type here.
+    """Return `backend` if it can run on this device type of this machine, else `Auto`.
 
     Weights do not depend on the attention backend, so a finished run can be used on other machines.
     """

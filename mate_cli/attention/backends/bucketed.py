@@ -58,7 +58,7 @@ class Bucketed(SegmentBackend):
         self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Check that the pattern has several segments.
+        """Raise `ConfigError` if the pattern has no segments or only one.
 
         Args:
             pattern: attention pattern of a layer.
@@ -133,7 +133,7 @@ class Bucketed(SegmentBackend):
         return tuple(self._build_view(group, is_global, is_real) for group in ids)
 
     def _build_view(self, ids: Tensor, is_global: Tensor, is_real: Tensor) -> _View:
-        """Sort by id with padding last, preserving the order of equal ids, and build both masks."""
+        """Sort the tokens of each example by segment id, with padding last, and build their masks."""
         first = self.first_section
         order = torch.where(is_real, ids, ids.max() + 1).argsort(dim=1, stable=True)
         ids, is_global, is_real = (x.gather(1, order) for x in (ids, is_global, is_real))
@@ -175,7 +175,7 @@ class Bucketed(SegmentBackend):
         return buckets.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """Return the window of each bucket: first section, the bucket, next and previous bucket.
+        """Concatenate the keys (or values) that each bucket attends to: first section, bucket, next, previous bucket.
 
         The shape is [B * buckets, n, first + 3 * bucket, H].
         """

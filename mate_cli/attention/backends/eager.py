@@ -20,7 +20,7 @@ class Eager(AttentionBackend):
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
+        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
         probabilities = self.probabilities(qkv, plan, key_bias)
         _, _, value = plan.heads(qkv)
         return plan.pack_heads(drop(probabilities, dropout) @ value)

@@ -37,10 +37,7 @@ class Native(SegmentBackend):
     """
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Check that the pattern is made of segments.
-
-        Compiles the kernels, so that no training step waits for it.
-        """
+        """Raise `ConfigError` if the pattern has no segments. Compile the kernels, so that training does not wait."""
         super().supports(pattern, dropout)
         say_if_missing()
 
@@ -52,7 +49,7 @@ class Native(SegmentBackend):
             _task_lists(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
+        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
         if qkv.is_cuda or native_kernels() is None:
             return Segments().forward(qkv, plan, key_bias, dropout)
         tasks = segment_tasks(plan)
@@ -64,7 +61,7 @@ class Native(SegmentBackend):
 
 
 def _task_lists(plan: AttentionPlan) -> Tensor:
-    """Stack the six fields of the tasks that the kernels read, Int32 [6, tasks]."""
+    """Stack the six fields of `SegmentTasks` that the C++ kernels read, Int32 [6, tasks]."""
     tasks = segment_tasks(plan)
     return plan.derive("native", lambda _: torch.stack([getattr(tasks, name) for name in LISTS]))
 
@@ -75,7 +72,7 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-fopenmp",
 
 
 class CannotCompileError(Exception):
-    """No compiler is installed, or the compilation failed."""
+    """Error if no C++ compiler is installed, or if the compilation of the kernels failed."""
 
 
 def native_kernels() -> ctypes.CDLL | None:
@@ -106,10 +103,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _compiled() -> Path:
-    """Return the path of the shared library in the cache folder.
-
-    Compiles the library if it is missing.
-    """
+    """Compile the shared library if it is missing in the cache folder, and return its path."""
     command, files = [*_compiler(), *FLAGS], sorted(SOURCES.iterdir())
     # Machines may share a home folder. The macros identify the compiler version and the instruction set of the CPU.
     macros = _run([*command, "-dM", "-E", "-x", "c++", os.devnull])
@@ -131,7 +125,7 @@ def _compiled() -> Path:
 
 
 def _is_whole(library: Path) -> bool:
-    """Return whether a library is as it was written: a damaged one ends the process that loads it."""
+    """Return whether the file of a library is undamaged. Loading a damaged library would kill the process."""
     try:
         content = read_bytes(library)
     except (OSError, ValueError):
@@ -158,7 +152,7 @@ def _run(command: list[str]) -> str:
 
 Tensors = tuple[Tensor, Tensor]
 
-COMMON = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, int blocks, float dropout"
+SIGNATURE = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, int blocks, float dropout"
 
 
 class KernelArguments(ctypes.Structure):
@@ -171,11 +165,11 @@ class KernelArguments(ctypes.Structure):
     )
 
 
-@torch.library.custom_op("mate::native_attention", mutates_args=(), schema=f"({COMMON}) -> (Tensor, Tensor)")
+@torch.library.custom_op("mate::native_attention", mutates_args=(), schema=f"({SIGNATURE}) -> (Tensor, Tensor)")
 def native_attention(
     qkv: Tensor, key_bias: Tensor | None, seed: Tensor, rows: Tensor, tasks: Tensor, blocks: int, dropout: float
 ) -> Tensors:
-    """Compute attention by segments with the C++ kernel.
+    """Compute attention within segments (such as rows) and to global tokens with the C++ kernel.
 
     Args:
         qkv: query, key and value vectors of every token, contiguous, Float32 [P, 3, N, H].
@@ -195,14 +189,14 @@ def native_attention(
 
 
 @native_attention.register_fake
-def _(qkv: Tensor, *rest: object) -> Tensors:
+def _(qkv: Tensor, *arguments: object) -> Tensors:
     return _like_outputs(qkv)
 
 
 @torch.library.custom_op(
     "mate::native_attention_backward",
     mutates_args=(),
-    schema=f"(Tensor output, Tensor lse, Tensor gradient, bool biased, {COMMON}) -> (Tensor, Tensor)",
+    schema=f"(Tensor output, Tensor lse, Tensor gradient, bool biased, {SIGNATURE}) -> (Tensor, Tensor)",
 )
 def native_attention_backward(
     output: Tensor,
@@ -242,7 +236,7 @@ def native_attention_backward(
 
 
 @native_attention_backward.register_fake
-def _(output: Tensor, lse: Tensor, gradient: Tensor, biased: bool, qkv: Tensor, *rest: object) -> Tensors:
+def _(output: Tensor, lse: Tensor, gradient: Tensor, biased: bool, qkv: Tensor, *arguments: object) -> Tensors:
     return _like_gradients(qkv, lse, biased)
 
 
@@ -272,7 +266,7 @@ def _like_gradients(qkv: Tensor, lse: Tensor, biased: bool) -> Tensors:
 
 
 def _call(name: str, arguments: tuple[Any, ...], results: tuple[Tensor | None, ...]) -> None:
-    """Run a kernel. ctypes releases the global interpreter lock during the call."""
+    """Call a C++ kernel through ctypes, which releases the global interpreter lock during the call."""
     qkv, key_bias, seed, rows, tasks, blocks, dropout = arguments
     kernels = native_kernels()
     assert kernels is not None

@@ -19,7 +19,7 @@ class Sdpa(AttentionBackend):
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
+        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
         dtype = attention_dtype(qkv)
         masks = plan.derive(("sdpa", dtype), lambda plan: _additive(plan, dtype))
         bias = None if key_bias is None else plan.packing.unpack(key_bias)
@@ -59,10 +59,7 @@ def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dty
 
 
 def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
-    """Return an additive mask per group of heads.
-
-    A group whose heads may attend to all pairs gets None, because the kernel is then fastest.
-    """
+    """Return the additive mask of each group of heads, or None for a group that allows all pairs, which is faster."""
     masks = plan.pattern.checked_masks(plan.batch)
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]

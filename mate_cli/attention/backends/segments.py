@@ -30,12 +30,12 @@ class Segments(SegmentBackend):
     """
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Compute and cache the index tables."""
+        """Compute the index tables of the segments of a batch, and cache them in its plan."""
         segment_tables(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`."""
-        if isinstance(plan.pattern, Full) and plan.packing.places is None:
+        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
+        if isinstance(plan.pattern, Full) and plan.packing.indices is None:
             return Sdpa().forward(qkv, plan, key_bias, dropout)
         dtype = attention_dtype(qkv)
         if not len(qkv):
@@ -50,7 +50,7 @@ class Segments(SegmentBackend):
 
 
 def _kernel_dtype(qkv: Tensor) -> torch.dtype:
-    """Return the dtype of the fused kernel.
+    """Return the dtype in which the fused kernel computes attention.
 
     Training on a CPU uses float32, because the backward pass of the kernel takes twice the time in bfloat16.
     """
@@ -65,7 +65,7 @@ def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
 
 
 def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
-    """Compute attention within segments, then from global tokens to their examples."""
+    """Compute the attention of segment tokens to their segment, and of global tokens to their whole example."""
     if key_bias is not None:
         masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
     gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
@@ -88,9 +88,9 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
 
 
 class _GatherAll(torch.autograd.Function):
-    """Gathers the slots of all classes.
+    """Gathers the table rows of the slots of all task classes, one tensor per class.
 
-    The backward pass sums the gradients once, without atomic adds.
+    The backward pass sums the gradients of all classes once, without atomic adds.
     """
 
     @staticmethod
@@ -104,15 +104,12 @@ class _GatherAll(torch.autograd.Function):
 
 
 class _Assemble(torch.autograd.Function):
-    """Sorts the outputs of all query slots by token, [P, N, H].
-
-    The rows of global tokens are not valid yet.
-    """
+    """Sorts the attended values of all query slots by token, [P, N, H]. The rows of global tokens are not valid yet."""
 
     @staticmethod
-    def forward(ctx: Context, tables: SegmentTables, like: Tensor, *slots: Tensor) -> Tensor:
-        ctx.tables, shape = tables, (len(like), *like.shape[2:])
-        return torch.cat(slots).index_select(0, tables.output_slots).view(shape) if slots else like.new_zeros(shape)
+    def forward(ctx: Context, tables: SegmentTables, template: Tensor, *slots: Tensor) -> Tensor:
+        ctx.tables, shape = tables, (len(template), *template.shape[2:])
+        return torch.cat(slots).index_select(0, tables.output_slots).view(shape) if slots else template.new_zeros(shape)
 
     @staticmethod
     def backward(ctx: Context, gradient: Tensor) -> tuple[None, ...]:
@@ -148,7 +145,7 @@ def _class_heads(task_class: TaskClass, slots: Tensor, qkv: Tensor) -> tuple[Ten
 
 
 def _global_heads(example: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries of global tokens [1, N, G, H], and all keys and values [1, N, L, H]."""
+    """Return the queries of the G global tokens of an example [1, N, G, H], and keys and values of its L tokens."""
     query, key, value = example.unbind(1)
     if len(positions) != len(query):
         query = query[positions]

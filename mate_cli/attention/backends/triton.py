@@ -39,14 +39,14 @@ class Triton(SegmentBackend):
             raise ConfigError(problem, where="attention", remedy="Use powers of two, at least 16")
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Check that the pattern is made of segments and that this machine can run Triton."""
+        """Raise `ConfigError` if the pattern has no segments, or if this machine cannot run Triton."""
         super().supports(pattern, dropout)
         self.check_machine("cuda")
 
     def check_machine(self, device: str) -> None:
-        """Check for a CUDA device of compute capability 8.0 or later and an installed Triton.
+        """Raise `ConfigError` without a CUDA device of compute capability 8.0 or later and an installed Triton.
 
-        Under TRITON_INTERPRET=1 only the installation is checked.
+        Under TRITON_INTERPRET=1, only the installation is checked.
         """
         hint = "Use attention=auto or attention=segments"
         if not is_interpreted() and (device != "cuda" or not torch.cuda.is_available()):
@@ -57,11 +57,11 @@ class Triton(SegmentBackend):
             raise ConfigError("Triton is not installed", where="attention", remedy="Install it: pip install triton")
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Split the tasks into tiles and cache the tiles."""
+        """Split the tasks of a batch into tiles of queries, and cache the tiles in its plan."""
         self._tiling(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P, 3, N, H] to [P, N, H]. Arguments: see `Attention.forward`.
+        """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`.
 
         Raises:
             ConfigError: the tensors are not on a GPU or have an unsupported dtype, such as float64.

@@ -26,7 +26,7 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def _partners(tile: tl.tensor) -> tl.tensor:
-    """Return start and number of globals, offset of later slots, and number of partners."""
+    """Load the keys of a tile: start and number of global tokens, offset of the other slots, total number of keys."""
     num_globals = tl.load(tile + 3)
     return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
 
@@ -41,7 +41,7 @@ def _partner_rows(
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """Return positions, table rows and mask of STEP partners from slot `start`.
+    """Load the positions, table rows and mask of STEP keys of a tile, from the key with the index `start`.
 
     Positions are indices into `rows`, globals first.
     """

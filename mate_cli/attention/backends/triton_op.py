@@ -20,7 +20,7 @@ from mate_cli.attention.backends.triton_tiles import Tiling, is_interpreted
 def segment_attention(
     qkv: Tensor, key_bias: Tensor | None, seed: Tensor | None, tiling: Tiling, sizes: tuple[int, int], dropout: float
 ) -> Tensor:
-    """Compute attention by segments, [P, 3, N, H] to [P, N, H].
+    """Compute attention within segments and to global tokens with Triton, [P, 3, N, H] to [P, N, H].
 
     Args:
         qkv: query, key and value vectors of every token.
@@ -38,7 +38,7 @@ def segment_attention(
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, *arguments: Any) -> Tensor:  # noqa: ANN401 - torch's own context
-        key_bias, seed, rows, tiles, *ctx.rest = arguments
+        key_bias, seed, rows, tiles, *ctx.options = arguments
         operator = torch.ops.mate.segment_attention.default if torch.compiler.is_compiling() else attend
         output, lse = operator(qkv, *arguments)
         ctx.save_for_backward(qkv, output, lse, key_bias, seed, rows, tiles)
@@ -50,13 +50,13 @@ class _Attention(torch.autograd.Function):
         gradient = gradient.to(qkv.dtype).contiguous()
         is_compiling = torch.compiler.is_compiling()
         operator = torch.ops.mate.segment_attention_backward.default if is_compiling else attend_backward
-        gradients = operator(qkv, output, lse, gradient, *arguments, *ctx.rest)
+        gradients = operator(qkv, output, lse, gradient, *arguments, *ctx.options)
         bias_gradient = None if arguments[0] is None else gradients[1].sum(1)
         return gradients[0], bias_gradient, *[None] * 7
 
 
 class Launch(NamedTuple):
-    """Launch settings of a kernel.
+    """Settings with which a Triton kernel is launched.
 
     Args:
         width: number of columns of a program: the head size, rounded up to a power of two.
@@ -101,7 +101,7 @@ def attend(
     heads: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """Compute attention by segments.
+    """Compute attention within segments (such as rows) and to global tokens with the Triton kernel.
 
     Args:
         qkv: query, key and value vectors of every token, [P, 3, N, H].
@@ -175,7 +175,7 @@ def _launch(
     heads: int,
     dropout: float,
 ) -> None:
-    """Run a kernel on every tile and head."""
+    """Launch a Triton kernel with one program per tile of queries and head."""
     qkv = tensors[0]
     assert qkv is not None
     if not len(tiles) or isinstance(qkv, FakeTensor):

@@ -12,7 +12,7 @@ from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.files.safe_load import to_json
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import CALIBRATION, Calibration, fit_calibration
-from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
+from mate_cli.metrics.pruning import ANSWERS_KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs import MetricName
 from mate_cli.metrics.subsets import parts_by_tokens
 from mate_cli.metrics.wtq_official import OFFICIAL_ACCURACY
@@ -112,7 +112,7 @@ def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
         tokens: number of tokens before truncation, by example id.
     """
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
-    told = (MetricName.parse(result.task.spec.monitor).score, OFFICIAL_ACCURACY.name, KEPT.name)
+    told = (MetricName.parse(result.task.spec.monitor).score, OFFICIAL_ACCURACY.name, ANSWERS_KEPT.name)
     metrics = dict(result.metrics)
     for part, names in parts_by_tokens(known).items():
         chosen = {name: result.examples[name] for name in names}
