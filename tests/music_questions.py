@@ -32,7 +32,7 @@ def examples() -> list[SchemaExample]:
     schema = Schema.from_entry(ENTRY)
     table = schema_table(schema)
     return [
-        schema_example(str(place), question, schema, table, GoldQuery.of(sql, schema))
+        schema_example(str(place), question, schema, table, GoldQuery.build(sql, schema))
         for place, (question, sql) in enumerate(QUESTIONS.items())
     ]
 

@@ -1,1 +1,1 @@
-"""A room for each paper beside MATE and its baselines, with all that only this paper needs; the core imports none."""
+"""Code of further papers, one subpackage per paper. Other packages of mate do not import this package."""

@@ -1,4 +1,4 @@
-"""Select the correct option of a multiple-choice question about a text: ReClor, LogiQA."""
+"""Task of multiple-choice questions about a text (ReClor, LogiQA): select the correct option."""
 
 from collections.abc import Mapping, Sequence
 
@@ -52,15 +52,15 @@ class OptionChoice(CandidateTask[TableExample]):
         self.add_heads(lambda encoder: OptionHead(encoder.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the questions whose correct option is known."""
+        """Select the questions whose correct option is known."""
         return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the questions with options."""
+        """Select the questions that have options."""
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Return the share of questions whose correct option is selected, in total and per subset.
+        """Compute the accuracy of the selected options, over all questions and per subset.
 
         A question without a prediction is scored as wrong.
         """
@@ -72,11 +72,11 @@ class OptionChoice(CandidateTask[TableExample]):
         return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
 
     def is_correct(self, prediction: Choice, example: TableExample) -> bool:
-        """Return whether the selected option is correct."""
+        """Return whether the predicted option is the correct option of the question."""
         return example.answer is not None and prediction.place == example.answer.label
 
     def selection(self, prediction: Choice) -> Selection | None:
-        """Return a selection without cells that contains the probability of the choice."""
+        """Convert a prediction to a `Selection` without cells, with the probability of the selected option."""
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Serialize a text, a question and its options, each option as a separate input.
+"""Serializer of multiple-choice questions, which encodes the text and the question with each option separately.
 
 Source: Yu et al. 2020, "ReClor", section 4; Xu et al. 2021, appendix D.
 """
@@ -36,17 +36,17 @@ class OptionSerializer(Serializer):
     option_tokens: Annotated[int, Field(ge=8)] = 256
 
     def __post_init__(self) -> None:
-        self._pieces = PieceCache(self.tokenizer)
+        self._cache = PieceCache(self.tokenizer)
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the label kind: the correct option."""
+        """Return the name of the labels, which mark the correct option."""
         return "options"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has the same order and length."""
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
         options = [text for example in examples for text in example.options]
-        self._pieces.add([*options, *(text for example in examples for text in (_context(example), example.question))])
+        self._cache.add([*options, *(text for example in examples for text in (_context(example), example.question))])
         return [self._encode(example) for example in examples]
 
     def _encode(self, example: TableExample) -> TableEncoding | EncodingFailure:
@@ -66,14 +66,14 @@ class OptionSerializer(Serializer):
         return arrays.encoding(example.example_id, cut=truncated)
 
     def _lay_out(self, example: TableExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
-        """Return one input and the number of truncated context tokens.
+        """Encode a question with one of its options, and truncate the context to at most `tokens` tokens in total.
 
         Returns:
             Token ids and segment ids, Int32 [2, tokens], and the number of truncated tokens. The number is None if the
             input is too long even without context.
         """
         prefix, separator, suffix = self.tokenizer.pair_marks
-        context, question_option = self._pieces[_context(example),], self._pieces[example.question, option]
+        context, question_option = self._cache[_context(example),], self._cache[example.question, option]
         context_length = tokens - len(prefix) - len(separator) - len(question_option) - len(suffix)
         ids = np.concatenate([prefix, context[: max(0, context_length)], separator, question_option, suffix])
         segments = np.zeros_like(ids)

@@ -1,4 +1,4 @@
-"""Errors in SQL: in all configurations, and in any.
+"""Report section on SQL errors: their types in questions that all, or any, configurations answer incorrectly.
 
 Source: Xu et al. 2021 (DT-Fixup), section 5.4, figures 3 and 4.
 """
@@ -19,7 +19,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "wrong columns": (COLUMN_ERROR, DOUBLE_ERROR),
     "wrong structure": (SKETCH_ERROR, DOUBLE_ERROR),
 }
-"""Columns, and the scores that count towards each."""
+"""Columns of the tables, each with the error types (names of scores) that it counts."""
 NOTES = (
     "percent of the questions above each table; a query may have both wrong columns and a wrong structure",
     "of a configuration with several seeds the run with the median score counts",
@@ -28,13 +28,13 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the errors per block; None where fewer than two configurations answer with queries."""
+    """Return the tables of SQL errors, or None if fewer than two configurations answer with queries."""
     split = (report.metric or "dev/").partition("/")[0]
     blocks: dict[str, dict[str, Questions]] = {}
     for group in report.groups[:MAX_ROWS]:
-        if scored := scored_queries(group, split):
-            blocks.setdefault(group.block, {})[group.label] = scored
-    views = [view for name, answered in blocks.items() for view in error_views(name, answered)]
+        if queries := scored_queries(group, split):
+            blocks.setdefault(group.block, {})[group.label] = queries
+    views = [view for name, answers in blocks.items() for view in error_views(name, answers)]
     return (
         ReportSection("query_errors", "Errors in queries", "Queries", tuple(views), NOTES, hint=split)
         if views
@@ -43,33 +43,44 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def scored_queries(group: Configuration, split: str) -> Questions:
-    """Return what the median run of a configuration answered; nothing where its answers are no queries."""
+    """Load the answers of the median run of a configuration by question. Empty if its answers are no queries."""
     metric = f"{split}/{EXACT_SET_MATCH.name}"
     runs = [run for run in (group.median_run, *group.counted) if run and metric in run.metrics]
     questions = load_questions(runs[0], split) if runs else {}
     return {question: answer for question, answer in questions.items() if EXACT_SET_MATCH.name in answer.scores}
 
 
-def error_views(dataset: str, answered: Mapping[str, Questions]) -> list[View]:
-    """Return a table of the questions that all get wrong, and one of those that any gets wrong."""
-    questions = common_questions(list(answered.values()))
-    wrong = {q: [has_any(predictions[q], COLUMNS["wrong"]) for predictions in answered.values()] for q in questions}
-    if len(answered) < 2 or not questions:
+def error_views(dataset: str, answers: Mapping[str, Questions]) -> list[View]:
+    """Return a table on the questions that all configurations answer incorrectly, and a table for any of them.
+
+    Args:
+        dataset: name of the dataset, for the titles.
+        answers: answers by question, of each configuration.
+    """
+    questions = common_questions(list(answers.values()))
+    errors = {q: [has_any(predictions[q], COLUMNS["wrong"]) for predictions in answers.values()] for q in questions}
+    if len(answers) < 2 or not questions:
         return []
-    whose = "both" if len(answered) == 2 else f"all {len(answered)}"
-    common = [question for question, flags in wrong.items() if all(flags)]
-    some = [question for question, flags in wrong.items() if any(flags)]
+    owners = "both" if len(answers) == 2 else f"all {len(answers)}"
+    shared_errors = [question for question, flags in errors.items() if all(flags)]
+    any_errors = [question for question, flags in errors.items() if any(flags)]
     return [
-        error_view(f"{dataset}: {len(chosen):,} of {len(questions):,} questions that {who} get wrong", chosen, answered)
-        for who, chosen in ((whose, common), ("any", some))
-        if chosen
+        error_view(f"{dataset}: {len(group):,} of {len(questions):,} questions that {owner} get wrong", group, answers)
+        for owner, group in ((owners, shared_errors), ("any", any_errors))
+        if group
     ]
 
 
-def error_view(title: str, questions: Sequence[ScoredQuestion], answered: Mapping[str, Questions]) -> View:
-    """Return the shares of errors among some questions."""
+def error_view(title: str, questions: Sequence[ScoredQuestion], answers: Mapping[str, Questions]) -> View:
+    """Return a table with the percentage of questions with each type of error, per configuration.
+
+    Args:
+        title: title of the table.
+        questions: questions to count.
+        answers: answers by question, of each configuration.
+    """
     rows = []
-    for label, predictions in answered.items():
+    for label, predictions in answers.items():
         counts = [sum(has_any(predictions[question], kinds) for question in questions) for kinds in COLUMNS.values()]
         shares = [100 * count / len(questions) for count in counts]
         rows.append(Row(label, tuple(ViewCell(f"{share:.1f}", share) for share in shares)))
@@ -78,5 +89,5 @@ def error_view(title: str, questions: Sequence[ScoredQuestion], answered: Mappin
 
 
 def has_any(prediction: Prediction, kinds: Sequence[str]) -> bool:
-    """Tell whether a query has an error of one of some kinds."""
+    """Return whether a predicted query has an error of one of the types `kinds`."""
     return any(prediction.scores.get(kind, 0) > 0 for kind in kinds)

@@ -1,4 +1,4 @@
-"""Text-to-SQL: derive a query of the grammar from a question and a schema.
+"""Text-to-SQL task: predict the derivation of an SQL query from a question and a database schema.
 
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP).
 """
@@ -55,7 +55,7 @@ class SqlHead(nn.Module):
         draw(self)
 
     def memory(self, output: EncoderOutput) -> Memory:
-        """Return the memory of the decoder: all nodes, and the columns in schema order."""
+        """Compute the inputs of the decoder from the encoder output: states of all nodes, and of the columns."""
         kinds = node_kinds(output.batch)
         is_column = kinds == COLUMN
         count = is_column.sum(1)
@@ -66,7 +66,7 @@ class SqlHead(nn.Module):
         return self.decoder.memory(output.states, kinds > 0, columns, is_real)
 
     def forward(self, output: EncoderOutput) -> ScoredSteps:
-        """Score the steps of gold derivations.
+        """Compute the log probabilities of all actions at each step of the gold derivations (training).
 
         Raises:
             ConfigError: no example has a derivation.
@@ -74,12 +74,12 @@ class SqlHead(nn.Module):
         actions = output.batch.more.get(ACTIONS)
         if actions is None:
             raise ConfigError("none of these examples has a query", where="data", remedy="Use examples with queries")
-        memory, steps = self.memory(output), Steps.of(*actions.unbind(-1))
+        memory, steps = self.memory(output), Steps.build(*actions.unbind(-1))
         return ScoredSteps(steps, self.decoder(memory, steps), memory.columns)
 
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
-    """Return schemas with the table and column counts of each example in a batch."""
+    """Return, for each example of a batch, a schema of unnamed tables and columns with the counts of its schema."""
     counts = [(node_kinds(batch) == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
     return [schema_shape(tables, columns) for tables, columns in zip(*counts, strict=True)]
 
@@ -92,16 +92,16 @@ def schema_shape(tables: int, columns: int) -> Schema:
     return Schema("", (SchemaTable("", ""),) * tables, (SchemaColumn(0, "", ""),) * columns)
 
 
-def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
-    """Return the negative log probability of each derivation, [B].
+def derivation_loss(scored_steps: ScoredSteps, smoothing: float) -> Tensor:
+    """Compute the negative log probability of each gold derivation, [B].
 
     Args:
-        scored: steps with the scores of all actions.
+        scored_steps: steps with the scores of all actions.
         smoothing: share of the target distribution that is uniform over all columns of the schema.
 
     Source: Xu et al. 2021 (DT-Fixup), appendix C.4, and the released code.
     """
-    steps, scores, columns = scored
+    steps, scores, columns = scored_steps
     rules, selected_columns = _select_scores(scores.rules, steps.rules), _select_scores(scores.columns, steps.columns)
     count = columns.sum(1, keepdim=True)
     uniform = scores.columns.masked_fill(~columns[:, None], 0.0).sum(-1) / count
@@ -111,16 +111,13 @@ def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
 
 
 def _select_scores(scores: Tensor, actions: Tensor) -> Tensor:
-    """Return the scores of the given actions, [B, A, S] to [B, A].
-
-    Action -1 gives the score of action 0.
-    """
+    """Gather the score of one action per step, [B, A, S] to [B, A]. A missing action (-1) gets that of action 0."""
     return scores.gather(-1, actions.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 
 @dataclass(frozen=True)
 class SqlPrediction:
-    """The complete derivations of an example, best first.
+    """The predicted derivations of the query for one example, best first.
 
     The first derivation is the predicted query.
 
@@ -132,12 +129,12 @@ class SqlPrediction:
     derivations: tuple[ScoredDerivation, ...] = ()
 
     def queries(self, example: SchemaExample) -> Iterator[Query]:
-        """Yield the queries on the schema of the example, best first."""
+        """Yield the SQL queries that the derivations produce on the schema of the example, best first."""
         return (build_query(derivation.actions, example.schema) for derivation in self.derivations)
 
 
 class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
-    """Scores gold derivations in training and searches the best derivation in evaluation.
+    """Text-to-SQL task: train on gold derivations, and search the most probable derivation in evaluation.
 
     Args:
         context: context of a network whose output has one token per node.
@@ -185,13 +182,13 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return [example for example in examples if example.actions]
 
     def skip_reason(self, example: SchemaExample) -> str:
-        """Return why an example cannot be used for training, or "" if it can."""
+        """Describe why a question cannot be trained on, such as a query outside the grammar. Return "" if it can."""
         if example.query is None:
             return "no query"
         return "" if example.actions else "a query that the grammar cannot make"
 
     def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
-        """Return the mean loss over examples, a scalar.
+        """Compute the mean loss of the gold derivations in a batch, a scalar.
 
         Args:
             output: output of the encoder.
@@ -241,5 +238,5 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return score_queries({name: next(ranked_queries, None) for name, ranked_queries in queries.items()}, examples)
 
     def details(self, prediction: SqlPrediction) -> dict[str, Any]:
-        """Return the score of the query."""
+        """Return the log probability of the predicted query, for the file of predictions."""
         return {"score": prediction.derivations[0].score} if prediction.derivations else {}

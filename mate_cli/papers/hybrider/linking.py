@@ -62,15 +62,12 @@ always ignored.
 
 
 def link_question(example: TableExample) -> tuple[Node, ...]:
-    """Return all nodes of a question: TF-IDF, string overlap, cell matches and superlatives."""
+    """Find the cells and pages that a question may refer to, by TF-IDF, string overlap, cell text and superlatives."""
     return TableLinks(example.table).nodes(example.question, example.question_tags)
 
 
 def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
-    """Link questions in order (see `link_question`).
-
-    Work shared by questions about one table is done once.
-    """
+    """Apply `link_question` to each question. Results that depend only on the table are computed once per table."""
     nodes: dict[int, tuple[Node, ...]] = {}
     for group in group_by_table(examples):
         links = TableLinks(examples[group[0]].table)
@@ -92,7 +89,7 @@ class TableLinks:
         self._links, self._sentences = [link for link, _ in pages], [sentence for _, sentence in pages]
 
     def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:
-        """Return all nodes of a question, in the order tf-idf, string-overlap, links.
+        """Find the nodes of a question. The order of their sources is "tf-idf", "string-overlap", "links".
 
         Superlatives are linked if the part-of-speech tags contain a comparative or superlative.
         """
@@ -116,7 +113,12 @@ class TableLinks:
         return tuple(self._cell_node(coordinate, word, 1.0) for word, coordinate in extremes(self.table))
 
     def _page_nodes(self, distances: np.ndarray, source: Source) -> list[Node]:
-        """Return a node for every cell that links to the page of a near sentence."""
+        """Create a node for every cell that links to a page with a sentence near the question.
+
+        Args:
+            distances: distance of each sentence of the linked pages to the question.
+            source: method that computed the distances.
+        """
         return [
             Node(
                 page_title(self._links[index]),
@@ -143,7 +145,7 @@ class TableLinks:
 
 
 def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int]:
-    """Return the indices of the sentences that link their page.
+    """Select the sentences that are near enough to the question to link it to their page.
 
     A sentence is near if its distance is at most `TAU` and smaller than the distances of all earlier sentences of the
     same page. If no sentence is near, only the nearest sentence is returned, provided its distance is below
@@ -218,7 +220,7 @@ class OverlapDistance:
 
 
 MIN_RATIO = 90
-"""A cell matches if its ratio is greater than this value, on a scale of 0 to 100."""
+"""A question is linked to a cell if their `partial_ratio` is greater than this value, on a scale of 0 to 100."""
 
 
 def partial_ratio(first: str, second: str, floor: int = 0) -> int:
@@ -235,24 +237,27 @@ def partial_ratio(first: str, second: str, floor: int = 0) -> int:
     """
     shorter, longer = sorted((first, second), key=len)
     letters, length = Counter(shorter), len(shorter)
-    common_count = _common(letters, longer)  # upper bound of the matching characters of any part
+    common_count = _count_common(letters, longer)  # upper bound of the matching characters of any part
     if not common_count or 200 * common_count <= floor * (length + common_count):
         return 0
     blocks = SequenceMatcher(None, shorter, longer).get_matching_blocks()
     starts = dict.fromkeys(max(0, longer_start - shorter_start) for shorter_start, longer_start, _ in blocks)
     parts = [longer[start : start + length] for start in starts]
-    parts = [part for part in parts if 200 * _common(letters, part) > floor * (length + len(part))]
+    parts = [part for part in parts if 200 * _count_common(letters, part) > floor * (length + len(part))]
     return round(100 * max((SequenceMatcher(None, shorter, part).ratio() for part in parts), default=0))
 
 
-def _common(letters: Counter[str], text: str) -> int:
+def _count_common(letters: Counter[str], text: str) -> int:
     return (letters & Counter(text)).total()
 
 
 def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
-    """Return the texts that match a question as whole words, with their ratios from 0 to 1.
+    """Find the cell texts that a question contains, as whole words and with small differences in spelling.
 
     Case is ignored.
+
+    Returns:
+        The similarity to the question, from 0 to 1, by text.
     """
     padded_question = f" {question.lower()} "
     ratios = {text: partial_ratio(f" {text.lower()} ", padded_question, MIN_RATIO) for text in dict.fromkeys(texts)}

@@ -31,7 +31,7 @@ Excess candidates are dropped from the end.
 
 
 @dataclass(frozen=True, slots=True)
-class LinkedPlace:
+class LinkedItem:
     """A cell, or a page that a cell links to.
 
     Args:
@@ -46,7 +46,7 @@ class LinkedPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Node(LinkedPlace):
+class Node(LinkedItem):
     """A cell or page that the question may refer to.
 
     Args:
@@ -64,7 +64,7 @@ class Node(LinkedPlace):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(LinkedPlace):
+class Candidate(LinkedItem):
     """A cell or page of a node's row that may contain the answer.
 
     Args:
@@ -78,7 +78,7 @@ class Candidate(LinkedPlace):
 
 @dataclass(frozen=True, slots=True)
 class LinkedExample(TableExample):
-    """A question with its linked nodes.
+    """A question with the cells and pages (nodes) that it is linked to.
 
     Args:
         nodes: all nodes, in the order of `link_question`.
@@ -90,7 +90,7 @@ class LinkedExample(TableExample):
 
 
 def attach_nodes(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
-    """Return a copy of the question with nodes."""
+    """Return a copy of a question that contains the cells and pages it is linked to."""
     values = {field.name: getattr(example, field.name) for field in fields(TableExample)}
     return LinkedExample(**values, nodes=nodes)
 
@@ -99,7 +99,7 @@ _TOKENISED_END = re.compile(r"(?<=\s[.!?])\s+")
 
 
 def page_title(link: str) -> str:
-    """Return the title of a link: "/wiki/Anna_Berg" is "Anna Berg"."""
+    """Return the title of the page that a link refers to: "Anna Berg" for "/wiki/Anna_Berg"."""
     return link.replace("/wiki/", "").replace("_", " ")
 
 
@@ -142,7 +142,9 @@ def asks_superlative(question_tags: str) -> bool:
 
 
 def extremes(table: Table) -> tuple[Extreme, ...]:
-    """Return the first smallest and the last largest cell of each column of numbers or dates.
+    """Find the cells that a superlative may refer to: the smallest and largest value of each numeric or date column.
+
+    Of equal values, the first smallest and the last largest cell are returned.
 
     If several columns have the same header, only the last of these columns is used, at the position of the first.
     """
@@ -159,10 +161,7 @@ def extremes(table: Table) -> tuple[Extreme, ...]:
 
 
 def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int, int]]]:
-    """Return the number or date of each cell that has one.
-
-    All values have the type of the first value.
-    """
+    """Parse the numbers or dates of a column, with (row, column) of their cells. All have the type of the first."""
     values: list[tuple[float | datetime, tuple[int, int]]] = []
     for row, cells in enumerate(table.rows):
         value = _value(cells[column].text, type(values[0][0]) if values else None)
@@ -172,9 +171,11 @@ def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int
 
 
 def _value(text: str, kind: type | None) -> float | datetime | None:
-    """Parse a number or a date, or only the given type.
+    """Parse a cell as a number or a date. Return None for other texts and, as in wenhuchen/HybridQA, for zero.
 
-    Zero is neither, as in wenhuchen/HybridQA.
+    Args:
+        text: text of the cell.
+        kind: `float` or `datetime` to parse only that type. None for both.
     """
     if text in ("", "-"):
         return None

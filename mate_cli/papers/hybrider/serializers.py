@@ -1,4 +1,4 @@
-"""Serialize the nodes or hop candidates of a question, each as a separate BERT input.
+"""Serializers of Hybrider's stages 1 and 2, which encode each candidate of a question as a separate BERT input.
 
 Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
 """
@@ -25,19 +25,19 @@ from mate_cli.tokenization.table_pieces import PieceCache
 
 
 class CandidateTexts(NamedTuple):
-    """One candidate before tokenization.
+    """The texts, label and features of one candidate (a cell or page) before tokenization.
 
     Args:
-        told: text between the question and the context.
+        text: text between the question and the context.
         context: text after the last [SEP].
-        right: True if the candidate is correct.
-        side: values of the side features.
+        label: True if the candidate is correct.
+        features: values of the side features.
     """
 
-    told: Parts
+    text: Parts
     context: Parts
-    right: bool = False
-    side: tuple[int, ...] = ()
+    label: bool = False
+    features: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
@@ -59,23 +59,23 @@ class CandidateSerializer(Serializer):
     candidate_tokens: Annotated[int, Field(ge=8)] = 128
 
     def __post_init__(self) -> None:
-        self._pieces = PieceCache(self.tokenizer)
+        self._cache = PieceCache(self.tokenizer)
 
     @abstractmethod
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Return the candidates of a question, or the reason why the question has no candidates."""
+        """Return the candidates of a question, or describe why the question has no candidates."""
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has the same order and length."""
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
         candidates = [self.candidates(example) for example in examples]
         texts = [
             part
             for group in candidates
             if not isinstance(group, str)
             for candidate in group
-            for part in candidate.told + candidate.context
+            for part in candidate.text + candidate.context
         ]
-        self._pieces.add([*texts, *(example.question for example in examples)])
+        self._cache.add([*texts, *(example.question for example in examples)])
         return [self._encode(example, group) for example, group in zip(examples, candidates, strict=True)]
 
     def _encode(self, example: TableExample, candidates: list[CandidateTexts] | str) -> TableEncoding | EncodingFailure:
@@ -88,16 +88,16 @@ class CandidateSerializer(Serializer):
         owner = np.repeat(np.arange(count), np.diff(end_offsets[:count], prepend=0))
         tokens = TokenArrays(len(ids))
         tokens.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
-        tokens.fill(label_ids=np.array([candidate.right for candidate in candidates[:count]])[owner])
-        side_features = np.array([candidate.side for candidate in candidates[:count]], dtype=np.float32)
+        tokens.fill(label_ids=np.array([candidate.label for candidate in candidates[:count]])[owner])
+        side_features = np.array([candidate.features for candidate in candidates[:count]], dtype=np.float32)
         return tokens.encoding(example.example_id, cell_features=side_features if side_features.size else None)
 
     def _lay_out(self, question: str, candidate: CandidateTexts) -> np.ndarray:
-        """Return token ids and segment ids of one candidate, Int32 [2, tokens]."""
+        """Encode a question and one candidate as token ids and segment ids, Int32 [2, tokens]."""
         cls, sep = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
-        question_ids = np.concatenate([cls, self._pieces[question,], sep])
-        node_ids = np.concatenate([self._pieces[candidate.told], sep])
-        ids = np.concatenate([question_ids, node_ids, self._pieces[candidate.context]])
+        question_ids = np.concatenate([cls, self._cache[question,], sep])
+        node_ids = np.concatenate([self._cache[candidate.text], sep])
+        ids = np.concatenate([question_ids, node_ids, self._cache[candidate.context]])
         segments = np.ones_like(ids)
         segments[len(question_ids) : len(question_ids) + len(node_ids)] = 0
         return np.stack([ids, segments]).astype(np.int32)[:, : min(self.candidate_tokens, self.max_tokens)]
@@ -109,36 +109,36 @@ def node_parts(node: Node) -> Parts:
 
 
 CONFIDENCES = 10
-"""Number of buckets of a node's confidence."""
+"""Number of values of the feature "confidence" of a node."""
 
 
 @dataclass(eq=False)
 class RankingSerializer(CandidateSerializer):
-    """Stage 1: the first 16 nodes of a question.
+    """Serializer of Hybrider's stage 1, which ranks the first 16 nodes that a question is linked to.
 
     Links the question unless it is a `LinkedExample` with nodes.
     """
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the label kind: nodes in a row with the answer."""
+        """Return the name of the labels, which mark nodes in a row with the answer."""
         return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Return the nodes of a question, or the reason why the question has no nodes."""
+        """Return the nodes that a question is linked to, or describe why it has none."""
         nodes = example.nodes if isinstance(example, LinkedExample) else link_question(example)
         if not nodes:
             return "nothing in the table is linked to the question"
         labels = ranking_labels(find_target(example, nodes), nodes) or (0,) * len(nodes)
         side_features = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
         return [
-            CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, side)
-            for node, label, side in zip(nodes[:MAX_NODES], labels, side_features, strict=False)
+            CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, features)
+            for node, label, features in zip(nodes[:MAX_NODES], labels, side_features, strict=False)
         ]
 
 
 def confidence_bucket(confidence: float) -> int:
-    """Return the bucket 0 to 9 of a confidence.
+    """Discretize a confidence from 0 to 1 to a bucket from 0 to 9, which selects a learned embedding.
 
     Rounding errors are those of wenhuchen/HybridQA: 0.3 / 0.1 is slightly less than 3.
     """
@@ -165,11 +165,11 @@ class HoppingSerializer(CandidateSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the label kind: the hop that finds the answer."""
+        """Return the name of the labels, which mark the candidate that contains the answer."""
         return "hops"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Return the cells and pages to hop to, or the reason why there are none."""
+        """Return the cells and pages to hop to from the current node, or describe why there are none."""
         if not isinstance(example, LinkedExample) or example.current is None:
             return "no node to hop from"
         hops = hop_candidates(example.table, example.current.coordinate[0])

@@ -22,7 +22,7 @@ RANK, HOP, READ = "ranking", "hopping", "reading"
 
 
 class Hybrider(System):
-    """A ranker of linked nodes, a hop within the row, and a reader of pages."""
+    """System of three trained stages: rank the linked nodes, hop within the row of the best node, read a page."""
 
     stages = (RANK, HOP, READ)
 
@@ -58,9 +58,15 @@ class Hybrider(System):
 def _find_final_candidates(
     stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
 ) -> dict[str, Candidate]:
-    """Return the final cell or page of each question.
+    """Predict the cell or page with the answer by stages 1 and 2, for each question with linked nodes.
 
-    Questions without linked nodes are missing.
+    Args:
+        stages: trained stages by name.
+        examples: questions of one split.
+        name: label of the progress bar.
+
+    Returns:
+        The selected cell or page by question id.
     """
     ranker = stages[RANK].task_of(NodeRanking)
     linked_examples = {example.example_id: example for example in ranker.link(examples)}
@@ -77,7 +83,16 @@ def _find_final_candidates(
 
 
 def _read_pages(reader: TrainedStage, pages: Mapping[str, TableExample], name: str) -> dict[str, str]:
-    """Return the best span of each page, by question id."""
+    """Predict the answer span in a page by stage 3, for each question.
+
+    Args:
+        reader: trained reader.
+        pages: page to read by question id.
+        name: label of the progress bar.
+
+    Returns:
+        The text of the best span by question id.
+    """
     return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), name), pages) if pages else {}
 
 
@@ -97,7 +112,7 @@ def nearest_page(table: Table, question: str) -> str | None:
 
 
 class PassageOnly(System):
-    """A TF-IDF retriever of pages and a reader."""
+    """Baseline system that ignores the table: a TF-IDF retriever selects a linked page, and a reader answers."""
 
     stages = (READ,)
 

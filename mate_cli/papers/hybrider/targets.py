@@ -12,7 +12,7 @@ from typing import Literal
 from mate_cli.papers.hybrider.nodes import (
     MAX_CANDIDATES,
     Candidate,
-    LinkedPlace,
+    LinkedItem,
     Node,
     first_sentence,
     page_title,
@@ -21,14 +21,14 @@ from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
 Kind = Literal["trivial", "easy", "medium", "hard", "numeric", "dropped"]
-Where = Literal["table", "passage", "calculation", ""]
+AnswerSource = Literal["table", "passage", "calculation", ""]
 
 NUMBER_TRIGGERS = ("how many", "how much", "how long", "how far", "how old", "difference", "total")
 MAX_ANSWER_WORDS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerNode(LinkedPlace):
+class AnswerNode(LinkedItem):
     """A cell that contains the answer, or a linked page if the cell text does not."""
 
     @property
@@ -39,7 +39,7 @@ class AnswerNode(LinkedPlace):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Labels of one question.
+    """Labels of one question, from which the training examples of all stages are made.
 
     Args:
         kind: "trivial": the linked pages are exactly the answer's cells, and the question is not used for training;
@@ -52,7 +52,7 @@ class Target:
     """
 
     kind: Kind
-    where: Where = ""
+    where: AnswerSource = ""
     nodes: tuple[AnswerNode, ...] = ()
 
     @property
@@ -104,7 +104,10 @@ def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
 
 
 def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) -> tuple[AnswerNode, ...]:
-    """Keep answers in columns named in the question, if any and if a cell contains the answer."""
+    """Select the answer nodes in columns that the question names.
+
+    All answer nodes are returned if the question names no such column, or if no cell contains the answer.
+    """
     if not answers or answers[0].source != "table":
         return answers
     header = example.table.header
@@ -113,9 +116,9 @@ def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) ->
 
 
 def _with_evidence(answers: tuple[AnswerNode, ...], linked_cells: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
-    """Keep answers in rows with a linked cell, if any.
+    """Select the answer nodes in rows with a cell that the question is linked to, if there are any.
 
-    Among them, keep answers in linked cells, if any.
+    Of these, the nodes in linked cells are selected, if there are any.
     """
     rows = {row for row, _ in linked_cells}
     in_row = tuple(node for node in answers if node.coordinate[0] in rows) or answers
@@ -179,14 +182,14 @@ def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ..
 
 
 def reading_links(example: TableExample, target: Target) -> list[str]:
-    """Return the links of stage 3: the pages that contain the answer, without duplicates."""
+    """Return the links of the pages that contain the answer, which stage 3 reads, without duplicates."""
     if target.kind == "trivial" or example.answer is None:
         return []
     return list(dict.fromkeys(node.link for node in target.nodes if node.link))
 
 
 def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
-    """Return an example of stage 3: a page as a table of one cell without links.
+    """Create an example of stage 3, whose table has one cell with the text of a page.
 
     The title precedes the text.
 

@@ -61,7 +61,7 @@ class CandidateHead(nn.Module):
 
 
 class CandidateChoice(CandidateTask[LinkedExample]):
-    """Selects one of the candidates that a question is linked to.
+    """Task of stages 1 and 2, which select one of the candidate cells and pages of a question.
 
     Args:
         context: context of any network. `model=candidates` encodes each candidate separately.
@@ -79,10 +79,10 @@ class CandidateChoice(CandidateTask[LinkedExample]):
 
     @abstractmethod
     def candidate(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
-        """Return the selected node, or the selected cell or page of its row."""
+        """Return the candidate that was selected for a question: a node, or a cell or page of its row."""
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
-        """Return the share of questions with an answer whose choice is correct."""
+        """Compute the accuracy of the selected candidates over all questions with an answer."""
         correct = [choice.example_id for choice in predictions if self.is_correct(choice, examples[choice.example_id])]
         answerable = [name for name, example in examples.items() if example.answer]
         return accuracy(MetricName.parse(self.spec.monitor).score, correct, answerable, group_by_source(examples))
@@ -99,13 +99,13 @@ class CandidateChoice(CandidateTask[LinkedExample]):
 
 
 class NodeRanking(CandidateChoice):
-    """Selects a node. The input includes the source and the confidence of each node."""
+    """Task of stage 1, which selects a node. The input includes the source and the confidence of each node."""
 
     spec = TaskSpec("dev/row_accuracy", label="nodes", encoding="ranking", uses_pooler=True)
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return the non-trivial questions whose answer is in a row with a linked cell."""
+        """Return the questions with a label: not trivial, and with the answer in the row of a linked cell."""
         return [example for example in self.link(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
@@ -113,7 +113,7 @@ class NodeRanking(CandidateChoice):
         return self.link(examples)
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Node:
-        """Return the selected node."""
+        """Return the node that was selected for a question."""
         return example.nodes[choice.place]
 
     def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
@@ -132,15 +132,12 @@ class NodeRanking(CandidateChoice):
 
 
 def _link_confidence(node: Node) -> float:
-    """Return the confidence from 0 to 1.
-
-    The `confidence` field is a distance for pages and a share for cells.
-    """
+    """Convert the `confidence` of a node to a value from 0 to 1. Pages have a distance, which is inverted."""
     return node.confidence if node.source == "links" else 1 - node.confidence
 
 
 class RowHopping(CandidateChoice):
-    """Selects a cell or page of the row of a node.
+    """Task of stage 2, which selects a cell or page in the row of the node from stage 1.
 
     Args:
         nodes_per_question: maximum number of nodes to hop from per training question, the first nodes in a row with the
@@ -160,7 +157,7 @@ class RowHopping(CandidateChoice):
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return one example per node in a row with the answer. The node starts the hop."""
+        """Return one example per question and node in a row with the answer. The node is the input of the hop."""
         return [
             replace(example, example_id=f"{example.example_id}/{index}")
             for group in self._beginnings(examples)
@@ -175,7 +172,7 @@ class RowHopping(CandidateChoice):
         return [group[0] for group in self._beginnings(examples)]
 
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
-        """Group by question the examples that start from a node in a row with the answer."""
+        """Return the examples of each question, one per node in a row with the answer."""
         groups = []
         for example in self.link(examples):
             target = find_target(example, example.nodes)
@@ -184,7 +181,7 @@ class RowHopping(CandidateChoice):
         return [group for group in groups if group]
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Candidate:
-        """Return the selected cell or page."""
+        """Return the cell or page that was selected for a question."""
         return _candidates_of(example)[choice.place]
 
     def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
@@ -199,7 +196,7 @@ def _candidates_of(example: LinkedExample) -> tuple[Candidate, ...]:
 
 
 class PageReading(SpanReading):
-    """The reader of PointR on pages: each page that contains the answer is an example.
+    """Task of stage 3: read the answer in a page. Each page that contains the answer is a training example.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
     """

@@ -39,7 +39,7 @@ _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 
 @dataclass(frozen=True, slots=True)
 class EvidenceNode:
-    """One text of a graph.
+    """One node of a graph of texts, such as a cell, a row or a document.
 
     Args:
         row: body row of the text, from 0.
@@ -91,7 +91,7 @@ def mentions(title: str, text: str) -> bool:
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
     """Return a function that evaluates a condition for all (query, key) pairs, Bool [K, K]."""
-    return lambda nodes: np.array([[holds(node, other) for other in nodes] for node in nodes], bool)
+    return lambda nodes: np.array([[holds(node, target) for target in nodes] for node in nodes], bool)
 
 
 def _equal(lines: Iterable[int]) -> np.ndarray:
@@ -129,7 +129,7 @@ part of that page with the maximum length that fits into a node.
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """A node with its text in serialized form.
+    """The text of one node of a graph, before tokenization.
 
     Args:
         node: the node.
@@ -145,7 +145,7 @@ class NodeText:
 
     @property
     def body(self) -> str:
-        """The sentences as one string."""
+        """The sentences of the node, joined to one string."""
         return " ".join(part for parts in self.sentences for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""Serialize texts as parallel nodes of a graph, each with the question and its relations.
+"""Serializer of several texts as nodes of a graph: each is encoded with the question, and nodes have relations.
 
 Source: Zhao et al. 2020, "Transformer-XH"; microsoft/Transformer-XH, `data/hotpotqa.py` and `data/fever.py`.
 """
@@ -86,14 +86,14 @@ class EvidenceSerializer(Serializer):
 
     def __post_init__(self) -> None:
         if self.unit == "row" and self.label == "answer":
-            remedy = "Use encoding.unit=cell, document or segment"
-            raise ConfigError("whole rows do not say where the answer is", where="encoding.label", remedy=remedy)
+            hint = "Use encoding.unit=cell, document or segment"
+            raise ConfigError("whole rows do not say where the answer is", where="encoding.label", remedy=hint)
         self.relations = list(self.relations)
-        self._pieces = PieceCache(self.tokenizer)
+        self._cache = PieceCache(self.tokenizer)
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the label kind: nodes or rows with the answer, or the answer's text."""
+        """Return the name of the labels, which mark nodes or rows with the answer, or the text of the answer."""
         label: Label = options.get("label", cls.label)
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
 
@@ -110,7 +110,7 @@ class EvidenceSerializer(Serializer):
         return show_graph(example, encoding, self.nodes(example), encoder)
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has the same order and length."""
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
         tables = {id(example.table): example.table for example in examples}
         parts = {key: _TableCache(table, self) for key, table in tables.items()}
         return [self._encode(example, parts[id(example.table)]) for example in examples]
@@ -152,7 +152,7 @@ class EvidenceSerializer(Serializer):
         tokens.fill(segment_ids=np.concatenate([encoded_node.segments for encoded_node in node_pieces]))
         sentences = np.concatenate([encoded_node.sentences for encoded_node in node_pieces])
         if self.label == "answer":
-            tokens.fill(label_ids=label_answers(example, node_pieces, self._pieces))
+            tokens.fill(label_ids=label_answers(example, node_pieces, self._cache))
         else:
             tokens.fill(label_ids=np.repeat(label_nodes(example, node_pieces, rows=self.unit == "row"), lengths))
         cells = np.array(
@@ -173,11 +173,11 @@ class EvidenceSerializer(Serializer):
         )
 
     def _laid_out(self, example: TableExample, table_parts: _TableCache) -> list[NodePieces]:
-        """Return the nodes that fit into the limits."""
+        """Tokenize the nodes of an example, and select the nodes that fit into `max_nodes` and `max_tokens`."""
         texts = evidence_texts(example, self.unit, table_parts.additions(example.question))
         mention_sentences = self._list_mentions(example, texts)
         answers = example.answer.texts if example.answer else ()
-        self._pieces.add(chain([example.question], answers, *(_iter_texts(text) for text in texts), *mention_sentences))
+        self._cache.add(chain([example.question], answers, *(_iter_texts(text) for text in texts), *mention_sentences))
         node_pieces = [
             encoded_node
             for text, sentences in zip(texts, mention_sentences, strict=True)
@@ -186,28 +186,25 @@ class EvidenceSerializer(Serializer):
         return table_parts.choose(example.question, node_pieces)
 
     def _nodes(self, example: TableExample, text: NodeText, mention_sentences: Mentions) -> Iterator[NodePieces]:
-        """Yield the node of a text.
-
-        A text of segments yields several nodes, each of whole sentences if possible.
-        """
-        first, second = [self.tokenizer.cls_id, *self._pieces[example.question,], self.tokenizer.sep_id], []
+        """Tokenize a text as a node. With `unit` "segment", a long text is divided into several nodes."""
+        first, second = [self.tokenizer.cls_id, *self._cache[example.question,], self.tokenizer.sep_id], []
         for sentence in mention_sentences:
-            first += [*self._pieces[sentence,], self.tokenizer.sep_id]
+            first += [*self._cache[sentence,], self.tokenizer.sep_id]
         if text.title:
-            second += [*self._pieces[text.title,], self.tokenizer.sep_id]
+            second += [*self._cache[text.title,], self.tokenizer.sep_id]
         room = max(1, self.node_tokens - len(first) - len(second) - 1)
         for part in self._parts(text, room) if self.unit == "segment" else (text,):
-            bodies = [self._pieces[sentence] for sentence in part.sentences]
+            bodies = [self._cache[sentence] for sentence in part.sentences]
             yield self._lay_out_text(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Yield groups of consecutive sentences with at most `room` tokens.
+        """Divide a text into groups of consecutive sentences with at most `room` tokens.
 
-        A longer sentence forms a group by itself.
+        A longer sentence is a separate group.
         """
         first_sentence, token_count = 0, 0
         for index, sentence in enumerate(text.sentences):
-            length = len(self._pieces[sentence])
+            length = len(self._cache[sentence])
             if token_count and token_count + length > room:
                 yield replace(text, sentences=text.sentences[first_sentence:index], first=first_sentence)
                 first_sentence, token_count = index, 0
@@ -259,7 +256,7 @@ class EvidenceSerializer(Serializer):
         lost_answers = len(answers - rows)
         return np.array(
             [
-                sum(encoded_node.cut for encoded_node in node_pieces),
+                sum(encoded_node.is_cut for encoded_node in node_pieces),
                 len(example.table.rows) - len(rows),
                 0,
                 lost_answers,
@@ -273,7 +270,7 @@ _SENTENCE_RELATIONS = ("mention", "link")
 
 
 class _TableCache:
-    """Cached parts of a table, shared by all its questions."""
+    """Values that depend only on the table of an example, computed once for all of its questions."""
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
         self.table, self.serializer = table, serializer
@@ -291,14 +288,14 @@ class _TableCache:
         return LexicalTable(self.table)
 
     def additions(self, question: str) -> Mapping[str, Parts]:
-        """Return the sentences of each linked page to add for a question."""
+        """Return the sentences of linked pages to append to cells for a question, by link."""
         is_whole = self.serializer.unit in ("document", "segment")
         if is_whole or not self.serializer.sentences or not self.table.passages:
             return {}
         return self._expander.choose(question)
 
     def choose(self, question: str, node_pieces: Sequence[NodePieces]) -> list[NodePieces]:
-        """Return the nodes of the rows most similar to the question that fit, in reading order.
+        """Select the nodes of the rows most similar to the question that fit into the limits, in reading order.
 
         If the nodes of the most similar row do not fit, the first nodes of that row are returned.
         """
@@ -342,7 +339,7 @@ def _mentioning_sentences(text: NodeText, neighbor: NodeText) -> list[str]:
 
 
 def _shares(first: int, second: int, limit: int) -> tuple[int, int]:
-    """Return the truncated lengths of two parts. The longer part is truncated until both fit.
+    """Return the lengths to which two texts are truncated to fit into `limit` tokens, the longer text first.
 
     Source: microsoft/Transformer-XH, `truncate_input_sequence`.
     """
@@ -351,7 +348,7 @@ def _shares(first: int, second: int, limit: int) -> tuple[int, int]:
 
 
 def _truncate_middle(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the first `count` - 1 values and the last value."""
+    """Keep the first `count` - 1 values of an array and its last value, such as the final [SEP]."""
     return values if len(values) == count else np.append(values[: count - 1], values[-1:])
 
 
@@ -363,7 +360,7 @@ ANSWER_KINDS = ("span", "yes", "no")
 
 @dataclass(frozen=True, slots=True)
 class NodePieces:
-    """A tokenized node.
+    """The tokens of one node: the question, sentences that mention the node, and the text of the node.
 
     Args:
         text: source text of the node.
@@ -371,7 +368,7 @@ class NodePieces:
         segments: 0 for the question and the mentions, 1 for the node's text.
         sentences: number of the sentence of each token, from 1; 0 outside sentences.
         body: index of the text's first token, after the title.
-        cut: True if the node was truncated.
+        is_cut: True if the node was truncated.
     """
 
     text: NodeText
@@ -379,7 +376,7 @@ class NodePieces:
     segments: np.ndarray
     sentences: np.ndarray
     body: int
-    cut: bool
+    is_cut: bool
 
 
 def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
@@ -398,7 +395,7 @@ def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, row
     )
 
 
-def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], pieces: PieceCache) -> np.ndarray:
+def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], cache: PieceCache) -> np.ndarray:
     """Return the label bits of each token of all nodes, Int32 [T], see `HAS_ANSWER`.
 
     The answer is labeled at its first occurrence in each node whose cell contains it.
@@ -406,7 +403,7 @@ def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], piec
     Args:
         example: the example.
         node_pieces: the nodes with T tokens in total.
-        pieces: tokenized answers.
+        cache: tokenized answers.
     """
     answer_cells = set(example.answer.coordinates) if example.answer else set()
     texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
@@ -416,7 +413,7 @@ def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], piec
     for encoded_node in node_pieces:
         node, bits = encoded_node.text.node, np.zeros(len(encoded_node.ids), np.int32)
         if (node.row, node.column) in answer_cells:
-            start, end = _find_first_text(texts, encoded_node, pieces)
+            start, end = _find_first_text(texts, encoded_node, cache)
             bits[start:end] = HAS_ANSWER
         numbers = [sentence + 1 for row, sentence in supporting if row == node.row]
         bits[np.isin(encoded_node.sentences, numbers)] |= SUPPORTS

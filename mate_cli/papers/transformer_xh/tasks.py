@@ -43,7 +43,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class EvidenceAnswer:
-    """A predicted answer and its evidence.
+    """A predicted answer, with the sentences that support it.
 
     Args:
         start: index of the answer's first token in the example's encoding, from 0.
@@ -122,7 +122,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return {**super().count_terms(batch), "kinds": (batch.class_ids >= 0).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[EvidenceAnswer]:
-        """Return one answer per example."""
+        """Return the most probable answer of each example, with its supporting sentences."""
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
         best_nodes = logits.nodes.argmax(-1)
         example = torch.arange(len(best_nodes), device=best_nodes.device)
@@ -156,7 +156,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return self.serializer.span_text(example, prediction.start, prediction.end)
 
     def is_correct(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
-        """Return whether the answer is an exact match by the official normalization."""
+        """Return whether the predicted text equals the gold answer after normalization."""
         return self.score([prediction], {example.example_id: example})["em"] == 1
 
     def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
@@ -173,11 +173,11 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return {**scores, **accuracy("node_accuracy", correct, answerable, groups)}
 
     def details(self, prediction: EvidenceAnswer) -> dict[str, Any]:
-        """Return details with the supporting sentences."""
+        """Return the fields of a prediction for the file of predictions, with the supporting sentences."""
         return {**super().details(prediction), "supporting": [list(sentence) for sentence in prediction.supporting]}
 
     def selection(self, prediction: EvidenceAnswer) -> Selection | None:
-        """Return the cell of the best node."""
+        """Convert a prediction to a `Selection` with the cell of the most probable node."""
         return Selection((prediction.cell,), (prediction.probability,), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
@@ -190,25 +190,25 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return {f"tfidf/{name}": value for name, value in accuracy("node_accuracy", correct, answerable).items()}
 
 
-def best_span(starts: torch.Tensor, ends: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the best first token and the best last token of at most `most` tokens, each [B].
+def best_span(starts: torch.Tensor, ends: torch.Tensor, limit: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the best first token and the best last token of at most `limit` tokens, each [B].
 
     Source: microsoft/Transformer-XH, `utils.py`.
 
     Args:
         starts: logits of the first token [B, L].
         ends: logits of the last token [B, L].
-        most: maximum number of tokens of a span.
+        limit: maximum number of tokens of a span.
     """
     start = starts.argmax(-1)
     offset = torch.arange(starts.shape[-1], device=starts.device) - start[:, None]
-    end = ends.masked_fill((offset < 0) | (offset >= most), 2 * NO_LOGIT).argmax(-1)
+    end = ends.masked_fill((offset < 0) | (offset >= limit), 2 * NO_LOGIT).argmax(-1)
     return start, end
 
 
 @dataclass(frozen=True)
 class ReadingTargets:
-    """Targets of answers in one of several texts.
+    """Training targets of answers that occur in one of several nodes.
 
     Args:
         answers: Bool [B, K], nodes with the answer.
@@ -262,7 +262,7 @@ def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
 
 
 def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Return the mean binary cross entropy of the sentences of each example [B].
+    """Compute the mean binary cross entropy of the supporting-sentence logits of each example, [B].
 
     The loss is 0 if no supporting sentence is known.
     """
@@ -284,11 +284,11 @@ class EvidenceRanking(CellSelection):
     spec = replace(CellSelection.spec, label="evidence", encoding="evidence", uses_pooler=True, auto_class=None)
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
-        """Return the node head."""
+        """Create the head, which computes one logit per node."""
         return NodeHead(encoder.size.hidden_size, self.dropout.p)
 
     def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]
-        """Return the logits of the nodes' cells.
+        """Compute one logit per node, as the logit of the cell of the node.
 
         Args:
             output: output of the encoder.
@@ -364,7 +364,7 @@ class EvidenceEntailment(Entailment):
         return {**TableTask.count_terms(self, batch), "evidence": len(set(with_evidence.tolist()))}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
-        """Return the most probable label of each example."""
+        """Return the most probable verdict on each statement, with the weights of its rows."""
         mixture: MixtureOutput = self.head(output, self.encoder.pooler)
         shares, labels = mixture.log_probabilities.exp().max(-1)
         weights, nodes = mixture.node_logits.softmax(-1).topk(min(self.keep, mixture.mask.shape[1]))

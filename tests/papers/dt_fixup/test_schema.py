@@ -58,7 +58,7 @@ def serializer():
 
 
 def example(question=QUESTION, sql=QUERY, name="one"):
-    known = GoldQuery.of(sql, SCHEMA) if sql else None
+    known = GoldQuery.build(sql, SCHEMA) if sql else None
     return schema_example(name, question, SCHEMA, schema_table(SCHEMA), known)
 
 
@@ -226,6 +226,6 @@ def test_cache_and_batches_hold_all_of_it(serializer, tmp_path):
 def test_queries_that_the_grammar_cannot_make_have_no_actions():
     joined = "SELECT T1.teacher FROM singer AS T1 JOIN song AS T2 ON T1.Singer_ID = T2.singer OR T1.teacher = T2.singer"
     for sql in (joined, "SELECT name FROM song WHERE name IN (SELECT name FROM song UNION SELECT name FROM song)"):
-        known = GoldQuery.of(sql, SCHEMA)
+        known = GoldQuery.build(sql, SCHEMA)
         assert known.query is not None
         assert known.actions is None

@@ -95,9 +95,9 @@ def test_scores_of_a_derivation_do_not_depend_on_its_neighbours():
     rows = [torch.from_numpy(action_rows(random_derivation(one, 3), one)).long() for one in schemas]
     padded = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=NONE)
     with torch.no_grad():
-        together = made(given, Steps.of(*padded.unbind(-1)))
+        together = made(given, Steps.build(*padded.unbind(-1)))
         for place, own in enumerate(rows):
-            alone = made(given.at(torch.tensor([place])), Steps.of(*own[None].unbind(-1)))
+            alone = made(given.at(torch.tensor([place])), Steps.build(*own[None].unbind(-1)))
             torch.testing.assert_close(together.rules[place, : len(own)], alone.rules[0])
             torch.testing.assert_close(together.columns[place, : len(own)], alone.columns[0])
 
@@ -105,7 +105,7 @@ def test_scores_of_a_derivation_do_not_depend_on_its_neighbours():
 def score_of(made, given, schemas, place, actions, weight):
     rows = torch.from_numpy(action_rows(actions, schemas[place])).long()[None]
     with torch.no_grad():
-        scores = made(given.at(torch.tensor([place])), Steps.of(*rows.unbind(-1)))
+        scores = made(given.at(torch.tensor([place])), Steps.build(*rows.unbind(-1)))
     rules, columns = rows[0, :, 0], rows[0, :, 1]
     times = torch.arange(len(rules))
     found = scores.rules[0, times, rules.clamp(min=0)] * (rules >= 0)

@@ -33,36 +33,36 @@ WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(P
 
 
 def answer_database(
-    opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None] = lambda text: None
+    database: OpenDatabase, load: Callable[[], LoadedModel], report: Callable[[str], None] = lambda text: None
 ) -> Session:
     """Answer all questions about a database with SQL.
 
     Predicted queries are executed read-only if the file is a database and not only a schema.
 
     Args:
-        opened: questions and schema.
+        database: questions and schema.
         load: function that loads the model.
-        say: callback for progress messages.
+        report: callback for progress messages.
 
     Raises:
         RunError: the run is missing, or its task does not answer with SQL.
         CheckpointError: the checkpoint is missing or damaged.
     """
-    path, seconds = opened.path, dict(opened.seconds)
-    say("loading the model")
+    path, seconds = database.path, dict(database.seconds)
+    report("loading the model")
     with record_time(seconds, "model"):
         model = load()
     task = model.parts.task
     if task.spec.label != "sql":
         problem = f"{type(task).__name__} does not answer with SQL"
         raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
-    say("answering")
+    report("answering")
     with record_time(seconds, "answers"):
-        schema = opened.schema
+        schema = database.schema
         if getattr(model.parts.serializer, "values", False) and is_database(path):
             schema = with_values(schema, path)
-        examples = [replace(example, schema=schema) for example in opened.examples]
-        answers = _answer(model, examples, path, execution_guided=opened.execution_guided)
+        examples = [replace(example, schema=schema) for example in database.examples]
+        answers = _answer(model, examples, path, execution_guided=database.execution_guided)
     notes = {str(path): list(schema.notes)} if schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 
@@ -92,35 +92,33 @@ def _runs(sql: str, path: Path) -> bool:
 
 def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
     """Return the answer with its result rows, or with the schema if there is no result."""
-    answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, answer=sql), example.table)
+    answer = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, answer=sql), example.table)
     if not sql:
-        return replace(answered, failure=failure or "no query was found")
+        return replace(answer, failure=failure or "no query was found")
     warnings = [WITHOUT_VALUES] if sql_literal(PLACEHOLDER) in sql else []
     if is_database(path):
         try:
-            answered = _with_rows(answered, run_query(sql, path))
+            answer = _with_rows(answer, run_query(sql, path))
         except UnrunnableQueryError as error:
             warnings.append(f"SQLite failed on this query: {error.problem}.")
-    return replace(answered, warnings=tuple(warnings))
+    return replace(answer, warnings=tuple(warnings))
 
 
-def _with_rows(answered: TableAnswerResult, result: Rows) -> TableAnswerResult:
+def _with_rows(answer: TableAnswerResult, result: Rows) -> TableAnswerResult:
     rows = tuple(tuple(Cell("NULL" if value is None else str(value)) for value in row) for row in result.rows)
-    showing = _showing(answered, Table(answered.source, tuple(map(Cell, result.names)), rows))
+    showing = _showing(answer, Table(answer.source, tuple(map(Cell, result.names)), rows))
     return replace(
         showing,
         rows_in_file=len(rows) if result.count is None else result.count,
         more_rows=result.count is None,
-        result=tuple(tuple(map(_plain, row)) for row in result.rows),
+        result=tuple(tuple(map(_to_json, row)) for row in result.rows),
     )
 
 
-def _plain(value: Value) -> float | str | None:
-    """Return a database value as a JSON value: infinities and NaN become strings."""
+def _to_json(value: Value) -> float | str | None:
+    """Convert a value of a database to a JSON-serializable value: infinities and NaN become strings."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _showing(answered: TableAnswerResult, table: Table) -> TableAnswerResult:
-    return replace(
-        answered, table=table, row_numbers=tuple(range(1, len(table.rows) + 1)), rows_in_file=len(table.rows)
-    )
+def _showing(answer: TableAnswerResult, table: Table) -> TableAnswerResult:
+    return replace(answer, table=table, row_numbers=tuple(range(1, len(table.rows) + 1)), rows_in_file=len(table.rows))

@@ -1,4 +1,4 @@
-"""Databases as the subject of `mate predict`.
+"""Databases that users ask questions about by `mate predict`.
 
 The SQL modules are imported only if a database is specified, and torch only to answer questions.
 """
@@ -23,7 +23,7 @@ _SCHEMA_FILES = (".json", ".json.gz")
 
 @dataclass(frozen=True)
 class DatabaseSource:
-    """A database or schema that questions are about.
+    """The database or schema that the options of `mate predict` name, and the questions about it.
 
     Args:
         file: SQLite file, or schema file in the format of Spider's `tables.json`. None if no database is specified.
@@ -52,18 +52,18 @@ class DatabaseSource:
         seconds: dict[str, float] = {}
         path = Path(str(self.file)).expanduser()
         with record_time(seconds, "tables"):
-            known = _schema(path, self.schema)
-            table = schema_table(known)
+            schema = _schema(path, self.schema)
+            table = schema_table(schema)
             texts = [entry.question for entry in all_questions(questions, questions_file)]
             if not texts:
                 raise ConfigError(
                     "no question given", where="question", remedy='Write question="..." or questions=FILE'
                 )
-            examples = [schema_example(f"{n:06}", text, known, table) for n, text in enumerate(texts)]
-        return OpenDatabase(path, known, examples, seconds, self.execution_guided)
+            examples = [schema_example(f"{n:06}", text, schema, table) for n, text in enumerate(texts)]
+        return OpenDatabase(path, schema, examples, seconds, self.execution_guided)
 
     def answer(self, opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
-        """Answer all questions with SQL, see `answer_database`.
+        """Answer the questions about the database with SQL queries. See `answer_database`.
 
         Args:
             opened: questions and schema.
@@ -80,15 +80,15 @@ def _schema(path: Path, name: str | None) -> Schema:
     from mate_cli.papers.dt_fixup.sql.database import is_database, read_database_schema
     from mate_cli.papers.dt_fixup.sql.schema import read_schemas
 
-    remedy = "Give a database of SQLite, or a tables.json"
-    with wrap_read_errors(path, DataError, "no schema can be read from it", remedy):
+    hint = "Give a database of SQLite, or a tables.json"
+    with wrap_read_errors(path, DataError, "no schema can be read from it", hint):
         if not path.name.lower().endswith(_SCHEMA_FILES) or is_database(path):
             return read_database_schema(path)
         schemas = read_schemas(path)
     if name is None and len(schemas) == 1:
         return next(iter(schemas.values()))
     if name not in schemas:
-        some = ", ".join(list(schemas)[:5])
+        names = ", ".join(list(schemas)[:5])
         problem = f"unknown schema {name!r}" if name else "needs a value, as there are several"
-        raise ConfigError(problem, where="schema", remedy=f"Write schema=..., one of {len(schemas)}: {some}")
+        raise ConfigError(problem, where="schema", remedy=f"Write schema=..., one of {len(schemas)}: {names}")
     return schemas[name]

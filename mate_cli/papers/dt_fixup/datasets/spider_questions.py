@@ -29,7 +29,7 @@ _READERS = 4
 
 @dataclass(eq=False, kw_only=True)
 class Spider(Release):
-    """Questions about databases with known schemas.
+    """Reader of Spider: questions about databases with SQL queries.
 
     Subsets are the hardness levels of the queries. A question is named by its file and its index in the file. Its query
     is parsed from the text, like in the official script. A question with an unreadable query is neither trained on nor
@@ -60,7 +60,7 @@ class Spider(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Number of databases whose values were read."""
+        """Note for the record of a run: the number of databases whose column values were read."""
         schemas = [schema for schema, _ in self._schemas[0].values()] if self.values else []
         return {"databases with values": f"{sum(bool(s.values) for s in schemas)} of {len(schemas)}"} if schemas else {}
 
@@ -87,7 +87,7 @@ class Spider(Release):
     def _example(
         self, name: str, file: str, entry: Mapping[str, Any], schemas: Mapping[str, tuple[Schema, Table]]
     ) -> SchemaExample:
-        """Read one entry.
+        """Convert an entry of a question file to an example with its schema and gold query.
 
         Raises:
             DamagedEntryError: the entry is unusable.
@@ -100,7 +100,7 @@ class Spider(Release):
             return schema_example(name, question, schema, table)
         text = require_text(entry, "query")
         if (database, text) not in self._queries:
-            self._queries[database, text] = GoldQuery.of(text, schema)
+            self._queries[database, text] = GoldQuery.build(text, schema)
         gold_query = self._queries[database, text]
         if gold_query.problem:
             self.notes.append(Problem(file, name, gold_query.problem))
@@ -141,8 +141,8 @@ class Spider(Release):
         ]
         files = {name: path for name, path in candidates if PurePosixPath(name).name == name and path.is_file()}
         if not files:
-            remedy = f"Put the folder {self.databases} of the release there, or set encoding.values=false"
-            raise DataError("has no databases to read values from", where=str(self.root), remedy=remedy)
+            hint = f"Put the folder {self.databases} of the release there, or set encoding.values=false"
+            raise DataError("has no databases to read values from", where=str(self.root), remedy=hint)
         with ThreadPoolExecutor(_READERS) as pool:
             schemas_with_values = pool.map(lambda name: read_values(schemas[name][0], files[name]), files)
             return {**schemas, **{schema.name: (schema, schemas[schema.name][1]) for schema in schemas_with_values}}

@@ -70,7 +70,7 @@ class Queries(AnswerMetric["SchemaExample"]):
 
 
 def _error(query: Query | None, example: SchemaExample) -> str:
-    """Return the error type of a query, or "" if it matches.
+    """Classify the error of a predicted query. Return "" if it equals the gold query by exact-set match.
 
     A column error has the correct structure with wrong columns. A sketch error has the correct columns with a wrong
     structure.

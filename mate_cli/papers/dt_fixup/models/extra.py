@@ -58,7 +58,7 @@ class Extra(ExtraOptions):
     mu_source: Literal["pre_map", "input"] = "pre_map"
 
     def build(self, given: int, spec: Callable[[EncoderSize], LayerSpec], **options: Any) -> ExtraLayers:
-        """Build the layers, see `ExtraLayers`.
+        """Create the layers that these options describe.
 
         Args:
             given: size of the input states.
@@ -148,7 +148,7 @@ class ExtraLayers(AddedLayers):
         return {self.extra.scheme: summary} if summary else {}
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map states [P, given] to states [P, returned].
+        """Apply the layers to hidden states, [P, given] to [P, returned].
 
         Args:
             states: input states [P, given].

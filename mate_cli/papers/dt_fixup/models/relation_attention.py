@@ -53,7 +53,7 @@ class RelationAttention(nn.Module, Attention):
         return Work(pairs + queries * len(self.relation_key))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return the relation vectors of values."""
+        """Return the relation vectors that are added to values, which DT-Fixup scales too."""
         return (self.relation_value,)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:

@@ -48,18 +48,18 @@ class NodePieces:
     counts: Tensor
 
     @classmethod
-    def of(cls, batch: TableBatch, most: int) -> NodePieces:
-        """Return the tokens of a batch whose row ids number the nodes of an example from 1.
+    def build(cls, batch: TableBatch, limit: int) -> NodePieces:
+        """Find the tokens of each node in a batch whose row ids number the nodes of an example from 1.
 
         Args:
             batch: the batch.
-            most: maximum number of nodes per example K.
+            limit: maximum number of nodes per example K.
         """
         examples = len(batch.row_ids)
         tokens = ((batch.row_ids > 0) & (batch.attention_mask == 1)).flatten().nonzero().squeeze(1)
         example = tokens // batch.row_ids.shape[1]
-        nodes = example * most + batch.row_ids.flatten()[tokens] - 1
-        return cls(tokens, nodes, torch.bincount(nodes, minlength=examples * most))
+        nodes = example * limit + batch.row_ids.flatten()[tokens] - 1
+        return cls(tokens, nodes, torch.bincount(nodes, minlength=examples * limit))
 
     @property
     def starts(self) -> Tensor:
@@ -79,7 +79,7 @@ class NodePieces:
         return self.tokens[self.starts]
 
     def means(self, states: Tensor) -> Tensor:
-        """Return the mean state of every node's tokens, [B * T, D] to [B * K, D].
+        """Compute the mean hidden state of the tokens of every node, [B * T, D] to [B * K, D].
 
         Padding nodes are zero.
         """
@@ -87,18 +87,18 @@ class NodePieces:
         sums = sums.index_add(0, self.nodes, states.index_select(0, self.tokens))
         return sums / self.counts.clamp(min=1)[:, None]
 
-    def sequences(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the tokens of the given nodes.
+    def sequences(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the token indices of selected nodes, padded to the same length.
 
         Args:
-            chosen: indices of the nodes among all B * K nodes, Int64 [I].
+            indices: indices of the nodes among all B * K nodes, Int64 [I].
 
         Returns:
             The indices of their tokens among all tokens, Int64 [I, L], padded with the last token, and their token
             counts, Int64 [I].
         """
-        counts = self.counts[chosen]
-        first = self.starts[chosen]
+        counts = self.counts[indices]
+        first = self.starts[indices]
         steps = torch.arange(int(counts.max()), device=counts.device)
         return self.tokens[first[:, None] + torch.minimum(steps, counts[:, None] - 1)], counts
 
@@ -147,7 +147,7 @@ def node_batch(batch: TableBatch) -> TableBatch:
         ConfigError: the other batch has no nodes.
     """
     kinds = node_kinds(batch)
-    node_pieces = NodePieces.of(batch, kinds.shape[1])
+    node_pieces = NodePieces.build(batch, kinds.shape[1])
     length = batch.input_ids.shape[1]
     nodes = batch.keep((node_pieces.first_tokens() % length).view_as(kinds))
     return replace(nodes, attention_mask=(kinds > 0).long(), places=None)
@@ -195,7 +195,7 @@ class RelationAware(TableEncoder):
         self.extra = replace(extra, input_dropout=0.0).build(width, _relational)
         for module in (self.names, self.word_map, self.name_map):
             draw(module)
-        self.kept: FrozenFeatures | None = None
+        self.cache: FrozenFeatures | None = None
 
     @property
     def frozen(self) -> bool:
@@ -205,26 +205,26 @@ class RelationAware(TableEncoder):
 
     def use_cache(self, folder: Path) -> None:
         """Cache states of inputs with gold queries in a folder if the token encoder is frozen."""
-        self.kept = FrozenFeatures(folder / "frozen_states") if self.frozen else None
+        self.cache = FrozenFeatures(folder / "frozen_states") if self.frozen else None
 
     @property
     def states_size(self) -> int:
-        """The size of the states of nodes."""
+        """Size of the hidden states of nodes in the output."""
         return self.extra.size.hidden_size
 
     @property
     def planner(self) -> Planner:
         """Planner of batches for the token encoder. It is empty if token states are cached."""
-        if self.kept is not None:
+        if self.cache is not None:
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Return the layers and their batches: tokens for the encoder, nodes for the new layers."""
+        """Return the layers with the batches that they process: tokens for the encoder, nodes for the added layers."""
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
 
     def train(self, mode: bool = True) -> RelationAware:
-        """Set training mode. Frozen modules stay in eval mode."""
+        """Set training or eval mode. Frozen modules stay in eval mode, so that they have no dropout."""
         super().train(mode)
         if self.frozen:
             self.embeddings.eval()
@@ -232,7 +232,7 @@ class RelationAware(TableEncoder):
         return self
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode the nodes of a batch."""
+        """Encode the question words, tables and columns of each example as one hidden state per node."""
         vectors = self._vectors(batch)
         words, names = (self.node_dropout(tensor) for tensor in vectors)
         nodes = node_batch(batch)
@@ -244,7 +244,7 @@ class RelationAware(TableEncoder):
         return EncoderOutput(states, self.pooler(states), nodes)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors of words and of names, each [nodes, width], without padding."""
+        """Return the inputs of the added layers: vectors of words and of names, each [nodes, width], unpadded."""
         words, names = self._vectors(batch)
         kinds = node_kinds(batch)
         if not self.before_map:
@@ -257,18 +257,18 @@ class RelationAware(TableEncoder):
             return self._encode(batch)
         with torch.no_grad():
             # Do not cache states of user questions, which have no gold query.
-            if self.kept is None or ACTIONS not in batch.more:
+            if self.cache is None or ACTIONS not in batch.more:
                 return self._encode(batch)
-            return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
+            return self.cache.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
 
     def _encode(self, batch: TableBatch) -> Tensor:
         plans = _Layers(self.encoder.layers).plans(batch)
         return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
 
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
-        """Return the words [B, K, D] and names [B, K, width]; nodes of the other type are zero."""
+        """Compute vectors of question words [B, K, D] and of names [B, K, width]. Other nodes are zero."""
         kinds = node_kinds(batch)
-        node_pieces = NodePieces.of(batch, kinds.shape[1])
+        node_pieces = NodePieces.build(batch, kinds.shape[1])
         states = self.token_states(batch).flatten(0, 1)
         words = node_pieces.means(states).view(*kinds.shape, -1)
         name_nodes = (kinds > WORD).flatten().nonzero().squeeze(1)
@@ -280,12 +280,12 @@ class RelationAware(TableEncoder):
 
 @dataclass(frozen=True)
 class _Layers:
-    """Layers that share a batch."""
+    """Layers that process the same batch, so that their attention plans are computed together."""
 
     layers: Sequence[EncoderLayer]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return the attention plans of the layers."""
+        """Compute the attention plans of a batch for these layers."""
         return Plans((layer.spec.pattern for layer in self.layers), batch)
 
 
@@ -294,20 +294,20 @@ def _relational(size: EncoderSize) -> LayerSpec:
 
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
-    """Add the state of its table to the state of each column, [B, K, D]."""
+    """Add to the state of each column the state of the table that contains the column, [B, K, D]."""
     tables = nodes.more[NODE_TABLES]
     table_states = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
     return states + table_states * (tables >= 0)[..., None]
 
 
-READ = ("input_ids", "segment_ids", "position_ids")
+ENCODER_INPUTS = ("input_ids", "segment_ids", "position_ids")
 """Arrays that determine the states of a BERT-like encoder, in addition to its weights."""
 
 
 class FrozenFeatures:
-    """Disk cache of token states in half precision.
+    """Disk cache of the hidden states of a frozen token encoder, in half precision.
 
-    Each input has a file, each set of weights a folder.
+    Each input has a file, in a folder for the weights of the encoder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -337,7 +337,7 @@ class FrozenFeatures:
         return padded.to(batch.input_ids.device, torch.float32)
 
     def _fingerprint(self, weights: nn.Module) -> str:
-        """Return a digest of the weights, recomputed after in-place changes."""
+        """Hash the weights of the encoder. The hash is cached until a weight changes in place."""
         versions = tuple(tensor._version for tensor in weights.state_dict(keep_vars=True).values())
         if versions != self._weights[0] or not self._weights[1]:
             digest = hashlib.sha256()
@@ -348,8 +348,8 @@ class FrozenFeatures:
 
 
 def _names(batch: TableBatch) -> list[str]:
-    """Return a digest of the inputs of each example, without padding."""
-    arrays = torch.stack([getattr(batch, name) for name in READ], -1).cpu().numpy()
+    """Hash the input arrays of each example without padding, as the names of its file in the cache."""
+    arrays = torch.stack([getattr(batch, name) for name in ENCODER_INPUTS], -1).cpu().numpy()
     lengths = batch.attention_mask.sum(1).tolist()
     return [
         hashlib.blake2b(array[:length].tobytes(), digest_size=16).hexdigest()

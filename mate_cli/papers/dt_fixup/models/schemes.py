@@ -48,12 +48,12 @@ def scale_by_depth(layers: Sequence[EncoderLayer], _: Sequence[float]) -> str:
     return f"factor {factor:.3g}"
 
 
-def scale_by_norm(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-    """Scale the same weights by depth and mu (DT-Fixup).
+def scale_by_norm(layers: Sequence[EncoderLayer], measurements: Sequence[float]) -> str:
+    """Scale value projections and subsequent layers by depth and mu, the largest input norm (DT-Fixup).
 
     An update then changes the output by the same amount at any depth. The relation tables of values are scaled too.
     """
-    (mu,) = measured
+    (mu,) = measurements
     relational = any(layer.spec.backend.value_tables() for layer in layers)
     factor = (relational_factor if relational else vanilla_factor)(mu, len(layers))
     _scale(layers, factor)
@@ -63,7 +63,7 @@ def scale_by_norm(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> 
 def measure_omegas(
     network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
 ) -> list[float]:
-    """Return the omega of each sub-layer from output variances of earlier sub-layers (Admin).
+    """Compute the residual weight (omega) of each sub-layer from the output variances of earlier sub-layers (Admin).
 
     Args:
         network: network that contains the layers.
@@ -75,13 +75,13 @@ def measure_omegas(
     return omegas
 
 
-def set_omegas(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+def set_omegas(layers: Sequence[EncoderLayer], omegas: Sequence[float]) -> str:
     """Set the residual weights of all sub-layers to the measured omegas (Admin)."""
     sub_layers = [sub_layer for layer in layers for sub_layer in layer.sub_layers]
-    for sub_layer, omega in zip(sub_layers, measured, strict=True):
+    for sub_layer, omega in zip(sub_layers, omegas, strict=True):
         assert sub_layer.omega is not None
         sub_layer.omega.detach().fill_(omega)
-    return f"omega {measured[0]:.3g} to {measured[-1]:.3g}"
+    return f"omega {omegas[0]:.3g} to {omegas[-1]:.3g}"
 
 
 SCHEMES: dict[str, Scheme] = {
@@ -94,7 +94,7 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def find_scheme(name: str) -> Scheme:
-    """Return the scheme with this name.
+    """Return the initialization scheme with this name, see `SCHEMES`.
 
     Raises:
         ConfigError: the name is unknown.
@@ -107,12 +107,12 @@ def find_scheme(name: str) -> Scheme:
 
 
 def vanilla_factor(mu: float, layers: int) -> float:
-    """Return DT-Fixup's factor for N ordinary layers, N^(-1/2) / (2 mu)."""
+    """Compute the factor by which DT-Fixup scales the weights of N ordinary layers, N^(-1/2) / (2 mu)."""
     return layers**-0.5 / (2 * mu)
 
 
 def relational_factor(mu: float, layers: int) -> float:
-    """Return DT-Fixup's factor for N layers with relations on values.
+    """Compute the factor by which DT-Fixup scales the weights of N layers with relation vectors on values.
 
     The factor is (N (4 mu^2 + 2 mu + 2))^(-1/2).
     """
@@ -120,7 +120,7 @@ def relational_factor(mu: float, layers: int) -> float:
 
 
 def t_fixup_factor(layers: int) -> float:
-    """Return T-Fixup's factor for N encoder layers, 0.67 N^(-1/4)."""
+    """Compute the factor by which T-Fixup scales the weights of N encoder layers, 0.67 N^(-1/4)."""
     return 0.67 * layers**-0.25
 
 
@@ -136,7 +136,7 @@ def draw(module: nn.Module) -> None:
 
 
 def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
-    """Return the weights that the factor scales.
+    """Return the weights of a layer that DT-Fixup and T-Fixup scale.
 
     These are the value projection, the relation tables of values, and three linear layers.
     """
@@ -147,7 +147,7 @@ def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
 
 
 def mu_of(network: DeepenedNetwork, batches: Iterable[TableBatch]) -> float:
-    """Return the largest L2 norm of the inputs of the added layers in eval mode.
+    """Compute mu of DT-Fixup: the largest L2 norm of the inputs of the added layers, in eval mode.
 
     The maximum is over all tokens of all batches, without padding.
     """
@@ -181,7 +181,7 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
 
 
 def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-    """Return the mean variance of the input and of the output of each sub-layer, in order."""
+    """Measure the mean variance of the input of the layers, and of the output of each sub-layer, in order."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
     def add(index: int, states: Tensor) -> None:

@@ -31,7 +31,7 @@ class DecoderSize:
 
 
 class Memory(NamedTuple):
-    """Precomputed inputs of the decoder for one batch.
+    """Inputs of the decoder that are computed once per batch: keys and values of nodes, and embeddings of columns.
 
     Args:
         keys: attention keys of nodes, [B, N, H, K].
@@ -50,7 +50,7 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """Return the memory of the examples with the given indices [B']."""
+        """Select examples by their indices [B'] in the batch, with repetition."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
@@ -75,7 +75,7 @@ class Frontier(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Gold derivations.
+    """Gold derivations of a batch as tensors, one action per step.
 
     Args:
         rules: production that each step applies, Int64 [B, A]. The number of productions for Reduce; -1 if the step
@@ -89,8 +89,8 @@ class Steps(NamedTuple):
     frontier: Frontier
 
     @classmethod
-    def of(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
-        """Build steps from the columns of `action_rows`, all Int64 [B, A].
+    def build(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
+        """Create the targets and decoder inputs of all steps from the columns of `action_rows`, all Int64 [B, A].
 
         Args:
             rules: production that each step applies.
@@ -106,7 +106,7 @@ class Steps(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """The state between steps.
+    """State of the decoder (LSTM and attention output) after one step.
 
     Args:
         state: hidden state of the LSTM [B, state].
@@ -120,7 +120,7 @@ class DecoderState(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Log probabilities of actions.
+    """Log probabilities of all actions that the decoder may apply next.
 
     Args:
         rules: productions and Reduce [..., productions + 1].
@@ -156,18 +156,18 @@ class TreeDecoder(nn.Module):
         self.column_action = nn.Linear(nodes, size.action, bias=False)
         self.used_gate = nn.Linear(size.attention, 1, bias=False)
 
-    def memory(self, nodes: Tensor, real: Tensor, columns: Tensor, is_column: Tensor) -> Memory:
-        """Return the memory of the decoder for a batch.
+    def memory(self, nodes: Tensor, is_node: Tensor, columns: Tensor, is_column: Tensor) -> Memory:
+        """Compute the attention keys and values of nodes and the pointer keys of columns, once for all steps.
 
         Args:
             nodes: states of nodes [B, K, nodes].
-            real: Bool [B, K], True for nodes, False for padding.
+            is_node: Bool [B, K], True for nodes, False for padding.
             columns: states of columns [B, C, nodes].
             is_column: Bool [B, C], True for columns, False for padding.
         """
         keys, values = (layer(nodes).unflatten(-1, (self.size.heads, -1)) for layer in (self.key, self.value))
         lowest = torch.finfo(nodes.dtype).min
-        hidden = torch.zeros_like(real, dtype=nodes.dtype).masked_fill(~real, lowest)[:, None, None]
+        hidden = torch.zeros_like(is_node, dtype=nodes.dtype).masked_fill(~is_node, lowest)[:, None, None]
         return Memory(
             keys.permute(0, 2, 3, 1).contiguous(),
             values.transpose(1, 2).contiguous(),
@@ -178,7 +178,7 @@ class TreeDecoder(nn.Module):
         )
 
     def start(self, examples: int) -> DecoderState:
-        """Return the state before the first step, which is zero."""
+        """Return the initial state for a batch of `examples` examples, which is zero."""
         parameter = self.production_bias
         return DecoderState(
             *(parameter.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
@@ -187,7 +187,7 @@ class TreeDecoder(nn.Module):
     def forward(self, memory: Memory, steps: Steps) -> Scores:
         """Return the scores of all actions at every step of gold derivations, [B, A, ...]."""
         outputs = self._run(memory, steps)
-        used_columns = _used_before(steps.columns, memory.columns.shape[1])
+        used_columns = _find_used_columns(steps.columns, memory.columns.shape[1])
         return self.scores(memory, outputs, used_columns)
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
@@ -204,9 +204,9 @@ class TreeDecoder(nn.Module):
         return torch.stack([state.attended for state in states], 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
-        """Return the part of the LSTM gates that depends on known inputs, [B, A, 4 * state].
+        """Compute the part of the LSTM gates that depends on previous actions, for all steps, [B, A, 4 * state].
 
-        Includes the LSTM biases.
+        The biases of the LSTM are included.
         """
         columns = frontier.columns[..., None]
         column_inputs = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
@@ -214,14 +214,14 @@ class TreeDecoder(nn.Module):
         known_inputs = actions, _rows(self.productions, frontier.productions), _rows(self.types, frontier.types)
         return self.gates(torch.cat(known_inputs, -1))
 
-    def gates(self, known: Tensor) -> Tensor:
-        """Return the part of the LSTM gates for given inputs.
+    def gates(self, inputs: Tensor) -> Tensor:
+        """Compute the part of the LSTM gates that depends on embeddings of previous actions.
 
         Args:
-            known: concatenated embeddings of the last action, the parent's production and the type [..., width].
+            inputs: concatenated embeddings of the last action, the parent's production and the type [..., width].
         """
         action, _, parent, kind, _ = self._input_weights()
-        return linear(known, torch.cat([action, parent, kind], 1), self.lstm.bias_ih + self.lstm.bias_hh)
+        return linear(inputs, torch.cat([action, parent, kind], 1), self.lstm.bias_ih + self.lstm.bias_hh)
 
     def _input_weights(self) -> tuple[Tensor, ...]:
         s = self.size
@@ -233,20 +233,20 @@ class TreeDecoder(nn.Module):
         return torch.cat([attended, parent, self.lstm.weight_hh], 1)
 
     def step(
-        self, memory: Memory, recurrent: Tensor, known: Tensor, parent: Tensor, carried: DecoderState
+        self, memory: Memory, recurrent: Tensor, input_gates: Tensor, parent: Tensor, previous: DecoderState
     ) -> DecoderState:
-        """Return the state after one step.
+        """Apply one step of the decoder (LSTM and attention to the nodes), and return the new state.
 
         Args:
             memory: memory of the examples.
             recurrent: weights of the gates, as returned by `recurrent_weights`.
-            known: part of the gates that depends on known inputs, [B, 4 * state].
+            input_gates: part of the gates that depends on known inputs, [B, 4 * state].
             parent: hidden state of the parent step, [B, state]; zero in the first step.
-            carried: state after the previous step.
+            previous: state after the previous step.
         """
-        gates = known + linear(torch.cat([carried.attended, parent, carried.state], -1), recurrent)
+        gates = input_gates + linear(torch.cat([previous.attended, parent, previous.state], -1), recurrent)
         entry, forget, update, exit_ = gates.chunk(4, -1)
-        cell = forget.sigmoid() * carried.cell + entry.sigmoid() * update.tanh()
+        cell = forget.sigmoid() * previous.cell + entry.sigmoid() * update.tanh()
         state = exit_.sigmoid() * cell.tanh()
         query = self.query(state).view(len(state), self.size.heads, 1, -1)
         shares = (query @ memory.keys + memory.hidden).softmax(-1)  # not scaled, as released
@@ -254,28 +254,28 @@ class TreeDecoder(nn.Module):
         attended = self.dropout(self.attended(torch.cat([state, context], -1)).tanh())
         return DecoderState(state, cell, attended)
 
-    def scores(self, memory: Memory, outputs: Tensor, used: Tensor) -> Scores:
-        """Score actions.
+    def scores(self, memory: Memory, outputs: Tensor, used_columns: Tensor) -> Scores:
+        """Compute the log probabilities of all actions from the outputs of steps.
 
         Args:
             memory: memory of the examples.
             outputs: attention outputs of steps [B, A, attention].
-            used: columns selected in earlier steps, Bool [B, A, C].
+            used_columns: columns selected in earlier steps, Bool [B, A, C].
         """
         rules = linear(self.readout(outputs), self.productions.weight, self.production_bias)
         logits = outputs @ memory.pointers.transpose(1, 2)
         gate = self.used_gate(outputs).sigmoid()
-        logits = logits * torch.where(used, gate, 1 - gate)
+        logits = logits * torch.where(used_columns, gate, 1 - gate)
         hidden = ~memory.columns[:, None]
         return Scores(log_softmax(rules.float(), -1), log_softmax(logits.float().masked_fill(hidden, -torch.inf), -1))
 
 
 def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Return rows of an embedding table; zeros for id -1."""
+    """Look up embeddings, with zeros for the id -1."""
     return table(ids.clamp(min=0)) * (ids >= 0)[..., None]
 
 
-def _used_before(columns: Tensor, count: int) -> Tensor:
-    """Return which columns were selected before each step, [B, A] to Bool [B, A, C]."""
+def _find_used_columns(columns: Tensor, count: int) -> Tensor:
+    """Return for each step whether each column was selected in an earlier step, [B, A] to Bool [B, A, C]."""
     is_selected = columns[..., None] == torch.arange(count, device=columns.device)
     return (is_selected.cumsum(1) - is_selected.long()) > 0

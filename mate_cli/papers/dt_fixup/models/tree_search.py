@@ -16,7 +16,7 @@ from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 @dataclass(frozen=True)
 class Search:
-    """Options of the search for derivations.
+    """Options of greedy and beam search for the most probable derivation.
 
     Args:
         width: beam width. It decreases by one for every complete derivation. 1: greedy search.
@@ -38,7 +38,7 @@ class ScoredDerivation(NamedTuple):
 
 @dataclass(frozen=True)
 class _Hypothesis:
-    """An incomplete derivation.
+    """An incomplete derivation in beam search, with its log probability.
 
     Args:
         example: index of the example in the batch.
@@ -56,7 +56,7 @@ class _Hypothesis:
 def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[list[ScoredDerivation]]:
-    """Return the complete derivations of greedy and beam search of each example, best first.
+    """Search the most probable derivations of each example by greedy search and by beam search, best first.
 
     Args:
         decoder: decoder that scores actions.
@@ -76,13 +76,13 @@ def ranked_derivations(
 
 
 class _Beam:
-    """The hypotheses of all examples in one batch."""
+    """Beam search for all examples of a batch, whose hypotheses are scored together in each step."""
 
     def __init__(self, decoder: TreeDecoder, memory: Memory, search: Search) -> None:
         self.decoder, self.memory, self.search = decoder, memory, search
         self.weights = decoder.recurrent_weights()
         self.states: list[Tensor] = []
-        self.done: dict[int, list[ScoredDerivation]] = {}
+        self.derivations: dict[int, list[ScoredDerivation]] = {}
 
     @torch.no_grad()
     def run(self, schemas: Sequence[Schema]) -> list[list[ScoredDerivation]]:
@@ -96,7 +96,7 @@ class _Beam:
             )
             state = self._step(hypotheses, DecoderState(*(tensor.index_select(0, rows) for tensor in state)))
             hypotheses = self._extend(hypotheses, state)
-        return [self.done.get(index, []) for index in range(len(schemas))]
+        return [self.derivations.get(index, []) for index in range(len(schemas))]
 
     def _step(self, hypotheses: Sequence[_Hypothesis], previous_state: DecoderState) -> DecoderState:
         self.looked_at = self.memory.at(torch.tensor([hypothesis.example for hypothesis in hypotheses]))
@@ -111,7 +111,10 @@ class _Beam:
         return result
 
     def _extend(self, hypotheses: Sequence[_Hypothesis], state: DecoderState) -> list[_Hypothesis]:
-        """Return the hypotheses after one more step. Complete derivations are moved to `done`."""
+        """Extend each hypothesis by its best actions, and return the best new hypotheses of each example.
+
+        Complete derivations are moved to `derivations`.
+        """
         count = self.looked_at.columns.shape[1]
         used_columns = torch.zeros(len(hypotheses), 1, count, dtype=torch.bool)
         for row, hypothesis in enumerate(hypotheses):
@@ -121,7 +124,7 @@ class _Beam:
         columns = columns * self.search.column_weight
         incomplete: list[_Hypothesis] = []
         for example, group in groupby(enumerate(hypotheses), key=lambda numbered: numbered[1].example):
-            completed = self.done.setdefault(example, [])
+            completed = self.derivations.setdefault(example, [])
             free_width = self.search.width - len(completed)
             candidates = [
                 (hypothesis.score + score, row, hypothesis, action)
@@ -140,7 +143,14 @@ class _Beam:
 def _best_actions(
     legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, limit: int
 ) -> Iterator[tuple[float, Action]]:
-    """Yield the best legal actions with their scores."""
+    """Yield the scores and actions of the `limit` best of the legal actions, best first.
+
+    Args:
+        legal: legal actions, all of which select columns or none.
+        rules: log probability of each production.
+        columns: log probability of each column.
+        limit: maximum number of actions.
+    """
     of_rules, of_columns = zip(*map(encode_action, legal), strict=True)
     scores = columns[list(of_columns)] if of_rules[0] == NONE else rules[list(of_rules)]
     for index in np.argsort(-scores, kind="stable")[:limit]:

@@ -55,7 +55,7 @@ def question_words(question: str) -> list[str]:
 
 
 class NameLinker:
-    """Finds names in questions.
+    """Finds the names of tables and columns in questions (schema linking).
 
     Args:
         names: names of words separated by spaces. A name without letters and digits, such as "*", is never found.
@@ -84,7 +84,15 @@ class NameLinker:
         return links
 
     def _link_from(self, start: int, stems: Sequence[str], links: np.ndarray) -> int:
-        """Link the words from index `start`. Return the next start index."""
+        """Link the words from index `start` that equal a name, and return the index of the next word to try.
+
+        If no words equal a name, words that occur in a name are linked to it as a partial match.
+
+        Args:
+            start: index of the first word.
+            stems: stems of all words.
+            links: links to update, UInt8 [words, names].
+        """
         furthest = start + 1
         for end in range(len(stems), start, -1):
             for name in self._exact.get(" ".join(stems[start:end]), ()):
@@ -101,7 +109,7 @@ class NameLinker:
 
 
 class ValueLinker:
-    """Finds words of questions among the values of columns.
+    """Finds question words among the values of columns (schema linking).
 
     Args:
         values: the texts that each column contains.
@@ -128,7 +136,10 @@ def _mark(links: np.ndarray, kind: int) -> None:
 
 
 def _in_question(word: str) -> str:
-    """Return "year" or "number" for numbers, which may occur in column names, else the stem."""
+    """Return the form in which a question word is compared with names: "year" or "number" for a number, else its stem.
+
+    Columns with numbers often have such names.
+    """
     if _YEAR.fullmatch(word):
         return "year"
     return "number" if _NUMBER.fullmatch(word) else _stem(word)
@@ -159,7 +170,7 @@ _OFFSET[[EXACT, PARTIAL, NO_LINK]] = 0, 1, 2
 
 
 class SchemaRelations:
-    """The question-independent relations of a schema.
+    """The relations between the columns and tables of a schema, which are equal for all questions.
 
     Args:
         values: if true, link words to the columns that contain them, if the schema has values.
@@ -203,7 +214,7 @@ def _schema_relations(schema: Schema) -> np.ndarray:
 
 
 def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
-    """Return the relations of columns [C, C].
+    """Compute the ids of the relations between columns, [C, C].
 
     A foreign key within a table counts as "same table".
     """
@@ -217,7 +228,7 @@ def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -
 
 
 def _table_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
-    """Return the relations of tables [T + 1, T + 1].
+    """Compute the ids of the relations between tables, [T + 1, T + 1].
 
     A foreign key is directed by which of its ends are primary keys.
     """

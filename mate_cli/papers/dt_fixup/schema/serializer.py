@@ -1,4 +1,4 @@
-"""Serialize a question and a database schema: words, tables and columns are graph nodes.
+"""Serializer of a question and a database schema, whose words, tables and columns are the nodes of a graph.
 
 Source: Xu et al. 2021 (DT-Fixup), appendix C, and the released code.
 """
@@ -53,20 +53,20 @@ class SchemaSerializer(Serializer):
     values: bool = False
 
     def __post_init__(self) -> None:
-        self._pieces: dict[str, np.ndarray] = {}
+        self._ids: dict[str, np.ndarray] = {}
 
     @property
     def augmentation(self) -> Augmentation | None:
-        """Random order of tables and columns, if configured."""
+        """Function that shuffles tables and columns at each use in training. None if `shuffle` is false."""
         return shuffle_names if self.shuffle else None
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the label kind: the actions of a query."""
+        """Return the name of the labels, which are the actions that derive the gold query."""
         return "sql"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples. The result has the same order and length."""
+        """Encode each example as `TableEncoding`, or return an `EncodingFailure` with the reason, in the same order."""
         schemas = {id(example.schema): example.schema for example in examples if isinstance(example, SchemaExample)}
         schema_relations = {key: SchemaRelations(schema, values=self.values) for key, schema in schemas.items()}
         words = [question_words(example.question) for example in examples]
@@ -81,19 +81,19 @@ class SchemaSerializer(Serializer):
 
     def _split(self, texts: set[str]) -> None:
         """Cache the tokens of texts. A text without tokens becomes [EMPTY]."""
-        new_texts = sorted(texts - self._pieces.keys())
+        new_texts = sorted(texts - self._ids.keys())
         empty = np.array([self.tokenizer.empty_id], np.int32)
         token_ids = self.tokenizer.pieces(new_texts)
-        self._pieces |= {text: ids if len(ids) else empty for text, ids in zip(new_texts, token_ids, strict=True)}
+        self._ids |= {text: ids if len(ids) else empty for text, ids in zip(new_texts, token_ids, strict=True)}
 
     def _encode(
         self, example: SchemaExample, words: list[str], schema_relations: SchemaRelations
     ) -> TableEncoding | EncodingFailure:
         schema = example.schema
         counts = len(words), len(schema.columns), len(schema.tables)
-        token_ids = [self._pieces[text] for text in (*words, *item_texts(schema))]
+        token_ids = [self._ids[text] for text in (*words, *item_texts(schema))]
         if _length(token_ids, len(words)) > self.max_tokens:
-            token_ids[len(words) + len(schema.tables) :] = [self._pieces[column.name] for column in schema.columns]
+            token_ids[len(words) + len(schema.tables) :] = [self._ids[column.name] for column in schema.columns]
         reason = self._too_large(len(words), sum(counts), _length(token_ids, len(words)))
         if reason:
             return EncodingFailure(example.example_id, reason)
@@ -120,7 +120,7 @@ class SchemaSerializer(Serializer):
         return tokens
 
     def _too_large(self, words: int, nodes: int, length: int) -> str:
-        """Return why an example cannot be encoded, or "" if it can."""
+        """Describe which limit an example exceeds, or return "" if it can be encoded."""
         if not words:
             return "the question has no words"
         if nodes > self.max_nodes:

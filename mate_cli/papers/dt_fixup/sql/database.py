@@ -42,7 +42,7 @@ Value = int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Result of a query.
+    """Result of an SQL query: its column names and first rows.
 
     Args:
         names: names of the columns.
@@ -58,7 +58,7 @@ class Rows:
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a file begins like a SQLite database."""
+    """Return whether a file starts with the header of a SQLite database."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
@@ -75,21 +75,21 @@ def read_database_schema(path: Path, *, seconds: float = MAX_SECONDS) -> Schema:
     Raises:
         DataError: the file is missing, is no database, or has no tables that can be read.
     """
-    found: dict[str, Definition] = {}
-    unread = []
+    definitions: dict[str, Definition] = {}
+    failures = []
     with open_database(path, seconds) as database:
         internal = database.list_internal_tables()
-        shown = [(name, kind) for name, kind, _ in database.objects if fold(name) not in internal]
-        for name, kind in sorted(shown, key=lambda pair: pair[1] == "view"):  # Views take longer.
+        names = [(name, kind) for name, kind, _ in database.objects if fold(name) not in internal]
+        for name, kind in sorted(names, key=lambda pair: pair[1] == "view"):  # Views take longer.
             try:
-                found[name] = database.read_definition(name)
+                definitions[name] = database.read_definition(name)
             except UnrunnableQueryError as error:
-                unread.append((f"{'view' if kind == 'view' else 'table'} {name}", error.problem))
-    notes = _notes(unread)
-    if not found:
+                failures.append((f"{'view' if kind == 'view' else 'table'} {name}", error.problem))
+    notes = _notes(failures)
+    if not definitions:
         problem = "this database has no tables" + f" that can be read: {' '.join(notes)}" * bool(notes)
         raise DataError(problem, where=str(path), remedy="Give another one")
-    return _schema(path.stem, {name: found[name] for name, _ in shown if name in found}, notes)
+    return _schema(path.stem, {name: definitions[name] for name, _ in names if name in definitions}, notes)
 
 
 def run_query(
@@ -101,7 +101,7 @@ def run_query(
     rows: int = MAX_FETCHED_ROWS,
     counting: int = MAX_COUNTED_ROWS,
 ) -> Rows:
-    """Run one query that only reads.
+    """Run one SQL query on a database that is open for reading only, with limits on time and rows.
 
     Args:
         sql: the query.
@@ -116,11 +116,11 @@ def run_query(
         DataError: the file is missing or no database.
     """
     with open_database(path, seconds) as database:
-        names, found = database.query(sql, steps)
+        names, records = database.query(sql, steps)
         fetched: list[tuple[Value, ...]] = []
         room = MAX_FETCHED_BYTES
-        for row in found:
-            values = tuple(map(_plain, row))
+        for row in records:
+            values = tuple(map(_convert, row))
             room -= sum(len(str(value)) for value in values)
             if len(fetched) == rows or room < 0:
                 if rows and not fetched:
@@ -128,63 +128,68 @@ def run_query(
                     raise UnrunnableQueryError(problem, where=str(path))
                 count = None
                 with suppress(UnrunnableQueryError):
-                    more = sum(1 for _ in islice(found, counting))
-                    count = len(fetched) + 1 + more if next(found, None) is None else None
+                    more = sum(1 for _ in islice(records, counting))
+                    count = len(fetched) + 1 + more if next(records, None) is None else None
                 return Rows(names, tuple(fetched), more=True, count=count)
             fetched.append(values)
     return Rows(names, tuple(fetched), count=len(fetched))
 
 
-def _plain(value: Any) -> Value:  # noqa: ANN401 - whatever SQLite returns
+def _convert(value: Any) -> Value:  # noqa: ANN401 - whatever SQLite returns
     return f"(blob of {len(value):,} byte{'s' * (len(value) != 1)})" if isinstance(value, bytes) else value
 
 
-def _notes(unread: Sequence[tuple[str, str]], what: str = "Left out") -> tuple[str, ...]:
-    """Write one sentence for each reason, with the names of the first unread objects."""
+def _notes(failures: Sequence[tuple[str, str]], prefix: str = "Left out") -> tuple[str, ...]:
+    """Summarize failures as sentences, one per reason, with the names of the first tables or columns.
+
+    Args:
+        failures: name of each unread table or column, and the reason.
+        prefix: start of each sentence.
+    """
     by_reason: dict[str, list[str]] = {}
-    for name, reason in unread:
+    for name, reason in failures:
         by_reason.setdefault(reason, []).append(name)
-    return tuple(f"{what}: {list_names(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
+    return tuple(f"{prefix}: {list_names(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
 
 
 def _schema(name: str, parts: Mapping[str, Definition], notes: tuple[str, ...]) -> Schema:
     columns: list[SchemaColumn] = []
-    places: dict[tuple[str, str], int] = {}
+    numbers: dict[tuple[str, str], int] = {}
     primary: dict[str, list[int]] = {}
     for table, (original, part) in enumerate(parts.items(), 1):
         numbered: list[tuple[int, int]] = []
         for column, kind, key in part[0]:
             columns.append(SchemaColumn(table, words_of_name(column), column, _kind(kind)))
-            places[fold(original), fold(column)] = len(columns)
+            numbers[fold(original), fold(column)] = len(columns)
             numbered += [(key, len(columns))] if key else []
-        primary[fold(original)] = [place for _, place in sorted(numbered)]
+        primary[fold(original)] = [number for _, number in sorted(numbered)]
     tables = [SchemaTable(words_of_name(original), original) for original in parts]
-    keys = sorted(key for some in primary.values() for key in some)
-    return Schema.from_parts(name, tables, columns, keys, list(_foreign_keys(parts, places, primary)), notes)
+    keys = sorted(key for group in primary.values() for key in group)
+    return Schema.from_parts(name, tables, columns, keys, list(_foreign_keys(parts, numbers, primary)), notes)
 
 
 def _foreign_keys(
-    parts: Mapping[str, Definition], places: Mapping[tuple[str, str], int], primary: Mapping[str, Sequence[int]]
+    parts: Mapping[str, Definition], numbers: Mapping[tuple[str, str], int], primary: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of column numbers of foreign keys.
+    """Yield the foreign keys of a database as pairs of column numbers: (column, column that it refers to).
 
-    A foreign key without target columns refers to the primary key, in its order.
+    A foreign key without target columns refers to the primary key of the target table, in the order of its columns.
     """
     for original, part in parts.items():
         sizes = Counter(number for number, *_ in part[1])
-        for number, place, table, source, target, *_ in part[1]:
+        for number, position, table, source, target, *_ in part[1]:
             keys = primary.get(fold(table), ())
             if target is not None:
-                end = places.get((fold(table), fold(target)))
+                end = numbers.get((fold(table), fold(target)))
             else:
-                end = keys[place] if len(keys) == sizes[number] else None
-            start = places.get((fold(original), fold(source)))
+                end = keys[position] if len(keys) == sizes[number] else None
+            start = numbers.get((fold(original), fold(source)))
             if start and end:
                 yield start, end
 
 
 def words_of_name(name: str) -> str:
-    """Return the words of an SQL name: "Song_Name" and "songName" become "song name"."""
+    """Split an SQL name into lower-case words: "Song_Name" and "songName" become "song name"."""
     return " ".join(_WORD_START.sub(" ", name).lower().split()) or name
 
 
@@ -203,7 +208,7 @@ _TEXT_STEPS = 10_000_000
 
 
 def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECONDS) -> Schema:
-    """Return a schema with the first texts of each column.
+    """Add the first distinct texts in each column of the database to its schema.
 
     Unreadable columns are listed in its notes.
 
@@ -216,7 +221,7 @@ def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECON
         DataError: the file is missing or no database.
     """
     values: list[tuple[str, ...]] = [()] * len(schema.columns)
-    unread = []
+    failures = []
     with open_database(path, seconds) as database:
         for number in range(len(schema.tables), len(schema.columns)):
             column, texts = schema.columns[number], list[str]()
@@ -225,25 +230,25 @@ def with_values(schema: Schema, path: Path, *, seconds: float = MAX_VALUES_SECON
                     texts.append(str(text))
             except UnrunnableQueryError as error:
                 if not texts:
-                    unread.append((f"{schema.tables[column.table].original}.{column.original}", error.problem))
+                    failures.append((f"{schema.tables[column.table].original}.{column.original}", error.problem))
             values[number] = tuple(sorted(texts))
-    return replace(schema, values=tuple(values), notes=(*schema.notes, *_notes(unread, "No values were read of")))
+    return replace(schema, values=tuple(values), notes=(*schema.notes, *_notes(failures, "No values were read of")))
 
 
 def read_values(schema: Schema, path: Path) -> Schema:
-    """Return `with_values` of a schema, and warn about unreadable columns."""
-    known = with_values(schema, path)
-    for note in known.notes[len(schema.notes) :]:
+    """Add the texts of each column to a schema like `with_values`, and warn about unreadable columns."""
+    result = with_values(schema, path)
+    for note in result.notes[len(schema.notes) :]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
-    return known
+    return result
 
 
 def _query(column: SchemaColumn, schema: Schema) -> str:
-    """Return the query for the texts of one column.
+    """Return the SQL query that selects the distinct texts of one column.
 
     The prefix `t.` makes SQLite reject a missing column instead of reading its quoted name as a string.
     """
     table, name = quote_identifier(schema.tables[column.table].original), f"t.{quote_identifier(column.original)}"
     rows = f"SELECT {name} AS text FROM {table} AS t LIMIT {MAX_ROWS}"
-    where = f"typeof(text) = 'text' AND length(text) <= {MAX_LETTERS}"
-    return f"SELECT DISTINCT text FROM ({rows}) WHERE {where} LIMIT {MAX_TEXTS}"
+    condition = f"typeof(text) = 'text' AND length(text) <= {MAX_LETTERS}"
+    return f"SELECT DISTINCT text FROM ({rows}) WHERE {condition} LIMIT {MAX_TEXTS}"

@@ -71,7 +71,7 @@ def _keywords(query: ir.Query) -> set[str]:
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
-    """Return a query without the parts that exact-set match ignores.
+    """Remove the parts of a query that exact-set match ignores, such as values and DISTINCT.
 
     Columns of its tables that are linked by foreign keys share one number, also in queries joined by set operators.
     """
@@ -82,7 +82,7 @@ def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
 
 
 def _map_children(part: Part, function: Callable[[Any], Any]) -> Part:
-    """Apply a function to all children of a part of a query."""
+    """Apply a function to all children of a part of a query, and return the new part."""
     if isinstance(part, tuple):
         return tuple(map(function, part))  # type: ignore[return-value]
     if is_dataclass(part) and not isinstance(part, type):
@@ -106,7 +106,7 @@ def _renumbered(part: Part, representatives: Mapping[int, int]) -> Part:
 
 
 def _valueless(part: Part) -> Part:
-    """Return a part of a query without the values of conditions, except nested queries."""
+    """Remove the values of conditions from a part of a query, except nested queries."""
     if isinstance(part, ir.Condition):
         return replace(part, value=_nested(part.value), second=_nested(part.second))
     if isinstance(part, ir.From):

@@ -35,7 +35,7 @@ class SchemaExample(TableExample):
 
     @property
     def outcome(self) -> str:
-        """State of the gold query: usable if the grammar can derive it, else the reason."""
+        """Type of the training label, for statistics: the gold query, or the reason why it cannot be trained on."""
         if self.answer is None:
             return NOT_GIVEN
         reason = "outside the grammar" if self.query else "its query cannot be read"
@@ -59,8 +59,11 @@ class GoldQuery:
     problem: str = ""
 
     @classmethod
-    def of(cls, sql: str, schema: Schema) -> GoldQuery:
-        """Parse a query and derive actions that are equivalent by exact-set match."""
+    def build(cls, sql: str, schema: Schema) -> GoldQuery:
+        """Parse a gold query, and find the actions of the grammar that derive it.
+
+        There are no actions if the query that they derive would differ by exact-set match.
+        """
         try:
             query = parse(sql, schema)
             actions = oracle_actions(query, schema)
@@ -72,28 +75,28 @@ class GoldQuery:
 
 
 def schema_example(
-    name: str, question: str, schema: Schema, table: Table, known: GoldQuery | None = None
+    name: str, question: str, schema: Schema, table: Table, gold: GoldQuery | None = None
 ) -> SchemaExample:
-    """Return a question about a database. The hardness of its gold query is a subset.
+    """Create an example of a question about a database. The hardness of its gold query is its subset.
 
     Args:
         name: id of the example.
         question: the question.
         schema: schema of the database.
         table: view of the schema, see `schema_table`.
-        known: gold query. None if unknown.
+        gold: gold query. None if unknown.
     """
-    if known is None:
+    if gold is None:
         return SchemaExample(name, question, table, schema=schema)
-    subsets = (hardness(known.query),) if known.query else ()
-    answer = Answer((known.sql,))
+    subsets = (hardness(gold.query),) if gold.query else ()
+    answer = Answer((gold.sql,))
     return SchemaExample(
-        name, question, table, answer, subsets=subsets, schema=schema, query=known.query, actions=known.actions
+        name, question, table, answer, subsets=subsets, schema=schema, query=gold.query, actions=gold.actions
     )
 
 
 def schema_table(schema: Schema) -> Table:
-    """Return a schema as a table with one column per database column.
+    """Represent a schema as a `Table` with one column per database column, for code that expects tables.
 
     The header is `table.column`, and the only row contains the types.
     """

@@ -16,7 +16,7 @@ _UNIT_KEYS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
 _COMPARISON_KEYS = {"eq": "=", "gt": ">", "lt": "<", "gte": ">=", "lte": "<=", "neq": "!=", "like": "like"}
 _NEGATED = ("in", "like", "between")
 _OPERANDS = ("this", "expression")
-USED: Mapping[str, tuple[str, ...]] = {
+ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "select": ("expressions", "from_", "from", "joins", "where", "group", "having", "order", "limit", "distinct"),
     **dict.fromkeys(ir.SET_OPERATORS, (*_OPERANDS, "distinct", "order", "limit")),
     **dict.fromkeys(("from", "where", "having", "not", "neg", "paren", "boolean", "tablealias"), ("this",)),
@@ -57,16 +57,16 @@ class UnreadableQueryError(ValueError):
 
 @dataclass(eq=False)
 class Scope:
-    """Names defined in one query.
+    """The tables and aliases that are defined in one query.
 
     Args:
         units: tables of FROM in order; None for a nested query.
-        places: index in `units` by name or alias.
+        indices: index in `units` by name or alias.
         aliases: result columns by alias; None for a result that is not a plain column.
     """
 
     units: list[int | None] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
+    indices: dict[str, int] = field(default_factory=dict)
     aliases: dict[str, ir.ColumnUnit | None] = field(default_factory=dict)
 
     def add(self, number: int | None, alias: str, name: str) -> None:
@@ -81,15 +81,15 @@ class Scope:
             UnreadableQueryError: the name is already defined.
         """
         key = fold(alias or name)
-        if key in self.places:
+        if key in self.indices:
             raise UnreadableQueryError(f"FROM names {alias or name} twice")
         if key:
-            self.places[key] = len(self.units)
+            self.indices[key] = len(self.units)
         self.units.append(number)
 
     @property
     def tables(self) -> list[int]:
-        """Numbers of all tables in FROM, without duplicates."""
+        """Numbers of the tables in FROM, without duplicates and nested queries."""
         return list(dict.fromkeys(number for number in self.units if number is not None))
 
 
@@ -105,7 +105,7 @@ class ExpressionReader(ABC):
     def __init__(self, schema: Schema, tree: Tree, sql: str) -> None:
         self.schema, self._sql = schema, sql
         self.scope = Scope()
-        self._read: set[int] = set()
+        self._converted: set[int] = set()
         tables = (node for node in tree.walk() if node.key == "table")
         # Table numbers by alias and by table name. Later definitions override earlier definitions.
         self._everywhere = {
@@ -117,12 +117,12 @@ class ExpressionReader(ABC):
 
     @abstractmethod
     def query(self, tree: Tree) -> ir.Query:
-        """Convert a nested query."""
+        """Convert a nested query, as part of a condition or of FROM."""
 
     def refuse_unread(self, tree: Tree) -> None:
         """Raise `UnreadableQueryError` if a node of the tree was not converted."""
         for node in tree.walk():
-            if id(node) not in self._read:
+            if id(node) not in self._converted:
                 raise UnreadableQueryError(f"{node.key} in an unsupported place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
@@ -133,14 +133,14 @@ class ExpressionReader(ABC):
             *kinds: supported node types.
 
         Raises:
-            UnreadableQueryError: the node has another type, or an argument that is not in `USED`.
+            UnreadableQueryError: the node has another type, or an argument that is not in `ARGUMENTS`.
         """
         if getattr(tree, "key", None) not in kinds:
             raise UnreadableQueryError(f"{write_text(tree)} in an unsupported place")
-        unsupported = next((name for name, part in tree.args.items() if part and name not in USED[tree.key]), None)
+        unsupported = next((name for name, part in tree.args.items() if part and name not in ARGUMENTS[tree.key]), None)
         if unsupported:
             raise UnreadableQueryError(f"{unsupported.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
-        self._read.add(id(tree))
+        self._converted.add(id(tree))
         return tree
 
     def unit(self, tree: Tree, *, star: bool = False) -> ir.ValueUnit:
@@ -158,7 +158,7 @@ class ExpressionReader(ABC):
         return ir.ValueUnit(ir.UNIT_OPERATORS.index(sign), self.column(tree.left), self.column(tree.right))
 
     def column(self, tree: Tree, *, star: bool = False) -> ir.ColumnUnit:
-        """Convert a column, optionally aggregated.
+        """Convert a column, or an aggregate of a column such as max(age).
 
         Args:
             tree: node of the syntax tree.
@@ -172,7 +172,7 @@ class ExpressionReader(ABC):
         return replace(unit, aggregate=ir.AGGREGATES.index(tree.key), distinct=distinct)
 
     def _find_column(self, tree: Tree, *, star: bool) -> ir.ColumnUnit:
-        """Return the column that a tree names, and its position in FROM."""
+        """Resolve a column name of the query to a column of the schema, and its table to a position in FROM."""
         if tree.key == "star" and star:
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
@@ -197,10 +197,10 @@ class ExpressionReader(ABC):
         """
         if not name:
             yield self.scope.tables
-        elif name in self.scope.places:
+        elif name in self.scope.indices:
             number = self._everywhere.get(name)
             yield [] if number is None else [number]
-            number = self.scope.units[self.scope.places[name]]
+            number = self.scope.units[self.scope.indices[name]]
             yield [] if number is None else [number]
         elif name in self._everywhere:
             raise UnreadableQueryError(f"{name} is a table of another query")
@@ -208,7 +208,7 @@ class ExpressionReader(ABC):
     def _find_position(self, tree: Tree) -> int:
         """Return the index in FROM of the table that contains a column."""
         scope = self.scope
-        indices = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
+        indices = [scope.indices[fold(tree.table)]] if tree.table else range(len(scope.units))
         for index in indices:
             number = scope.units[index]
             if number is not None and self.schema.find_column(tree.name, [number]) is not None:
@@ -220,7 +220,7 @@ class ExpressionReader(ABC):
         return self.conditions(self.take(tree, kind).this) if tree else ir.Conditions()
 
     def conditions(self, tree: Tree) -> ir.Conditions:
-        """Convert conditions in the order of the text."""
+        """Convert conditions joined by AND and OR to a flat list, in the order of the text."""
         if tree.key not in ("and", "or"):
             return ir.Conditions((self._condition(tree),))
         self.take(tree, "and", "or")
@@ -298,7 +298,7 @@ class ExpressionReader(ABC):
         return arguments[0], distinct
 
     def bare(self, tree: Tree) -> Tree:
-        """Return the node inside surrounding parentheses."""
+        """Return the node of an expression without surrounding parentheses."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
                 raise UnreadableQueryError(f"a name of {write_text(tree)}")
@@ -307,7 +307,7 @@ class ExpressionReader(ABC):
 
 
 def write_text(tree: Tree) -> str:
-    """Return a syntax tree as SQL, for messages."""
+    """Format a syntax tree as SQL, for error messages."""
     from sqlglot import ErrorLevel
 
     try:
@@ -317,7 +317,7 @@ def write_text(tree: Tree) -> str:
 
 
 def literal_number(text: str) -> int | float:
-    """Return a number as SQLite stores it: a 64-bit integer or a float."""
+    """Parse a number in SQL as SQLite does: as a 64-bit integer if possible, else as a float."""
     try:
         value = float(text)
     except ValueError as error:

@@ -73,7 +73,7 @@ _FIELD = re.compile(r"(\w+)([?*]?) (\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A part of a production.
+    """A part of a production of the grammar, which is itself derived by productions.
 
     Args:
         type: type of the field.
@@ -137,7 +137,7 @@ class ApplyRule:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Action that ends an optional or repeated field."""
+    """Action that ends an optional or repeated field of a production."""
 
     def __str__(self) -> str:
         return "Reduce"
@@ -178,32 +178,32 @@ _CLAUSES = ("Select", "From", "Where", "Having", "GroupBy", "Order", "Superlativ
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An incomplete production.
+    """A production in a derivation of which not all fields have been derived.
 
     Args:
         rule: the production.
         step: index of the action that applied it.
-        place: index of the next field.
+        index: index of the next field.
         children: number of values of that field so far.
         aggregate: name of the aggregate derived last, or "".
     """
 
     rule: Production
     step: int
-    place: int = 0
+    index: int = 0
     children: int = 0
     aggregate: str = ""
 
     def with_child(self, child: Production | None) -> _Open:
         aggregate = child.name if child and child.type == "agg_op" else self.aggregate
-        if self.rule.fields[self.place].count == "*":
+        if self.rule.fields[self.index].count == "*":
             return replace(self, children=self.children + 1, aggregate=aggregate)
-        return replace(self, place=self.place + 1, children=0, aggregate=aggregate)
+        return replace(self, index=self.index + 1, children=0, aggregate=aggregate)
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A partial query on one schema.
+    """A partial derivation of a query on one schema: the actions applied so far, and the open fields.
 
     `apply` returns a new derivation and leaves this one unchanged.
 
@@ -223,7 +223,7 @@ class Derivation:
 
     @property
     def is_complete(self) -> bool:
-        """True if the query is complete."""
+        """True if the query has no open field, so that no action can follow."""
         return bool(self.actions) and not self._open
 
     @property
@@ -232,7 +232,7 @@ class Derivation:
         if not self._open:
             return None if self.actions else ROOT_TYPE
         innermost = self._open[-1]
-        return innermost.rule.fields[innermost.place].type
+        return innermost.rule.fields[innermost.index].type
 
     @property
     def frontier(self) -> tuple[int, int, int]:
@@ -245,7 +245,7 @@ class Derivation:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The columns selected so far, in order."""
+        """Numbers of the columns that were selected so far, in order."""
         return tuple(action.column for action in self.actions if isinstance(action, SelectColumn))
 
     def legal(self) -> tuple[Action, ...]:
@@ -264,7 +264,7 @@ class Derivation:
         return (*actions, REDUCE) if self._allows_reduce() else actions
 
     def apply(self, action: Action) -> Derivation:
-        """Return the derivation after one more action.
+        """Return a new derivation, extended by one action.
 
         Raises:
             ValueError: the action is not legal.
@@ -273,12 +273,12 @@ class Derivation:
             raise ValueError(f"{action} cannot make {self.open_type or 'anything more'} (step {self.step})")
         stack = list(self._open)
         if isinstance(action, Reduce):
-            stack[-1] = replace(stack[-1], place=stack[-1].place + 1, children=0)
+            stack[-1] = replace(stack[-1], index=stack[-1].index + 1, children=0)
         else:
             rule = PRODUCTIONS[action.production] if isinstance(action, ApplyRule) else None
             stack[-1:] = [parent.with_child(rule) for parent in stack[-1:]]
             stack += [_Open(rule, self.step)] if rule else []
-        while stack and stack[-1].place == len(stack[-1].rule.fields):
+        while stack and stack[-1].index == len(stack[-1].rule.fields):
             stack.pop()
         return Derivation(self.schema, (*self.actions, action), tuple(stack))
 
@@ -286,7 +286,7 @@ class Derivation:
         if not self._open:
             return False
         innermost = self._open[-1]
-        count = innermost.rule.fields[innermost.place].count
+        count = innermost.rule.fields[innermost.index].count
         return count == "?" or (count == "*" and innermost.children > 0)
 
     def _allows_aggregate(self) -> bool:

@@ -22,7 +22,7 @@ MAX_NESTING = 20
 
 @dataclass(frozen=True, slots=True)
 class ColumnUnit:
-    """A column, optionally aggregated: max(DISTINCT column).
+    """A column in a query, optionally aggregated, such as max(DISTINCT age).
 
     Args:
         aggregate: index in `AGGREGATES`.
@@ -58,7 +58,7 @@ class ValueUnit:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of WHERE, HAVING or ON.
+    """One condition of a WHERE, HAVING or ON clause.
 
     Args:
         negated: true if NOT precedes the operator.
@@ -96,7 +96,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """FROM clause.
+    """The FROM clause of a query: tables, nested queries and join conditions.
 
     Args:
         units: numbers of tables, and nested queries, in the order of the text.
@@ -114,7 +114,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A result column of SELECT.
+    """One result column of a SELECT clause.
 
     Args:
         aggregate: index in `AGGREGATES`.
@@ -127,7 +127,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """ORDER BY clause.
+    """The ORDER BY clause of a query.
 
     Args:
         direction: "asc" or "desc".
@@ -140,7 +140,7 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query.
+    """An SQL query in the representation of Spider's evaluation script.
 
     Args:
         select: result columns.

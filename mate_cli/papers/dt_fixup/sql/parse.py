@@ -55,7 +55,7 @@ def parse(sql: str, schema: Schema) -> ir.Query:
 
 
 def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
-    """Convert a syntax tree of sqlglot.
+    """Convert a whole query from the syntax tree of sqlglot.
 
     Args:
         tree: syntax tree of a whole query.
@@ -106,7 +106,7 @@ def _refuse_depth(tree: Tree) -> None:
 
 
 class _Reader(ExpressionReader):
-    """Converts complete and nested queries."""
+    """Converter of whole and nested queries from the syntax tree of sqlglot."""
 
     _depth = 0
 
@@ -138,7 +138,7 @@ class _Reader(ExpressionReader):
             aliases |= self.scope.aliases.keys()
         last_query = queries[-1]
         self.scope.aliases = dict.fromkeys(aliases)
-        order, limit = self._ordered(tree.args.get("order")), self._limit(tree.args.get("limit"))
+        order, limit = self._order_by(tree.args.get("order")), self._limit(tree.args.get("limit"))
         if order:
             self._refuse_other_columns(order, queries)
         last_query = replace(
@@ -148,7 +148,7 @@ class _Reader(ExpressionReader):
             last_query = replace(query, following=(operator, last_query))
         return last_query
 
-    def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
+    def _chain(self, tree: Tree, *, nested: bool = False) -> list[tuple[str, Tree]]:
         """Return queries joined by set operators from left to right, each with its operator.
 
         The operator of the first query is "".
@@ -159,13 +159,13 @@ class _Reader(ExpressionReader):
                 raise UnreadableQueryError("ORDER BY or LIMIT of a query in a set operation")
             return [("", tree)]
         self.take(tree, *ir.SET_OPERATORS)
-        if inner and (tree.args.get("order") or tree.args.get("limit")):
+        if nested and (tree.args.get("order") or tree.args.get("limit")):
             raise UnreadableQueryError("ORDER BY or LIMIT of a query in a set operation")
         if not tree.args.get("distinct", True):
             raise UnreadableQueryError(f"{tree.key.upper()} ALL")
-        left, right = self._chain(tree.this, inner=True), self._chain(tree.expression, inner=True)
-        (_, second), *remaining = right
-        return [*left, (tree.key, second), *remaining]
+        head, right = self._chain(tree.this, nested=True), self._chain(tree.expression, nested=True)
+        (_, second), *tail = right
+        return [*head, (tree.key, second), *tail]
 
     def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
         """Raise `UnreadableQueryError` for an ambiguous ORDER BY after set operators.
@@ -204,7 +204,7 @@ class _Reader(ExpressionReader):
             where=self.clause(tree.args.get("where"), "where"),
             group_by=tuple(map(self.column, self.take(group, "group").expressions)) if group else (),
             having=self.clause(tree.args.get("having"), "having"),
-            order_by=self._ordered(tree.args.get("order")),
+            order_by=self._order_by(tree.args.get("order")),
             limit=self._limit(tree.args.get("limit")),
             distinct=bool(distinct and not self.take(distinct, "distinct").expressions),
         )
@@ -271,7 +271,7 @@ class _Reader(ExpressionReader):
         unit = replace(unit, left=replace(unit.left, distinct=distinct)) if distinct else unit
         return ir.SelectItem(ir.AGGREGATES.index(tree.key), unit)
 
-    def _ordered(self, tree: Tree | None) -> ir.OrderBy | None:
+    def _order_by(self, tree: Tree | None) -> ir.OrderBy | None:
         if tree is None:
             return None
         self.take(tree, "order")
@@ -308,7 +308,7 @@ class _Reader(ExpressionReader):
         return limit
 
     def _is_always(self, condition: Tree | None) -> bool:
-        """Return whether tables are joined without a condition.
+        """Return whether a join has no condition, so that all pairs of rows are joined.
 
         If the next ON belongs to both joins, sqlglot inserts the condition TRUE.
         """

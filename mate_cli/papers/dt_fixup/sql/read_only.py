@@ -29,7 +29,7 @@ MAX_PATTERN_BYTES, MAX_INSTRUCTIONS = 500, 1 << 17
 STEPS_PER_CALL, FUNCTION_STEPS_PER_CALL = 200, 50
 """Steps of SQLite between two calls of the progress handler."""
 
-_REMEDY = "Give a database of SQLite that no program is writing, neither packed nor encrypted nor a dump of SQL"
+_HINT = "Give a database of SQLite that no program is writing, neither packed nor encrypted nor a dump of SQL"
 _ERRORS = (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError)
 _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33})
 """Allowed actions. 33 is SQLITE_RECURSIVE, which Python 3.10 does not name."""
@@ -98,7 +98,7 @@ class ReadOnlyDatabase:
         self._limit_call(FUNCTION_STEPS_PER_CALL, MAX_ARGUMENT_BYTES)
 
     def query(self, sql: str, max_steps: float = float("inf")) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-        """Run a statement that only reads.
+        """Run an SQL statement, which may only read, and return its column names and rows.
 
         Args:
             sql: the statement.
@@ -148,7 +148,7 @@ class ReadOnlyDatabase:
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
 
     def _exceeded(self) -> str:
-        """Describe the exceeded limit. Return "" if no limit is exceeded."""
+        """Describe the limit of steps or CPU time that the statement exceeds. Return "" if it exceeds none."""
         if self._steps > self._max_steps:
             return f"it takes more than {self._max_steps:,} steps of SQLite"
         return f"it takes more than {self._seconds:g} s of CPU time" if time.thread_time() > self._end else ""
@@ -167,13 +167,13 @@ class ReadOnlyDatabase:
             self._limit_call(STEPS_PER_CALL, MAX_VALUE_BYTES)
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        allowed = action in _READING
+        is_allowed = action in _READING
         if action == sqlite3.SQLITE_PRAGMA:
-            allowed = (first or "").lower() in _PRAGMAS
+            is_allowed = (first or "").lower() in _PRAGMAS
         elif action == sqlite3.SQLITE_FUNCTION:
-            allowed = (second or "").lower() not in _FORBIDDEN_FUNCTIONS
+            is_allowed = (second or "").lower() not in _FORBIDDEN_FUNCTIONS
         # Compiling calls no progress handler, but this function for each column that a nested view reads.
-        return sqlite3.SQLITE_OK if allowed and not self._exceeded() else sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if is_allowed and not self._exceeded() else sqlite3.SQLITE_DENY
 
     def _find_objects(self) -> list[tuple[str, str, str]]:
         """List tables and views.
@@ -208,14 +208,14 @@ class ReadOnlyDatabase:
         Raises:
             UnrunnableQueryError: the definition cannot be read.
         """
-        quoted = quote_identifier(name)
+        identifier = quote_identifier(name)
         with self._sqlite_errors():
-            rows = self._connection.execute(f"PRAGMA table_xinfo({quoted})").fetchall()
-            keys = self._connection.execute(f"PRAGMA foreign_key_list({quoted})").fetchall()
+            rows = self._connection.execute(f"PRAGMA table_xinfo({identifier})").fetchall()
+            keys = self._connection.execute(f"PRAGMA foreign_key_list({identifier})").fetchall()
             columns = [(str(row[1]), str(row[2] or ""), row[5]) for row in rows if row[6] != _HIDDEN]
             if not columns:
                 raise ValueError(_NOT_UTF8 if "\ufffd" in name else "its definition cannot be read")
-            self._connection.execute(f"EXPLAIN SELECT * FROM {quoted}").close()
+            self._connection.execute(f"EXPLAIN SELECT * FROM {identifier}").close()
         return columns, sorted(keys, key=lambda key: (-key[0], key[1]))
 
 
@@ -231,15 +231,15 @@ def open_database(path: Path, seconds: float) -> Iterator[ReadOnlyDatabase]:
         DataError: the file is missing, locked or no database, or recent changes are only in its log file.
     """
     with ExitStack() as stack:
-        with wrap_read_errors(path, DataError, "cannot be read as a database", _REMEDY):
+        with wrap_read_errors(path, DataError, "cannot be read as a database", _HINT):
             if not path.is_file():
                 problem = "is a folder" if path.is_dir() else "there is no such file"
-                raise DataError(problem, where=str(path), remedy=_REMEDY)
+                raise DataError(problem, where=str(path), remedy=_HINT)
             file = path.resolve()
             for log in (file.with_name(file.name + suffix) for suffix in ("-wal", "-journal")):
                 if log.exists() and any(_read_start(log, 8)):  # A log without changes is empty or starts with zeros.
-                    remedy = "Close the program that uses it, or VACUUM INTO a copy"
-                    raise ValueError(f"{log.name} holds changes that are not in it yet. {remedy}")
+                    hint = "Close the program that uses it, or VACUUM INTO a copy"
+                    raise ValueError(f"{log.name} holds changes that are not in it yet. {hint}")
             header = _read_start(file, 100)
             page_bytes, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
             is_current = header.startswith(b"SQLite") and header[24:28] == header[92:96]  # Old SQLite counts no pages.

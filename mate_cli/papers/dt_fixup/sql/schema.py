@@ -38,7 +38,7 @@ rlike rollup tablesample uncache xor
 """
 """Valid unquoted names in SQLite that sqlglot accepts only in quotes."""
 _RESERVED = frozenset(_KEYWORDS.split())
-_QUOTED = _RESERVED.union(_OF_OTHER_DIALECTS.split(), ("true", "false"))
+_QUOTED_NAMES = _RESERVED.union(_OF_OTHER_DIALECTS.split(), ("true", "false"))
 
 
 def fold(name: str) -> str:
@@ -53,7 +53,7 @@ def is_keyword(word: str) -> bool:
 
 def quote_identifier(name: str) -> str:
     """Return a table or column name, quoted if SQL requires quotes."""
-    is_plain = _PLAIN_NAME.fullmatch(name) and fold(name) not in _QUOTED
+    is_plain = _PLAIN_NAME.fullmatch(name) and fold(name) not in _QUOTED_NAMES
     return name if is_plain else '"{}"'.format(name.replace('"', '""'))
 
 
@@ -68,7 +68,7 @@ KINDS = ("text", "number", "time", "boolean", "others")
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A table of a database schema.
+    """The names of a table in a database schema.
 
     Args:
         name: human-readable name.
@@ -81,7 +81,7 @@ class SchemaTable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column of a database schema.
+    """The names, table and type of a column in a database schema.
 
     Args:
         table: number of its table.
@@ -234,7 +234,7 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 
 def _column_numbers(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
-    """Return column numbers from 1. A key of several columns is a nested list."""
+    """Validate the column numbers in keys and return them, from 1. A key of several columns is a nested list."""
     flat = [number for key in keys for number in (key if isinstance(key, list) else [key])]
     return [_column_number(number, columns) for number in flat]
 
@@ -251,12 +251,12 @@ def read_schemas(path: Path) -> dict[str, Schema]:
     Raises:
         DataError: the file cannot be read or contains no schema.
     """
-    remedy = "A file of schemas is a list of objects, as Spider's tables.json is"
-    with wrap_read_errors(path, DataError, "these schemas cannot be read", remedy):
+    hint = "A file of schemas is a list of objects, as Spider's tables.json is"
+    with wrap_read_errors(path, DataError, "these schemas cannot be read", hint):
         entries = json.loads(_unpacked(path))
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:
-        raise DataError("it has no schema", where=str(path), remedy=remedy)
+        raise DataError("it has no schema", where=str(path), remedy=hint)
     by_name = {schema.name: schema for schema in schemas}
     if len(by_name) < len(schemas):
         raise DataError("two schemas have the same db_id", where=str(path), remedy="Rename one of them")

@@ -56,7 +56,7 @@ class Tree(NamedTuple):
 
 
 def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
-    """Return the actions that derive a query without its values, DISTINCT and tables.
+    """Find the actions of the grammar that derive a query, without its values, DISTINCT and tables.
 
     Raises:
         UnsupportedQueryError: the grammar lacks a part of the query.
@@ -71,11 +71,11 @@ def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
 
 
 def build_query(actions: Sequence[Action], schema: Schema) -> ir.Query:
-    """Return the query derived by actions.
+    """Build the query that a sequence of actions derives.
 
     Its tables are the tables of its columns. A query without columns uses the first table.
     """
-    name, (first, *second) = _read(deque(actions))
+    name, (first, *second) = _build(deque(actions))
     query = _query(first, schema)
     return replace(query, following=(name.lower(), _query(second[0], schema))) if second else query
 
@@ -93,8 +93,8 @@ def _actions(tree: Tree) -> Iterator[Action]:
             yield REDUCE
 
 
-def _read(actions: deque[Action]) -> Tree:
-    """Consume the actions of a tree and return the tree."""
+def _build(actions: deque[Action]) -> Tree:
+    """Build a tree from the first of the actions, which are removed from the queue."""
     action = actions.popleft()
     assert isinstance(action, ApplyRule)
     rule = PRODUCTIONS[action.production]
@@ -108,7 +108,7 @@ def _read_field(kind: str, count: str, actions: deque[Action]) -> Any:  # noqa: 
         return action.column
     parts: list[Tree] = []
     while (count == "*" or not parts) and not isinstance(actions[0], Reduce):
-        parts.append(_read(actions))
+        parts.append(_build(actions))
     if count == "*" or not parts:
         actions.popleft()  # Reduce
     return parts if count == "*" else next(iter(parts), None)
@@ -155,7 +155,7 @@ class _TreeMaker:
         return Tree("FromCond", [self._column(ir.ColumnUnit(0, column)) for column in columns])
 
     def _of_source(self, column: int) -> int:
-        """Return the column, or the column of the same name in a table of FROM.
+        """Return a column itself if FROM contains its table, else the column of the same name in a table of FROM.
 
         An alias may lead to a table that FROM does not contain.
         """
@@ -224,9 +224,9 @@ def _query(tree: Tree, schema: Schema) -> ir.Query:
     def conditions(tree: Tree) -> ir.Conditions:
         if tree.rule not in ("And", "Or"):
             return ir.Conditions((condition(tree),))
-        first, remaining = map(conditions, tree.parts)
-        connectors = (*first.connectors, tree.rule.lower(), *remaining.connectors)
-        return ir.Conditions((*first.items, *remaining.items), connectors)
+        first, tail = map(conditions, tree.parts)
+        connectors = (*first.connectors, tree.rule.lower(), *tail.connectors)
+        return ir.Conditions((*first.items, *tail.items), connectors)
 
     joins = tuple(map(join, source.parts[0])) if source else ()
     return ir.Query(
@@ -250,7 +250,13 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - see `Tree`
 
 
 def _source(tables: set[int], joins: tuple[ir.Condition, ...], schema: Schema) -> ir.From:
-    """Return the tables and joins. A table that is joined with itself is listed twice."""
+    """Build the FROM clause of a query. A table that is joined with itself is listed twice.
+
+    Args:
+        tables: numbers of the tables of all columns in the query.
+        joins: join conditions.
+        schema: schema of the database.
+    """
     join_tables = [[schema.columns[unit.column].table for unit in (join.unit.left, join.value)] for join in joins]  # type: ignore[union-attr]
     self_joined = [left for left, right in join_tables if left == right]
     return ir.From((*(sorted(tables - {STAR}) or [1]), *self_joined), ir.Conditions(joins, ("and",) * (len(joins) - 1)))

@@ -10,7 +10,7 @@ from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema, fold, quote_identi
 
 
 def write(query: ir.Query, schema: Schema) -> str:
-    """Write a query as one line of SQL.
+    """Write a query as SQL, in one line.
 
     `parse` returns the same query, except for the quotes of values.
     """
@@ -23,7 +23,7 @@ class _Writer:
         table_names = {fold(table.original) for table in schema.tables}
         self._aliases = (f"T{number}" for number in count(1) if f"t{number}" not in table_names)
         self._units: Sequence[int | ir.Query] = ()
-        self._named: list[str] = []  # Aliases of the units written so far, empty for a single table.
+        self._scope: list[str] = []  # Aliases of the units written so far, empty for a single table.
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
@@ -32,8 +32,8 @@ class _Writer:
         return " ".join(parts)
 
     def _single(self, query: ir.Query) -> Iterator[str]:
-        outer_state = self._units, self._named
-        self._units, self._named = query.source.units, []
+        outer_state = self._units, self._scope
+        self._units, self._scope = query.source.units, []
         source = self._source(query)
         yield "SELECT DISTINCT" if query.distinct else "SELECT"
         yield ", ".join(_aggregated(item.aggregate, self._unit(item.unit), distinct=False) for item in query.select)
@@ -47,10 +47,10 @@ class _Writer:
             yield "ORDER BY " + ", ".join(self._unit(unit) + direction for unit in query.order_by.units)
         if query.limit is not None:
             yield f"LIMIT {query.limit}"
-        self._units, self._named = outer_state
+        self._units, self._scope = outer_state
 
     def _source(self, query: ir.Query) -> str:
-        """Return FROM with its joins.
+        """Write the FROM clause with its joins.
 
         Each join condition follows the first table that completes it.
         """
@@ -74,13 +74,13 @@ class _Writer:
 
         If any join condition follows an "or", all conditions are written after the last table.
         """
-        ends = self._ends(joins.items[number])
-        return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
+        indices = self._join_indices(joins.items[number])
+        return "or" not in joins.connectors and all(end < len(self._scope) for end in indices)
 
-    def _ends(self, join: ir.Condition) -> list[int]:
-        """Return the indices of the tables of a join condition."""
-        columns = [self._place(unit) for unit in join.unit.columns()]
-        columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
+    def _join_indices(self, join: ir.Condition) -> list[int]:
+        """Return the indices in FROM of the tables that a join condition refers to."""
+        columns = [self._locate(unit) for unit in join.unit.columns()]
+        columns += [self._locate(join.value, final=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
         return [index for index in columns if index is not None]
 
     def _is_own(self, join: ir.Condition) -> bool:
@@ -88,17 +88,17 @@ class _Writer:
         tables = {self._schema.columns[unit.column].table for unit in (join.unit.left, join.value)}  # type: ignore[union-attr]
         return len(tables) == 1
 
-    def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
-        """Return the index in FROM of a column's table, the last occurrence if `again`."""
+    def _locate(self, unit: ir.ColumnUnit, *, final: bool = False) -> int | None:
+        """Return the index in FROM of the table of a column: its last occurrence if `final`, else the first."""
         if unit.place is not None:
             return unit.place
         table = self._schema.columns[unit.column].table
         indices = [index for index, source in enumerate(self._units) if source == table]
-        return indices[-1 if again else 0] if indices else None
+        return indices[-1 if final else 0] if indices else None
 
     def _named_unit(self, unit: int | ir.Query) -> str:
         alias = next(self._aliases)
-        self._named.append(alias)
+        self._scope.append(alias)
         if isinstance(unit, ir.Query):
             return f"({self.query(unit)}) AS {alias}"
         return f"{quote_identifier(self._original(unit))} AS {alias}"
@@ -109,16 +109,16 @@ class _Writer:
     def _unit(self, unit: ir.ValueUnit) -> str:
         return f" {ir.UNIT_OPERATORS[unit.operator]} ".join(map(self._column, unit.columns()))
 
-    def _column(self, unit: ir.ColumnUnit, *, again: bool = False) -> str:
-        return _aggregated(unit.aggregate, self._name(unit, again=again), distinct=unit.distinct)
+    def _column(self, unit: ir.ColumnUnit, *, final: bool = False) -> str:
+        return _aggregated(unit.aggregate, self._name(unit, final=final), distinct=unit.distinct)
 
-    def _name(self, unit: ir.ColumnUnit, *, again: bool) -> str:
+    def _name(self, unit: ir.ColumnUnit, *, final: bool) -> str:
         column = self._schema.columns[unit.column]
         if unit.column == STAR or column.original == "*":
             return "*"
-        name, index = quote_identifier(column.original), self._place(unit, again=again)
-        if index is not None and index < len(self._named):
-            return f"{self._named[index]}.{name}"
+        name, index = quote_identifier(column.original), self._locate(unit, final=final)
+        if index is not None and index < len(self._scope):
+            return f"{self._scope[index]}.{name}"
         return name if name == column.original else f"{quote_identifier(self._original(column.table))}.{name}"
 
     def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
@@ -129,7 +129,7 @@ class _Writer:
         sign = ir.OPERATORS[condition.operator].upper()
         value = condition.value
         if is_join and isinstance(value, ir.ColumnUnit):
-            text = self._column(value, again=self._is_own(condition))
+            text = self._column(value, final=self._is_own(condition))
         else:
             text = self._value(value, bracketed=sign == "IN")
         parts = [self._unit(condition.unit), *["NOT"] * condition.negated, sign, text]
@@ -160,7 +160,7 @@ def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
 
 
 def sql_literal(value: str | None) -> str:
-    """Return a string in single quotes. Surrounding double quotes are removed."""
+    """Format a text as an SQL string in single quotes. Double quotes around the text are removed."""
     text = value or ""
     unquoted = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     return "'{}'".format(unquoted.replace("'", "''"))

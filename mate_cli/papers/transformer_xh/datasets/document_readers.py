@@ -37,7 +37,7 @@ HEADER = (Cell("document"),)
 
 @dataclass(eq=False, kw_only=True)
 class DocumentQuestions(Release):
-    """Questions in JSON or JSON Lines files, each with its documents.
+    """Base class of readers of questions about several documents, in JSON or JSON lines files.
 
     Args:
         train_file: training questions, relative to the root; None for none.
@@ -59,7 +59,7 @@ class DocumentQuestions(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The file of each split."""
+        """Path of the question file of each split."""
         files = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
         return {split: file for split, file in files.items() if file}
 
@@ -74,7 +74,7 @@ class DocumentQuestions(Release):
 
     @abstractmethod
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
-        """Read one entry of a file.
+        """Convert one entry of a question file to an example.
 
         Args:
             file: name of the file, for messages.
@@ -93,9 +93,9 @@ def document_example(
     documents: Sequence[tuple[str, Sequence[str]]],
     answers: Sequence[str] | None,
     rows: Sequence[int],
-    **known: Any,
+    **fields: Any,
 ) -> TableExample:
-    """Return a question about documents, each of which is a table row with one cell.
+    """Create an example of a question about documents. Each document is a table row with one cell and one passage.
 
     Args:
         name: id of the example and its table.
@@ -103,7 +103,7 @@ def document_example(
         documents: title and sentences of each document.
         answers: the gold answer and its aliases. None: the answer is unknown.
         rows: indices of the documents that lead to the answer, from 0.
-        **known: further fields of `TableExample`.
+        **fields: further fields of `TableExample`.
     """
     links = [f"{index}/{title}" for index, (title, _) in enumerate(documents)]
     table = Table(
@@ -115,12 +115,12 @@ def document_example(
     sentences = tuple(tuple(text.strip() for text in texts) for _, texts in documents)
     coordinates = tuple((row, 0) for row in sorted(set(rows)))
     answer = None if answers is None else Answer(tuple(answers), coordinates, "passage" if coordinates else "missing")
-    return TableExample(name, question, table, answer, sentences=sentences, **known)
+    return TableExample(name, question, table, answer, sentences=sentences, **fields)
 
 
 @dataclass(eq=False, kw_only=True)
 class HotpotQA(DocumentQuestions):
-    """Questions with their paragraphs or with graphs of pages.
+    """Reader of HotpotQA: questions about paragraphs, or about graphs of pages, of Wikipedia.
 
     The format is detected per entry. Subsets are the type of a question (bridge, comparison) and its level (easy,
     medium, hard). Graphs contain neither subsets nor answer strings. Both are read from the official files if these
@@ -139,14 +139,14 @@ class HotpotQA(DocumentQuestions):
     answer_files: Sequence[str] = ()
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
-        """Read one entry, see `DocumentQuestions`."""
+        """Convert one entry of a file, with paragraphs or a graph, to an example. See `DocumentQuestions`."""
         if "node" in entry:
             return graph_example(entry, self._answers.get(find_name(entry), {}))
         return paragraphs_example(entry, lost_facts=self.setting == "fullwiki")
 
     @cached_property
     def _answers(self) -> dict[str, Mapping[str, Any]]:
-        """Official entries by question id."""
+        """Entries of the official question files by id, which have the answers that graph files lack."""
         return {
             find_name(entry): entry
             for file in self.answer_files
@@ -155,7 +155,7 @@ class HotpotQA(DocumentQuestions):
 
 
 def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableExample:
-    """Return a question of the official files.
+    """Convert an entry of the official HotpotQA files, a question with its paragraphs, to an example.
 
     A question without an answer belongs to the test split. Supporting facts with a missing sentence, which occur in the
     release, or with a paragraph that the search did not find are kept. They count as missed, as in the official script.
@@ -205,7 +205,7 @@ def _parse_facts(parts: object) -> list[tuple[str, int]]:
 
 
 def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:
-    """Return a question with a graph. Pages are rows, in the order of the nodes.
+    """Convert an entry of a graph file to an example. Its pages are rows, in the order of the nodes of the graph.
 
     The answer is the official answer if known, else the text of the first span.
 
@@ -237,9 +237,9 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     )
 
 
-def text_of_pieces(pieces: Sequence[str]) -> str:
-    """Join word pieces to text."""
-    return " ".join(pieces).replace(" ##", "")
+def text_of_pieces(tokens: Sequence[str]) -> str:
+    """Join BERT's word pieces to a text with the usual spaces around words and punctuation."""
+    return " ".join(tokens).replace(" ##", "")
 
 
 def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
@@ -260,7 +260,7 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
 
 
 def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
-    """Return links in file order, one per sentence that links two nodes."""
+    """Convert the edges of a graph to links between rows, one per sentence that mentions another page."""
     if not isinstance(parts, list):
         raise DamagedEntryError("edge is not a list")
     links: dict[DocumentLink, None] = {}
@@ -276,7 +276,7 @@ def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
 
 @dataclass(eq=False, kw_only=True)
 class MuSiQue(DocumentQuestions):
-    """Questions of MuSiQue-Ans. Unanswerable questions of MuSiQue-Full are excluded.
+    """Reader of MuSiQue-Ans. The unanswerable questions of MuSiQue-Full are excluded.
 
     A supporting paragraph counts as one sentence. Subsets are the numbers of hops. Answers, including yes and no, are
     scored by words only, as in the authors' script.
@@ -289,7 +289,7 @@ class MuSiQue(DocumentQuestions):
     test_file: str | None = "musique_ans_v1.0_test.jsonl"
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
-        """Read one entry, see `DocumentQuestions`."""
+        """Convert one entry of a file to an example. See `DocumentQuestions`."""
         name, question = require_name(entry), require_text(entry, "question")
         paragraphs = require_list(entry, "paragraphs")
         if not all(isinstance(part, dict) for part in paragraphs):

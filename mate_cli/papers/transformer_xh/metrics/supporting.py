@@ -41,11 +41,11 @@ class Overlap(NamedTuple):
     recall: float
 
 
-NOTHING = Overlap(0.0, 0.0, 0.0, 0.0)
+NO_OVERLAP = Overlap(0.0, 0.0, 0.0, 0.0)
 
 
 def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -> Overlap:
-    """Return the F1 of normalized words.
+    """Compute exact match, precision, recall and F1 of the normalized words of two answers.
 
     The answers "yes", "no" and "noanswer" get no partial credit.
 
@@ -60,17 +60,21 @@ def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -
     if by_words and not predicted_text and not gold_text:
         return Overlap(1.0, 1.0, 1.0, 1.0)
     if not by_words and predicted_text != gold_text and (predicted_text in SPECIAL or gold_text in SPECIAL):
-        return NOTHING
+        return NO_OVERLAP
     shared_words = sum((Counter(predicted_text.split()) & Counter(gold_text.split())).values())
     if not shared_words:
-        return NOTHING._replace(em=em)
+        return NO_OVERLAP._replace(em=em)
     return _overlap(em, shared_words / len(predicted_text.split()), shared_words / len(gold_text.split()))
 
 
 def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Collection[tuple[int, int]]) -> Overlap:
-    """Compare sets of (row, sentence).
+    """Compute exact match, precision, recall and F1 of predicted supporting sentences.
 
     The precision is 0 without predicted sentences, and the recall is 0 without gold sentences.
+
+    Args:
+        prediction: (row, sentence) of the predicted sentences, both from 0.
+        reference: (row, sentence) of the gold sentences.
     """
     predicted, gold = set(prediction), set(reference)
     shared_count = len(predicted & gold)
@@ -79,7 +83,7 @@ def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Colle
 
 
 def joint_overlap(answer: Overlap, supporting: Overlap) -> Overlap:
-    """Return the products of the precisions and of the recalls, and the F1 of both products."""
+    """Compute the joint metrics of HotpotQA: the products of both precisions and of both recalls, and their F1."""
     em = answer.em * supporting.em
     return _overlap(em, answer.precision * supporting.precision, answer.recall * supporting.recall)
 
@@ -92,7 +96,7 @@ def score_supported_answers(
     groups: Mapping[str, Collection[str]] | None = None,
     by_words: Collection[str] = (),
 ) -> dict[str, float]:
-    """Return the mean scores over all references and over each group of questions.
+    """Average the metrics of answers and supporting sentences, over all questions and over each group of questions.
 
     Args:
         answers: predicted text by question id. A question without an answer is scored as wrong.
@@ -108,7 +112,7 @@ def score_supported_answers(
     overlaps = {"": {key: _best_overlap(answers.get(key), texts, key in by_words) for key, texts in references.items()}}
     if any(gold.values()):
         overlaps["sp_"] = {
-            key: supporting_overlap(supporting[key], gold.get(key, ())) if key in supporting else NOTHING
+            key: supporting_overlap(supporting[key], gold.get(key, ())) if key in supporting else NO_OVERLAP
             for key in references
         }
         overlaps["joint_"] = {
@@ -128,7 +132,7 @@ def score_documents(
     examples: Mapping[str, TableExample],
     groups: Mapping[str, Collection[str]],
 ) -> dict[str, float]:
-    """Score answers to questions about documents, see `score_supported_answers`.
+    """Compute the metrics of answers and supporting sentences for questions about documents.
 
     Args:
         answers: predicted text by question id.
@@ -167,7 +171,7 @@ class SupportedAnswers(AnswerMetric[TableExample]):
 
 def _best_overlap(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
     if answer is None:
-        return NOTHING
+        return NO_OVERLAP
     return max(
         (answer_overlap(answer, text, by_words=by_words) for text in texts),
         key=lambda overlap: (overlap.f1, overlap.em),

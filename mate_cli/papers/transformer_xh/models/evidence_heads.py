@@ -48,7 +48,7 @@ def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
 
 
 class NodeHead(nn.Module):
-    """One logit per node, returned as the logit of the node's cell."""
+    """Output head with one logit per node, which is returned as the logit of the cell of the node."""
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "score.weight": "final_layer.weight",
@@ -73,7 +73,7 @@ class NodeHead(nn.Module):
 
 
 class MixtureOutput(NamedTuple):
-    """The class probabilities of a statement, mixed over all nodes.
+    """Class probabilities of a statement, as a weighted mixture of the probabilities of all nodes.
 
     Args:
         log_probabilities: log probability of each class [B, C].

@@ -66,9 +66,9 @@ class Nodes:
 
 
 def find_nodes(plan: AttentionPlan) -> Nodes:
-    """Return the graph of a plan's batch.
+    """Find the nodes of each example in a batch, and which nodes may attend to each other.
 
-    Without relations every node is related to all other nodes.
+    Without relations in the batch, every node attends to all other nodes.
     """
     batch = plan.batch
     example, token = first_tokens(batch)
@@ -103,7 +103,7 @@ class EdgeSoftmax(nn.Module):
 
 
 class Hop(nn.Module, ABC):
-    """Attention among the hubs of a graph."""
+    """Base class of attention among the hubs (first tokens of nodes) of a graph."""
 
     def __init__(self, size: EncoderSize) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Hop(nn.Module, ABC):
         """Return the attention output of the hubs, [hubs, D] to [hubs, D]."""
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """Map [hubs, D] to [B, N, K, H]."""
+        """Scatter the hub states to nodes and divide them into attention heads, [hubs, D] to [B, N, K, H]."""
         spread = nodes.spread(hubs)
         return spread.view(*spread.shape[:2], *self.shape).transpose(1, 2)
 
@@ -194,7 +194,7 @@ class HopLayer(EncoderLayer):
         self.combine = nn.Linear(2 * size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Map states [P, D] to states [P, D]."""
+        """Apply the layer, and combine the states of hubs with the output of their hop, [P, D] to [P, D]."""
         nodes, inputs = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
         hubs = states.index_select(0, nodes.hubs)
@@ -220,7 +220,7 @@ LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 
 
 def hop_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Map released hop tensors, without encoder prefix, to parameter names of this network."""
+    """Map released tensors of hop layers, without their encoder prefix, to the parameter names of this network."""
     numbers = [int(match[1]) for name in tensors if (match := GRAPH_LAYER.fullmatch(name))]
     if not numbers:
         return dict(tensors)
@@ -298,11 +298,11 @@ class TransformerXh(TableEncoder):
 
     @property
     def hopping_layers(self) -> list[HopLayer]:
-        """The layers after which hubs hop."""
+        """Layers of the network with a hop, first layer first."""
         return [layer for layer in self.layers if isinstance(layer, HopLayer)]
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
-        """Return the attention weights between nodes, [B, N, K, K] for each hop layer."""
+        """Compute the attention weights of the hops between nodes, [B, N, K, K] for each hop layer."""
         layer_weights: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
         with torch.no_grad(), ExitStack() as hooks:
