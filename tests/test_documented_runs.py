@@ -143,15 +143,6 @@ def test_every_measured_table_says_where_it_comes_from():
     assert [name for name in NOT_MEASURED if not any(table.name.startswith(name) for table in TABLES)] == []
 
 
-def test_recorded_tables_are_compared_with_their_records():
-    places = [(name, place) for name, place in FIGURES]
-    assert len(recorded()) == len(places)
-    for table in recorded():
-        assert any(table.name.startswith(name) for name, _ in places), table.name
-        assert table.folders, table.name
-        assert all(list(folder.rglob("record.json")) for folder in table.folders), table.name
-
-
 @pytest.mark.parametrize(("name", "place"), FIGURES, ids=[f"{name}, {place}" for name, place in FIGURES])
 def test_figures(name, place):
     table = [table for table in recorded() if table.name.startswith(name)][place]

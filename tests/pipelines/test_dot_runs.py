@@ -7,7 +7,6 @@ import forked_commands
 import pytest
 from finished_runs import only_run
 from forked_commands import finish
-from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
 
@@ -50,15 +49,3 @@ def test_it_answers_the_same_from_its_folder_and_its_export(whole, tmp_path):
         found.append(json.loads(output.read_text())["answers"])
     assert found[0] == found[1]
     assert found[0][0]["cells"]
-
-
-@pytest.mark.long
-def test_it_selects_the_cells_for_a_reader(tmp_path):
-    small = [*ARGUMENTS[1:-2], "trainer.max_steps=2", f"paths.outputs={tmp_path}"]
-    dot = ["stages.cell_selection.experiment=quickstart_dot", "stages.cell_selection.model.keep=40"]
-    assert main(["train", "experiment=quickstart", *small, *dot]) == 0
-    (run,) = tmp_path.glob("train/quickstart/*")
-    metrics = json.loads((run / "record.json").read_text())["metrics"]
-    assert {"test/em", "test/f1"} <= metrics.keys()
-    names = load_file(run / "cell_selection" / "checkpoints" / "best.safetensors")
-    assert any(name.startswith("encoder.pruner.") for name in names)
