@@ -177,3 +177,13 @@ def test_pages_that_code_names_exist():
     named = {name for text in texts for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|yaml)\b", text)}
     assert len(named) > 4
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_make_targets_exist():
+    named = {
+        target
+        for document in DOCUMENTS
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE)
+    }
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert named <= made
