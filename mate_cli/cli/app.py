@@ -19,7 +19,7 @@ from mate_cli import __version__
 from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
 from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.files.io_errors import wrap_machine_errors
+from mate_cli.files.io_errors import find_known_error
 from mate_cli.files.safe_path import protect_subprocesses
 from mate_cli.terminal.progress import Progress
 from mate_cli.terminal.streams import clean_streams
@@ -73,10 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 check_words(words)
                 protect_subprocesses()
-                with wrap_machine_errors():
-                    code = dispatch(words)
-            except MateError as error:
-                code = report(error)
+                code = dispatch(words)
+            except Exception as error:
+                if (known := find_known_error(error)) is None:
+                    raise
+                code = report(known)
             sys.stdout.flush()
         return code
     except SystemExit as stop:

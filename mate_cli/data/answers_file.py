@@ -13,7 +13,7 @@ from typing import Any
 
 from mate_cli.data.check import Problem, parse_json, raise_problems
 from mate_cli.errors import DataError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_bytes
 from mate_cli.tables.example import AGGREGATIONS, SystemAnswer
 from mate_cli.tables.formats.cell_text import spreadsheet_text, valid
@@ -34,7 +34,7 @@ def read_answers(file: Path) -> dict[str, SystemAnswer]:
     Raises:
         DataError: the file is missing or damaged, an entry has no id or no answer, or an id is a duplicate.
     """
-    with wrap_read_errors(file, DataError, "cannot be read", REMEDY):
+    with wrap_file_errors(file, DataError, "cannot be read", REMEDY):
         content = read_bytes(file, largest=LARGEST, links=True).removeprefix(b"\xef\xbb\xbf")
     locations: dict[str, str] = {}
     answers: dict[str, SystemAnswer] = {}

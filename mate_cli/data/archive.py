@@ -11,16 +11,16 @@ import lzma
 import os
 import tarfile
 import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mate_cli.errors import ConfigError, DataError
+from mate_cli.files.io_errors import wrap_file_errors
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip")
 """Suffixes of a folder name, in the order of preference. "" is the unpacked folder."""
@@ -42,9 +42,6 @@ MAX_UNPACKED = 1 << 34
 """Maximum unpacked size of an archive in bytes."""
 PIECE = 1 << 20
 """Chunk size of reads in bytes."""
-# RuntimeError: flags of the archive require a password or an unsupported compression method.
-_OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)
-_DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF_ZIP)
 
 
 def find_file(root: Path, name: str) -> Path | None:
@@ -194,21 +191,10 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
         return dict(_archived(archive, lambda path: path if path in wanted else None))
 
 
-@contextmanager
-def _name_damage(path: Path) -> Iterator[None]:
-    """Convert errors of truncated or damaged files inside the context to `DataError`.
-
-    Raises:
-        DataError: the file or archive is truncated or damaged.
-    """
-    try:
-        yield
-    except _DAMAGE as error:
-        raise DataError(
-            f"cannot be read completely ({type(error).__name__}: {error})",
-            where=str(path),
-            remedy="The file is truncated or damaged: download it again",
-        ) from error
+def _name_damage(path: Path) -> AbstractContextManager[None]:
+    """Convert errors of truncated or damaged files inside the context to `DataError`."""
+    remedy = "The file is truncated or damaged: download it again"
+    return wrap_file_errors(path, DataError, "cannot be read completely", remedy)
 
 
 def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:

@@ -9,30 +9,30 @@ removed with it, and nothing is written through an existing symbolic link.
 from __future__ import annotations
 
 import fcntl
+import glob
 import itertools
 import os
 import re
 import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.io_errors import wrap_file_errors
 
-DRAFT = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{12}\.draft")
+DIGITS = 12
+"""Hexadecimal digits in the name of a temporary folder."""
+DRAFT = re.compile(rf"\.(?P<target>.+)\.[0-9a-f]{{{DIGITS}}}\.draft")
 MAX_NAME = 80
 """Maximum bytes of the file name that the name of its temporary folder contains."""
-MAX_AGE = 86_400
-"""Age in seconds at which a temporary folder is stale, on file systems without directory locks."""
 
 
 def name_draft(target: Path) -> Path:
     """Return a unique path next to `target` for a temporary folder."""
-    return target.with_name(f".{_short_name(target)}.{secrets.token_hex(6)}.draft")
+    return target.with_name(f".{_short_name(target)}.{secrets.token_hex(DIGITS // 2)}.draft")
 
 
 def _short_name(target: Path) -> str:
@@ -49,15 +49,11 @@ def check_writable(file: Path, where: str) -> None:
     Raises:
         ConfigError: the path is a folder, or its nearest existing parent folder is not writable.
     """
-    remedy = "Choose another place for it"
-    try:
+    with wrap_file_errors(where, ConfigError, "cannot be written", "Choose another place for it"):
         if file.is_dir():
             raise ConfigError("is a folder", where=where, remedy=f"Name a file in it: {file / 'answers.json'}")
         folder = next(parent for parent in file.absolute().parents if parent.exists())
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", where=where, remedy=remedy) from error
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 def check_inside(folder: Path, target: Path) -> None:
@@ -110,9 +106,8 @@ def replace_file(target: Path) -> Iterator[Path]:
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise RunError("is no regular file", where=str(target), remedy="Choose another place")
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left in _left_drafts(target.parent.absolute()):
-        if left.name.startswith(f".{_short_name(target)}."):
-            _remove_left(left)
+    for left in target.parent.glob(f".{glob.escape(_short_name(target))}.{'[0-9a-f]' * DIGITS}.draft"):
+        _remove_left(left)
     draft, lock = _make_draft(target)
     try:
         new = draft / target.name
@@ -152,7 +147,7 @@ def _make_draft(target: Path) -> tuple[Path, int]:
         # FileNotFoundError: before the lock was held, another process removed the folder as stale.
         with suppress(FileNotFoundError):
             lock = os.open(draft, os.O_RDONLY)
-            # Without directory locks, the age of the folder shows whether it is stale.
+            # Some file systems have no locks. There a temporary folder stays after a kill.
             with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if draft.exists():
@@ -160,10 +155,10 @@ def _make_draft(target: Path) -> tuple[Path, int]:
             os.close(lock)
 
 
-def free_name(path: Path) -> Path:
-    """Return `path` if it does not exist, else the path with the first free number appended."""
-    places = (path.with_name(f"{path.name}{number or ''}") for number in itertools.count())
-    return next(place for place in places if not os.path.lexists(place))
+def number_names(path: Path) -> Iterator[Path]:
+    """Yield `path`, then `path` with the numbers from 2 appended."""
+    yield path
+    yield from (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
 
 
 def write_text(target: Path, text: str, remedy: str = "Choose another place for it") -> Path:
@@ -177,12 +172,9 @@ def write_text(target: Path, text: str, remedy: str = "Choose another place for 
     Raises:
         RunError: the file cannot be written. An existing file is unchanged.
     """
-    try:
-        with replace_file(target) as draft:
-            # File names in the text may contain bytes that UTF-8 cannot encode.
-            draft.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror}", where=str(target), remedy=remedy) from error
+    with wrap_file_errors(target, RunError, "cannot be written", remedy), replace_file(target) as draft:
+        # File names in the text may contain bytes that UTF-8 cannot encode.
+        draft.write_text(text, encoding="utf-8", errors="replace")
     return target
 
 
@@ -194,51 +186,30 @@ def find_files(folder: Path, *names: str) -> list[Path]:
     ]
 
 
-def remove_drafts(folder: Path) -> None:
+def remove_drafts(folder: Path) -> set[str]:
     """Remove stale temporary folders in a folder and its subfolders.
 
     Symbolic links are not followed.
+
+    Returns:
+        The names of the files that processes are writing, truncated to `MAX_NAME` bytes.
     """
-    for place, _, _ in os.walk(folder):
-        for draft in _drafts(Path(place)):
-            _remove_left(draft)
-
-
-def find_files_in_writing(folder: Path) -> set[str]:
-    """Return the names of files being written, truncated to `MAX_NAME` bytes.
-
-    Stale temporary folders are removed.
-    """
-    drafts = _drafts(folder)
-    for draft in drafts:
-        _remove_left(draft)
-    return {match["target"] for draft in drafts if draft.exists() and (match := DRAFT.fullmatch(draft.name))}
-
-
-@cache
-def _left_drafts(folder: Path) -> list[Path]:
-    """Return the temporary folders that existed when this process first wrote to a folder."""
-    return _drafts(folder)
-
-
-def _drafts(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if DRAFT.fullmatch(path.name)]
+    in_use = set[str]()
+    for place, names, _ in os.walk(folder):
+        for draft in filter(None, map(DRAFT.fullmatch, names)):
+            _remove_left(Path(place, draft[0]))
+            if os.path.lexists(Path(place, draft[0])):
+                in_use.add(draft["target"])
+    return in_use
 
 
 def _remove_left(draft: Path) -> None:
     """Remove a temporary folder if no process uses it."""
-    try:
+    # OSError: a process holds its lock, or it is missing, not a folder, or not accessible.
+    with suppress(OSError):
         lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # missing, not a folder, or not accessible
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_left = True
-    except BlockingIOError:
-        is_left = False
-    except OSError:
-        times = [path.lstat().st_mtime for path in (draft, *draft.iterdir()) if path.exists()]
-        is_left = time.time() - max(times, default=time.time()) > MAX_AGE
-    if is_left:
-        shutil.rmtree(draft, ignore_errors=True)
-    os.close(lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(draft, ignore_errors=True)
+        finally:
+            os.close(lock)

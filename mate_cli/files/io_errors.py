@@ -1,6 +1,6 @@
 """Conversion of errors about unreadable files, full or read-only disks, and memory.
 
-Any failure of a library to read an untrusted file becomes one `MateError` that names the file.
+Any failure of a library to read or write a file becomes one `MateError` that names the file.
 """
 
 from __future__ import annotations
@@ -28,28 +28,13 @@ _NO_MEMORY = re.compile(
 )
 
 
-@contextmanager
-def wrap_machine_errors() -> Iterator[None]:
-    """Convert errors about full or inaccessible disks and too little memory to `MateError`.
-
-    Raises:
-        MateError: the disk is full, permissions are missing, or there is too little memory.
-    """
-    try:
-        yield
-    except Exception as error:
-        if refused := find_machine_error(error):
-            raise refused from error
-        raise
-
-
-def find_machine_error(error: BaseException) -> MateError | None:
-    """Return the `MateError` for an error caused by the disk or by too little memory.
+def find_known_error(error: BaseException) -> MateError | None:
+    """Return the `MateError` that an error is or wraps, or that describes a full disk or too little memory.
 
     Return None for any other error.
     """
-    if isinstance(error, MateError):
-        return None
+    if known := known_cause(error):
+        return known
     if isinstance(error, OSError) and error.errno in REFUSALS:
         place = str(error.filename) if error.filename else None
         return MateError(shorten_reason(error), where=place, remedy=REFUSALS[error.errno])
@@ -64,11 +49,11 @@ def find_machine_error(error: BaseException) -> MateError | None:
 
 
 @contextmanager
-def wrap_read_errors(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
-    """Convert errors of any library that reads a file to one `MateError` that names the file.
+def wrap_file_errors(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
+    """Convert errors of any library that reads or writes a file to one `MateError` that names the file.
 
     Args:
-        path: file to read.
+        path: file to read or write.
         kind: class of the raised error.
         problem: fault in the error message, before the reason.
         remedy: hint in the error message.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError, TrustError
+from mate_cli.files.atomic import check_inside
 from mate_cli.files.targets import find_leaves
 
 PATHS = "paths"
@@ -120,13 +121,13 @@ def check_inside_run(folder: Path) -> None:
         RunError: the folder contains such a link or W&B settings. The message names the first.
     """
     check_settings(folder)
-    root = os.path.realpath(folder)
     for path in folder.rglob("*"):
-        of_wandb = path.relative_to(folder).parts[0] == "wandb" and not path.is_dir()
-        if path.is_symlink() and not of_wandb and not Path(os.path.realpath(path)).is_relative_to(root):
-            raise RunError("is a link that leads out of this folder", where=str(path), remedy="Remove the link")
+        if path.relative_to(folder).parts[0] == "wandb" and not path.is_dir():
+            continue
+        if path.is_symlink():
+            check_inside(folder, path / "file")
         # Loggers write to existing files in place, which would change the file behind a hard link.
-        if not of_wandb and path.is_file() and path.lstat().st_nlink > 1:
+        elif path.is_file() and path.lstat().st_nlink > 1:
             raise RunError("is a hard link: the same file elsewhere", where=str(path), remedy="Copy it to its place")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any
 
 FORMER_MODULES: Mapping[str, str] = {
     "dt_fixup.datasets.spider.reader": "dt_fixup.datasets.spider_questions",
@@ -20,21 +20,15 @@ PAPERS = "mate_cli.papers."
 WITHDRAWN: Mapping[str, object] = {"runnable": False, "more_training": [], "fold": None, "relation_bias": False}
 """Removed options of classes of papers, with the values that disabled them."""
 
-Value = TypeVar("Value")
 
-
-def rename_targets(value: Value) -> Value:
+def rename_targets(value: Any) -> Any:  # noqa: ANN401 - any part of a configuration
     """Replace former names in the `_target_`s of a configuration, at any depth.
 
     Removed options are dropped.
     """
-    return _renamed(value)  # type: ignore[return-value]
-
-
-def _renamed(value: object) -> object:
     if not isinstance(value, Mapping):
-        return [_renamed(part) for part in value] if isinstance(value, list) else value
-    renamed = {key: _renamed(part) for key, part in value.items()}
+        return [rename_targets(part) for part in value] if isinstance(value, list) else value
+    renamed = {key: rename_targets(part) for key, part in value.items()}
     target = value.get("_target_")
     if not isinstance(target, str) or not target.startswith(PAPERS):
         return renamed

@@ -8,17 +8,12 @@ NAMES = ("best.safetensors", "final.safetensors")
 """Weights files in the folder `checkpoints` of a run, in order of preference."""
 
 
-def find_run_weights(folder: Path) -> Path | None:
-    """Return the weights of the newest run below a folder; None if there are no weights."""
-    files = [file for name in NAMES for file in folder.glob(f"**/checkpoints/{name}")]
-    newest = max(files, key=lambda file: file.parent.stat().st_mtime, default=None)
-    return next((file for file in files if newest and file.parent == newest.parent), None)
-
-
 def suggest_run_weights(folder: Path, key: str = "init.checkpoint") -> str | None:
     """Return a hint that suggests the weights of the newest run below a folder.
 
     Return None if there are no weights.
     """
-    file = find_run_weights(folder)
-    return f"Did you mean {format_setting(key, file)}?" if file else None
+    files = [file for name in NAMES for file in folder.glob(f"**/checkpoints/{name}")]
+    # `max` returns the first of equal files, which has the preferred name.
+    newest = max(files, key=lambda file: file.parent.stat().st_mtime, default=None)
+    return f"Did you mean {format_setting(key, newest)}?" if newest else None

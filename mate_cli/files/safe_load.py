@@ -20,7 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf._utils import get_omega_conf_dumper, get_yaml_loader
 
 from mate_cli.errors import MateError
-from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 
 MAX_SIZE, MAX_YAML = 1 << 26, 1 << 18
 """Maximum bytes of a file, and of a YAML file. Parsing YAML takes about a second per million bytes."""
@@ -45,15 +45,6 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
         yaml.cyaml.CParser.__init__(self, text)
         yaml.constructor.SafeConstructor.__init__(self)
         yaml.resolver.Resolver.__init__(self)
-
-
-@contextmanager
-def _parsing() -> Iterator[None]:
-    """Convert every error of a parser to `ValueError`, so that callers catch a single type."""
-    try:
-        yield
-    except Exception as error:
-        raise ValueError(shorten_reason(error)) from error
 
 
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
@@ -125,17 +116,16 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
     Raises:
         MateError: an error of class `kind`: the file is missing, damaged, too large, or not a mapping.
     """
-    with wrap_read_errors(path, kind, "cannot be read", remedy):
+    with wrap_file_errors(path, kind, "cannot be read", remedy):
         text = read_bytes(path, largest=MAX_YAML, links=links).decode("utf-8")
-        return _mapping(parse_yaml(text), kind, path, remedy)
+        return _mapping(parse_yaml(text))
 
 
-@_parsing()
 def parse_yaml(text: str) -> Any:  # noqa: ANN401 - any value
     """Return the values of a YAML text; see `read_yaml`.
 
     Raises:
-        ValueError: the text is invalid, has an alias or is nested too deeply.
+        Exception: the text is invalid, has an alias or is nested too deeply.
     """
     _check_events(text)
     return yaml.load(text, Loader=_Loader)
@@ -152,11 +142,11 @@ def load_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> An
     Raises:
         OSError: see `open_file`.
         ValueError: the file is damaged or too large.
+        RecursionError: the file is nested too deeply.
     """
     content = read_bytes(path, largest=largest, links=links)
     _check_values(content)
-    with _parsing():
-        return json.loads(content.decode("utf-8"), parse_constant=lambda word: None)
+    return json.loads(content.decode("utf-8"), parse_constant=lambda word: None)
 
 
 def _check_values(content: bytes) -> None:
@@ -186,8 +176,8 @@ def read_object(
     Raises:
         MateError: an error of class `kind`: the file is missing, damaged, too large, or not an object.
     """
-    with wrap_read_errors(path, kind, problem, remedy):
-        return _mapping(load_json(path, largest=largest, links=links), kind, path, remedy, problem)
+    with wrap_file_errors(path, kind, problem, remedy):
+        return _mapping(load_json(path, largest=largest, links=links))
 
 
 def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
@@ -256,12 +246,10 @@ def _check_events(text: str) -> None:
             raise RecursionError
 
 
-def _mapping(
-    values: object, kind: type[MateError], path: Path, remedy: str, problem: str = "cannot be read"
-) -> dict[str, Any]:
+def _mapping(values: object) -> dict[str, Any]:
     _check(values, MAX_DEPTH)
     if not isinstance(values, dict):
-        raise kind(f"{problem}: it is not a mapping", where=str(path), remedy=remedy)
+        raise ValueError("it is not a mapping")
     return {str(key): value for key, value in values.items()}
 
 

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,13 @@ def explain_missing(name: str) -> str:
     top = name.partition(".")[0]
     if not module:
         return f"there is no {name}"
-    try:
+    with suppress(ImportError, ValueError):
         if name.startswith(UNIFIED) and find_spec(top) is None:
             return f"there is no {name} here: write {name.replace(UNIFIED, 'pytorch_lightning.')}"
         if top != "mate_cli" and find_spec(top) is None:
             return f"there is no {name}, as there is no module {top}: put {top}.py in this folder, or install it"
         if top != "mate_cli" and find_spec(module) is not None:
             return f"there is no {name}: {module} has no {attribute}"
-    except (ImportError, ValueError):
-        pass
     return f"there is no {name}"
 
 
@@ -95,7 +94,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
     for part, key, value in _refused_leaves(config, trust or ()):
         if key != "_target_":
             raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
-        if any(_is_in(str(value), module) for module in trust or ()) and _is_missing(str(value)):
+        if any(_is_in(str(value), module) for module in trust or ()) and _find_member(str(value)) is None:
             raise TrustError(explain_missing(str(value)), where=where)
         told = value if isinstance(value, str) else type(value).__name__
         remedy = ONLY_OURS if trust is None else IF_TRUSTED
@@ -142,24 +141,20 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
     """
     if target in packages:
         return True
-    module, _, name = str(target).rpartition(".")
+    module = str(target).rpartition(".")[0]
     if not isinstance(target, str) or not any(_is_in(module, package) for package in (*packages, *trust)):
         return False
-    try:
-        member = getattr(importlib.import_module(module), name, None)
-    except (ImportError, ValueError):
-        return False
+    member = _find_member(target)
     homes = (*(packages if inspect.isclass(member) else ()), *(trust if callable(member) else ()))
     return any(_is_in(module, home) and _is_in(str(member.__module__), home) for home in homes)
 
 
-def _is_missing(target: str) -> bool:
-    """Return whether the module of a target cannot be imported or lacks the target."""
+def _find_member(target: str) -> object:
+    """Return the member of a module that a dotted name names, None if there is none."""
     module, _, name = target.rpartition(".")
-    try:
-        return not hasattr(importlib.import_module(module), name)
-    except (ImportError, ValueError):
-        return True
+    with suppress(ImportError, ValueError):
+        return getattr(importlib.import_module(module), name, None)
+    return None
 
 
 def _is_in(module: str, package: str) -> bool:

@@ -17,7 +17,7 @@ from mate_cli.data.loading.batching import Schedule, plan_schedule
 from mate_cli.data.loading.parallel import count_cores
 from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule
 from mate_cli.errors import CheckpointError, ConfigError, RunError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.table_encoder import TableEncoder, TaskContext, check_network
@@ -349,7 +349,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
         RunError: the run has no weights, or its configuration does not fit this version of mate.
     """
     weights = best_weights(folder)
-    with wrap_read_errors(
+    with wrap_file_errors(
         folder.path, RunError, "its configuration does not fit this version of mate", "Train the run again"
     ):
         parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False, moved=True)

@@ -24,8 +24,8 @@ from torch import nn
 
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TrainingSet
-from mate_cli.errors import Interrupted, MateError, known_cause
-from mate_cli.files.io_errors import find_machine_error
+from mate_cli.errors import Interrupted, MateError
+from mate_cli.files.io_errors import find_known_error
 from mate_cli.lit_modules.base import COMPUTED, TableTask
 from mate_cli.metrics.specs import MetricName, subset_rank
 from mate_cli.pipelines.assembly import Parts
@@ -96,8 +96,7 @@ def record_outcome(run: Run) -> Iterator[None]:
         record.status, record.reason = "interrupted", STOPPED
         raise KeyboardInterrupt from error
     except BaseException as error:
-        # Hydra wraps errors raised by the constructors it calls.
-        told = known_cause(error) or find_machine_error(error) or error
+        told = find_known_error(error) or error
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
         refused = isinstance(told, MateError) and run.folder.metrics_sizes() == before
         raise

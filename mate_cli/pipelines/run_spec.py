@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from mate_cli.errors import MateError, MissingRunError, RunError
 from mate_cli.files.atomic import remove_drafts
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.outside import PATHS, check_inside_run, check_names, remove_paths, stay_inside
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
@@ -205,7 +205,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
     modules = [word for word in trust if word != PATHS]
     check_targets(values, str(file), modules)
     values, trust = stay_inside(values, file.parent, trust, str(file)), modules
-    with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
+    with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}
         base = find_base(values, file.parent)

@@ -6,6 +6,7 @@ predictions that a system combines with the predictions of the other stages.
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -282,10 +283,8 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 def _is_free(folder: Path) -> bool:
     """Try to lock a run. Return whether it is finished or now locked by this process."""
-    if is_finished(folder):
+    with suppress(LockedError):
+        if not is_finished(folder):
+            acquire_lock(folder)
         return True
-    try:
-        acquire_lock(folder)
-    except LockedError:
-        return False
-    return True
+    return False

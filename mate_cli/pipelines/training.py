@@ -12,8 +12,8 @@ from hydra.utils import instantiate
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
-from mate_cli.errors import ConfigError, RunError, known_cause
-from mate_cli.files.io_errors import find_machine_error, shorten_reason
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.io_errors import find_known_error, shorten_reason
 from mate_cli.lit_modules.base import add_up
 from mate_cli.lit_modules.lit_task import LitData, LitTask, read_recipe
 from mate_cli.metrics.calibration import RELIABLE_ANSWERS
@@ -142,7 +142,7 @@ def _assemble(run: Run, cfg: RunConfig) -> Parts:
     try:
         return assemble(cfg, instantiate(cfg.data))
     except (InstantiationException, TypeError, ValueError, LookupError, AttributeError) as error:
-        if known_cause(error) or find_machine_error(error):
+        if find_known_error(error):
             raise
         problem = f"its parts cannot be built: {shorten_reason(error.__cause__ or error)}"
         raise RunError(problem, where=str(run.folder.path / "config.yaml"), remedy="Train another run") from error

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import RunError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_object
 from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report
@@ -87,7 +87,7 @@ def read_flows(folder: Path) -> list[NetworkFlow]:
     file = folder / "analysis" / f"{NAME}.json"
     hint = "Analyse the run again"
     try:
-        with wrap_read_errors(file, RunError, "not readable as an attention flow", hint):
+        with wrap_file_errors(file, RunError, "not readable as an attention flow", hint):
             return network_flows(read_object(file, RunError, hint)) if file.is_file() else []
     except RunError:
         return []

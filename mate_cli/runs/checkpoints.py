@@ -11,12 +11,11 @@ from textwrap import shorten
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from mate_cli.errors import CheckpointError, MateError, RunError
+from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import replace_file
-from mate_cli.files.io_errors import find_machine_error, shorten_reason, wrap_read_errors
+from mate_cli.files.io_errors import find_known_error, shorten_reason, wrap_file_errors
 from mate_cli.files.safe_load import check_header, open_file
 from mate_cli.runs import ranks
 
@@ -38,13 +37,10 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
     """
     if not ranks.is_rank_zero():
         return
-    try:
-        with replace_file(path) as draft:
-            weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-            write_tensors(weights, draft)
-    except (OSError, SafetensorError) as error:
-        problem = f"weights cannot be written: {error}"
-        raise RunError(problem, where=str(path), remedy="Free space, then resume") from error
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    problem, remedy = "weights cannot be written", "Free space, then resume"
+    with wrap_file_errors(path, RunError, problem, remedy), replace_file(path) as draft:
+        write_tensors(weights, draft)
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -89,7 +85,7 @@ def load_module(module: torch.nn.Module, path: Path, remedy: str = "Train again"
     Raises:
         CheckpointError: the file is missing or damaged, has non-finite values, or belongs to another network.
     """
-    with wrap_read_errors(path, CheckpointError, "weights cannot be read", remedy):
+    with wrap_file_errors(path, CheckpointError, "weights cannot be read", remedy):
         check_header(path)
         weights = load_file(path)
     check_finite(weights, path)
@@ -148,18 +144,18 @@ def read_state(path: Path) -> Mapping[str, Any]:
     Raises:
         CheckpointError: the file is damaged or is not a checkpoint.
     """
-    with wrap_read_errors(path, CheckpointError, "the checkpoint is damaged", FROM_THE_BEGINNING):
+    with wrap_file_errors(path, CheckpointError, "the checkpoint is damaged", FROM_THE_BEGINNING):
         # `open_file` rejects a named pipe, on which `torch.load` would block.
         with open_file(path):
             pass
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         if not isinstance(state, dict):
-            raise _damaged(path, "it is not a mapping")
+            raise ValueError("it is not a mapping")
         for name, kind in KINDS.items():
             if not isinstance(state.get(name), kind) or state[name] is True or state[name] == []:
-                raise _damaged(path, f"there is no {name} in it")
+                raise ValueError(f"there is no {name} in it")
         if state["global_step"] < 0:
-            raise _damaged(path, "its step is negative")
+            raise ValueError("its step is negative")
         return state
 
 
@@ -177,11 +173,7 @@ def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iter
     try:
         yield
     except Exception as error:
-        if path is None or isinstance(error, MateError) or find_machine_error(error) or has_begun():
+        if path is None or find_known_error(error) or has_begun():
             raise
         problem = f"it does not fit this run: {shorten_reason(error)}"
         raise CheckpointError(problem, where=str(path), remedy=FROM_THE_BEGINNING) from error
-
-
-def _damaged(path: Path, problem: str) -> CheckpointError:
-    return CheckpointError(f"the checkpoint is damaged: {problem}", where=str(path), remedy=FROM_THE_BEGINNING)

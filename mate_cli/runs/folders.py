@@ -22,8 +22,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import check_inside, find_files, remove_drafts, write_text
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.atomic import check_inside, find_files, number_names, remove_drafts, write_text
 from mate_cli.files.safe_load import MAX_YAML, parse_yaml, read_bytes, read_lines, to_json
 from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.configuration import read_settings
@@ -78,18 +77,12 @@ def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None)
     """
     if name:
         folder = RunFolder(check_name(outputs, below, job, name))
-        acquire_lock(folder.path)
-        return folder
-    stamp = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{job}"
-    parent = outputs / below
-    check_inside(outputs, parent / stamp)
-    number = 0
-    while True:
-        with suppress(FileExistsError):
-            folder = RunFolder(parent / (f"{stamp}-{number}" if number else stamp), new=True)
-            acquire_lock(folder.path)
-            return folder
-        number += 1
+    else:
+        path = outputs / below / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{job}"
+        check_inside(outputs, path)
+        folder = next(folder for folder in map(RunFolder, number_names(path)) if folder.is_new)
+    acquire_lock(folder.path)
+    return folder
 
 
 def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
@@ -124,34 +117,26 @@ def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) 
         config: resolved configuration.
         code: hash of each user-defined source file.
     """
+
+    def progress(run: IndexedRun) -> tuple[bool, bool, bool]:
+        status = run.status_now(parent)
+        return status == "finished", status == "running", bool(find_files(parent / run.name, "last.ckpt"))
+
     mark = digest_run(config, code)
-    alike = [parent / run.name for run in read_index(parent) if run.digest == mark]
-    same = [RunFolder(path) for path in alike if _has_config(path, config)]
-    return max(same, key=_progress, default=None)
+    same = [run for run in read_index(parent) if run.digest == mark and _has_config(parent / run.name, config)]
+    # Of equal runs `max` returns the first.
+    best = max(reversed(same), key=progress, default=None)
+    return RunFolder(parent / best.name) if best else None
 
 
 def is_running(folder: RunFolder) -> bool:
     """Return whether a process is training the run."""
-    record = _record(folder)
-    return record.get("status") == "running" and not is_dead(folder.path, record)
+    return index_run(folder.path).status_now(folder.path.parent) == "running"
 
 
-def _progress(folder: RunFolder) -> tuple[bool, bool, bool, str]:
-    finished = _record(folder).get("status") == "finished"
-    return finished, is_running(folder), bool(find_files(folder.path, "last.ckpt")), _started(folder.path)
-
-
-def _started(folder: Path) -> str:
+def _started(folder: Path) -> tuple[str, str]:
     """Return a sort key: the start time in the record, then the name of the folder."""
-    return f"{_record(RunFolder(folder)).get('started', '')} {folder.name}"
-
-
-def _record(folder: RunFolder) -> dict[str, Any]:
-    """Return the record of a run, empty if it is missing or damaged (as after a kill)."""
-    try:
-        return asdict(folder.read_record())
-    except RunError:
-        return {}
+    return index_run(folder).started, folder.name
 
 
 def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunFolder:
@@ -323,25 +308,23 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
         parent: folder of the experiment.
         write: rewrite a stale index and remove abandoned folders.
     """
-    known = {line.name: line for line in _read_lines(index_file(parent))}
+    before = {line.name: line for line in _read_lines(index_file(parent))}
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     stamps = {folder.name: stamp for folder in folders if FILES[0] in (stamp := _stamp(folder))}
     for folder in folders if write else ():
         if folder.name not in stamps:
             _remove_abandoned(folder)
-    stale = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
-    for name in track(stale, "indexing runs", "runs") if stale else ():
-        known[name] = index_run(parent / name)
-    is_stale = bool(stale) or len(known) > len(stamps)
-    known = {name: known[name] for name in stamps}
-    if write and is_stale:
-        rows = map(asdict, known.values())
+    stale = [name for name, stamp in stamps.items() if name not in before or before[name].stamp != stamp]
+    fresh = {name: index_run(parent / name) for name in (track(stale, "indexing runs", "runs") if stale else ())}
+    now = {name: fresh.get(name) or before[name] for name in stamps}
+    if write and now != before:
+        rows = map(asdict, now.values())
         text = "".join(to_json({**row, CHECKSUM: digest(row)}) for row in rows)
         # Folders of other users may be read-only.
         with suppress(RunError, OSError):
             check_inside(index_file(parent).parents[2], index_file(parent))
             write_text(index_file(parent), text) if text else index_file(parent).unlink()
-    return sorted(known.values(), key=lambda line: (line.started, line.name))
+    return sorted(now.values(), key=lambda line: (line.started, line.name))
 
 
 def _read_lines(file: Path) -> Iterator[IndexedRun]:
@@ -357,7 +340,7 @@ def _remove_abandoned(folder: Path) -> None:
     """Remove the folder of a run that was killed after writing only its lock."""
     with suppress(OSError):
         age = time.time() - folder.lstat().st_mtime
-        if not folder.is_symlink() and is_locked(folder) is False and age > ABANDONED_SECONDS:
+        if not folder.is_symlink() and not is_locked(folder) and age > ABANDONED_SECONDS:
             remove_drafts(folder)
             if [path.name for path in folder.iterdir()] == [LOCK]:
                 (folder / LOCK).unlink()
@@ -380,10 +363,10 @@ def index_run(folder: Path) -> IndexedRun:
     stamp, mark = _stamp(folder), ""
     with suppress(RunError):
         record = read_entries(folder)
-    with suppress(RunError), wrap_read_errors(folder, RunError, "its config.yaml is damaged", "Leave it out"):
+    with suppress(Exception):  # A damaged configuration has no identity.
         blocks = BLOCK.split(read_bytes(folder / "config.yaml", largest=MAX_YAML).decode("utf-8"))
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
-        mark = digest({**values, CODE: digest(code if isinstance(code := record.get("code"), dict) else {})})
+        mark = digest({**values, CODE: digest(record.get("code") or {})})
     told: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
     if is_foreign(record):
         told["status"] = FOREIGN

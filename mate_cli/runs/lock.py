@@ -1,7 +1,7 @@
 """Locks of runs: a process that trains in a run folder holds its lock until the run ends.
 
 The operating system releases the lock of a killed process, on any machine or in any container. A killed process cannot
-record its end, so the lock shows whether the run is alive. Without a lock file only the time of its last write does.
+record its end, so the lock shows whether the run is alive.
 """
 
 import fcntl
@@ -18,8 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mate_cli.errors import MateError, RunError
-from mate_cli.files.atomic import find_files
-from mate_cli.files.io_errors import REFUSALS
+from mate_cli.files.io_errors import wrap_file_errors
 
 NAME = ".lock"
 ENTRUSTED = "MATE_LOCKED"
@@ -30,8 +29,6 @@ LAUNCHER = "MATE_LAUNCHER"
 """Environment variable with the process ID of the launcher of this process."""
 ENDING = 120
 """Seconds to save a checkpoint after the launcher has ended."""
-SILENT_SECONDS = 1800
-"""Seconds without a write after which a running run without a lock file counts as dead."""
 
 
 class LockedError(RunError):
@@ -59,20 +56,18 @@ def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
     if place in _held:
         return
     lock = FileLock(place / NAME, timeout=patience, thread_local=False)
-    try:
-        if os.environ.get(ENTRUSTED) == str(place):
-            # The thread acquires the lock if the parent process is killed.
-            threading.Thread(target=_take_over, args=(lock,), daemon=True).start()
-        else:
-            lock.acquire()
+    remedy = "Make the folder writable, or remove the .lock there"
+    with wrap_file_errors(folder, RunError, "the run cannot be locked", remedy):
+        try:
+            if os.environ.get(ENTRUSTED) == str(place):
+                # The thread acquires the lock if the parent process is killed.
+                threading.Thread(target=_take_over, args=(lock,), daemon=True).start()
+            else:
+                lock.acquire()
+        except Timeout as error:
+            problem, remedy = "another process is training this run", "Wait for it, or stop it"
+            raise LockedError(problem, where=str(folder), remedy=remedy) from error
         _held[place] = lock, os.open(place, os.O_RDONLY)
-    except Timeout as error:
-        remedy = "Wait for it, or stop it"
-        raise LockedError("another process is training this run", where=str(folder), remedy=remedy) from error
-    except OSError as error:
-        remedy = "Free space, or make the folder writable" if error.errno in REFUSALS else "Remove the .lock there"
-        problem = f"the run cannot be locked: {(error.strerror or str(error)).lower()}"
-        raise RunError(problem, where=str(folder), remedy=remedy) from error
 
 
 def _take_over(lock: FileLock) -> None:
@@ -112,33 +107,30 @@ def check_in_place(folder: Path) -> None:
     raise RunError(problem, where=str(folder), remedy="Continue the run where it is now: mate run FOLDER")
 
 
-def is_locked(folder: Path) -> bool | None:
-    """Return whether a process is training the run in a folder.
-
-    Return None if there is no readable lock file.
-    """
-    with suppress(OSError):
+def is_locked(folder: Path) -> bool:
+    """Return whether a process is training the run in a folder."""
+    try:
         file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
+    except OSError:
         return False
-    return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:  # On file systems without locks, the file is the lock.
+        return True
+    finally:
+        os.close(file)
+    return False
 
 
-def process_id() -> str:
-    """Return `pid:start` of this process.
+def process_id(number: int | None = None) -> str:
+    """Return `pid:start` of a process on this machine.
 
     The start time distinguishes it from later processes with the same PID.
+
+    Args:
+        number: PID; None for this process.
     """
-    return process_name(os.getpid())
-
-
-def process_name(number: int) -> str:
-    """Return `pid:start` of a process on this machine."""
+    number = number or os.getpid()
     return f"{number}:{_start(number)}"
 
 
@@ -169,14 +161,7 @@ def end_with_launcher() -> None:
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
     """Return whether the record of a run says running although its process has ended."""
-    if record.get("status") != "running":
-        return False
-    locked = is_locked(folder)
-    if locked is not None:
-        return not locked
-    files = find_files(folder, "record.json", "metrics.jsonl")
-    last_written = max((path.stat().st_mtime for path in files), default=0.0)
-    return time.time() - last_written > SILENT_SECONDS
+    return record.get("status") == "running" and not is_locked(folder)
 
 
 def is_alive(process: str) -> bool:
@@ -200,9 +185,8 @@ def _start(number: int) -> str:
 
     The result is empty if it is unknown or the process has ended.
     """
-    try:
+    with suppress(OSError):
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    # "Z": a zombie has ended and waits until its parent reads its exit status.
-    return "" if fields[0] == "Z" else fields[19]
+        # "Z": a zombie has ended and waits until its parent reads its exit status.
+        return "" if fields[0] == "Z" else fields[19]
+    return ""

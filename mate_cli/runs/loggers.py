@@ -16,8 +16,8 @@ from pydantic import PositiveFloat
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from mate_cli.errors import MateError, RunError
-from mate_cli.files.atomic import free_name
-from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.atomic import number_names
+from mate_cli.files.io_errors import shorten_reason, wrap_file_errors
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.identity import FOLD, configuration_name, find_value
@@ -29,7 +29,6 @@ from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50
 """Maximum number of predictions in a table of W&B."""
-LOST = "has failed, and the run goes on without it"
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
 """Name of the optimizer step in Lightning's `WandbLogger`."""
@@ -62,7 +61,8 @@ class MetricsFile(Logger):
         if self._kept is None:
             return
         if self._damage:
-            aside = free_name(self.path.with_name("metrics.jsonl.damaged"))
+            names = number_names(self.path.with_name("metrics.jsonl.damaged"))
+            aside = next(name for name in names if not os.path.lexists(name))
             if os.path.lexists(self.path):
                 self.path.rename(aside)
             print(f"{self.path}: {self._damage}. The file as it was stays as {aside.name}", flush=True)
@@ -98,15 +98,10 @@ class MetricsFile(Logger):
         if "time" not in row:
             row.pop("epoch", None)
         self._write_kept()
-        try:
-            with self.folder.place("metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(to_json({"step": step, **row}))
-        except OSError as error:
-            raise RunError(
-                f"a row cannot be written: {error.strerror}",
-                where=str(self.path),
-                remedy="Free space, then use resume=last",
-            ) from error
+        path = self.folder.place("metrics.jsonl")
+        errors = wrap_file_errors(path, RunError, "a row cannot be written", "Free space, then use resume=last")
+        with errors, path.open("a", encoding="utf-8") as file:
+            file.write(to_json({"step": step, **row}))
 
 
 def open_loggers(
@@ -129,7 +124,10 @@ def open_loggers(
     # With MLflow's defaults an unreachable server blocks the run for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    _mute_libraries()
+    # Tracebacks of logging and of OSErrors in writer threads are suppressed. The next logger call raises the error.
+    logging.raiseExceptions = False
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _print_thread_error
     # MLflow warns about every metric with an @ in its name.
     warnings.filterwarnings("ignore", "MLFlow only allows")
     chosen = [(key, node) for key, node in nodes.items() if node is not None]
@@ -139,24 +137,16 @@ def open_loggers(
     loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, logger in parts.items():
         if logger is not None:
-            told = lost_words(folder) if isinstance(logger, Dashboard) else (f"logger.{key} {LOST}",)
-            attempt = guard_run(logger, *told)
+            guard = Guard(key)
+            for method, _ in inspect.getmembers(type(logger), inspect.isfunction):
+                if not method.startswith("_"):
+                    setattr(logger, method, partial(guard.call, getattr(logger, method)))
             logger.log_hyperparams(dict(config))
             # Lightning reads this attribute, which opens the files of TensorBoard, without a guard.
-            attempt(getattr, logger, "experiment", None)
+            guard.call(getattr, logger, "experiment", None)
             # Lightning would contact the server of a failed logger again.
-            loggers += [] if attempt.lost else [logger]
+            loggers += [] if guard.has_failed else [logger]
     return loggers
-
-
-def _mute_libraries() -> None:
-    """Suppress tracebacks of logging and of OSErrors in writer threads.
-
-    The next logger call raises the error.
-    """
-    logging.raiseExceptions = False
-    if threading.excepthook is threading.__excepthook__:
-        threading.excepthook = _print_thread_error
 
 
 def _print_thread_error(arguments: threading.ExceptHookArgs) -> None:
@@ -169,21 +159,6 @@ def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
     configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
     name = f"{configuration} · seed {record.seed}"
     return name if fold is None else f"{name} · fold {fold}"
-
-
-def guard_run(logger: Logger, text: str, place: str = "") -> "Attempts":
-    """Wrap the public methods of a logger in `Attempts`, so that failures do not stop the run.
-
-    Args:
-        logger: logger to wrap in place.
-        text: warning after a failure.
-        place: text before the reason of the failure.
-    """
-    attempt = Attempts(text, place)
-    for name, _ in inspect.getmembers(type(logger), inspect.isfunction):
-        if not name.startswith("_"):
-            setattr(logger, name, partial(attempt, getattr(logger, name)))
-    return attempt
 
 
 def wandb_logger(
@@ -231,48 +206,39 @@ def wandb_logger(
     except MateError:
         raise
     except Exception as error:  # W&B raises many types
-        Attempts(*lost_words(folder)).fail(error)
+        Guard("wandb").fail(error)
         return None
     return Dashboard(experiment=run, project=project, save_dir=str(folder.path))
 
 
-class Attempts:
-    """Wrapper of logger calls. A failing logger loses metrics instead of stopping the run.
+class Guard:
+    """Guard of logger calls. A failing logger loses metrics instead of stopping the run.
 
     The first failure is reported, and later calls are skipped.
 
     Args:
-        text: warning after a failure.
-        place: text before the reason of the failure.
+        key: key of the logger in the `logger` config group.
     """
 
-    def __init__(self, text: str, place: str = "") -> None:
-        self.text, self.place = text, place
-        self.lost = False
+    def __init__(self, key: str) -> None:
+        self.key, self.has_failed = key, False
 
-    def __call__(self, act: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+    def call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
         """Call a method of the logger. Return None if this call or an earlier one has failed."""
-        if self.lost:
-            return None
         try:
-            return act(*arguments, **named)
+            return None if self.has_failed else method(*arguments, **named)
         except MateError:
             raise
         except Exception as error:  # loggers raise many types
-            self.fail(error)
-            return None
+            return self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         """Print the root cause of a failure and disable the logger."""
-        self.lost = True
+        self.has_failed = True
         while error.__cause__:
             error = error.__cause__
-        print(f"warning: {self.text} ({self.place}{shorten_reason(error)})", file=sys.stderr, flush=True)
-
-
-def lost_words(folder: RunFolder) -> tuple[str, str]:
-    """Return the warning for a W&B failure and the folder of its local files."""
-    return f"W&B {LOST}", f"{folder.path / 'wandb'}: "
+        text = f"logger.{self.key} has failed, and the run goes on without it ({shorten_reason(error)})"
+        print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:

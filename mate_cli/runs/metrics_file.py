@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from mate_cli.errors import RunError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_lines
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -22,7 +22,7 @@ def read_rows(path: Path) -> list[Row]:
     Raises:
         RunError: the path is not a regular file, or the file is too large.
     """
-    with wrap_read_errors(path, RunError, "cannot be read", "Move it away"):
+    with wrap_file_errors(path, RunError, "cannot be read", "Move it away"):
         return list(read_lines(path)) if path.exists() else []
 
 

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from mate_cli.errors import MateError, RunError, known_cause
-from mate_cli.files.io_errors import find_machine_error
+from mate_cli.errors import MateError, RunError
+from mate_cli.files.io_errors import find_known_error
 from mate_cli.runs.configuration import Hardware
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ def record_failure(error: BaseException) -> None:
     if file and not Path(file).exists():
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-        get_error_handler().record_exception(known_cause(error) or find_machine_error(error) or error)
+        get_error_handler().record_exception(find_known_error(error) or error)
 
 
 def find_accelerator(hardware: Hardware) -> str:
@@ -162,14 +162,9 @@ def find_accelerator(hardware: Hardware) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def is_login_node() -> bool:
-    """Return whether Slurm is installed and this process is not part of a Slurm job."""
-    return shutil.which("sbatch") is not None and "SLURM_JOB_ID" not in os.environ
-
-
 def missing_gpu_remedy(hardware: Hardware, usual: str) -> str:
     """Return the hint for missing GPUs: a Slurm command on a login node, else `usual`."""
-    if not is_login_node():
+    if shutil.which("sbatch") is None or "SLURM_JOB_ID" in os.environ:
         return usual
     asked = f"srun --nodes={hardware.nodes} --ntasks-per-node={hardware.devices} --gpus-per-node={hardware.devices}"
     return f"This is a login node of Slurm: type {asked} mate train ..., or add -m hydra/launcher=submitit_slurm"

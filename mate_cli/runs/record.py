@@ -20,7 +20,7 @@ from typing import Any
 import mate_cli
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, find_files, make_folders, replace_file, write_text
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.metrics.specs import Score
 from mate_cli.runs.configuration import ORIGIN
@@ -138,32 +138,21 @@ class RunFolder:
 
     Args:
         path: path of the folder.
-        new: the folder must not exist.
 
     Raises:
-        FileExistsError: the folder exists although `new` is true.
         RunError: the folder cannot be created.
     """
 
-    def __init__(self, path: Path, *, new: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._made: list[Path] = []
         self._before: dict[Path, bytes | None] = {}
-        try:
-            if new:
-                self._made += make_folders(path.parent)
-                path.mkdir()
-                self._made.insert(0, path)
-            else:
-                self._made += make_folders(path)
-        except OSError as error:
-            if new and isinstance(error, FileExistsError) and path.is_dir():
-                raise
-            raise RunError(
-                f"the run folder cannot be made: {error.strerror}",
-                where=str(path),
-                remedy="Choose another paths.outputs",
-            ) from error
+        with wrap_file_errors(path, RunError, "the run folder cannot be made", "Choose another paths.outputs"):
+            self._made = make_folders(path)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this object has created the folder."""
+        return self.path in self._made
 
     @property
     def checkpoints(self) -> Path:
@@ -276,7 +265,7 @@ class RunFolder:
             RunError: both record.json and config.yaml are missing or damaged.
         """
         try:
-            with wrap_read_errors(self.path / "record.json", RunError, UNREADABLE, REMEDY):
+            with wrap_file_errors(self.path / "record.json", RunError, UNREADABLE, REMEDY):
                 return _record(read_entries(self.path))
         except RunError:
             record = _rebuild_record(self.path)
@@ -323,7 +312,7 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 def _rebuild_record(folder: Path) -> RunRecord | None:
     """Create a record from config.yaml; None if config.yaml lacks an entry."""
     file = folder / "config.yaml"
-    with suppress(RunError), wrap_read_errors(file, RunError, UNREADABLE, REMEDY):
+    with suppress(RunError), wrap_file_errors(file, RunError, UNREADABLE, REMEDY):
         values = read_yaml(file, RunError, REMEDY)
         names = {name: values[ORIGIN][name] for name in (*NAMES, "overrides", "settings")}
         stages = {name: str(folder / name) for name in (values.get("stages") or {}) if values.get("system")}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.tables.example import Coordinates
 from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.read_options import MEGABYTE, Limits, ReadOptions
@@ -38,7 +38,7 @@ def find_tables(patterns: Iterable[str]) -> list[Path]:
     """
     files: dict[Path, None] = {}
     for pattern in patterns:
-        with wrap_read_errors(pattern, DataError, "cannot be looked for", "Check the name"):
+        with wrap_file_errors(pattern, DataError, "cannot be looked for", "Check the name"):
             files |= dict.fromkeys(_find_files(pattern))
     return list(files)
 
@@ -76,7 +76,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
         DataError: the file is missing, cannot be read, or contains no question.
     """
     file, encoding = Path(path).expanduser(), encoding or "utf-8"
-    with wrap_read_errors(path, DataError, "questions cannot be read", "Write one per line"):
+    with wrap_file_errors(path, DataError, "questions cannot be read", "Write one per line"):
         if file.exists() and not file.is_file():
             raise DataError("this is not a regular file", where=str(file), remedy="Save the questions in a file")
         if file.suffix.lower() == ".txt":

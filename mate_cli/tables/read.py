@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from mate_cli.errors import DataError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names, valid
 from mate_cli.tables.formats.header import (
     count_cells,
@@ -85,13 +85,13 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         MissingDependencyError: the package that reads this format is not installed.
     """
     path, hint = Path(path).expanduser(), "Open it in its original program, and save it again"
-    with wrap_read_errors(path, DataError, "this table cannot be read", hint):
+    with wrap_file_errors(path, DataError, "this table cannot be read", hint):
         grid = _read_grid(path, options)
         return TableScanner(path, grid, options).scan(_clean_lines(grid.lines, path, options.limits))
 
 
 def _read_grid(path: Path, options: ReadOptions) -> Grid:
-    with wrap_read_errors(path, DataError, "cannot be read", "Check its name and permissions"):
+    with wrap_file_errors(path, DataError, "cannot be read", "Check its name and permissions"):
         if path.exists() and not path.is_file():
             raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
         options.limits.check(path, megabytes=path.stat().st_size / MEGABYTE)

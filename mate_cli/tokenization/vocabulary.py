@@ -18,7 +18,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
 
 from mate_cli.errors import ConfigError, MissingDependencyError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_bytes, read_object
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -234,7 +234,7 @@ def _load(path: Path) -> Vocabulary:
     hint = "Fetch or export it again"
     file = path.with_name("tokenizer_config.json")
     settings = read_object(file, ConfigError, hint, links=True) if file.is_file() else {}
-    with wrap_read_errors(path, ConfigError, "this vocabulary cannot be read", hint):
+    with wrap_file_errors(path, ConfigError, "this vocabulary cannot be read", hint):
         tokens = read_bytes(path, links=True).decode("utf-8").removesuffix("\n").split("\n")
         return Vocabulary(tokens, lower_case=settings.get("do_lower_case", True) is not False)
 
@@ -337,7 +337,7 @@ def _read_byte_vocabulary(folder: Path) -> ByteVocabulary | None:
     """
     names, merges = (folder / file for file in FILES)
     if names.is_file() and merges.is_file():
-        with wrap_read_errors(merges, ConfigError, "these merges cannot be read", REDOWNLOAD_HINT):
+        with wrap_file_errors(merges, ConfigError, "these merges cannot be read", REDOWNLOAD_HINT):
             lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
             pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
         return ByteVocabulary(read_object(names, ConfigError, REDOWNLOAD_HINT, links=True), pairs)
@@ -346,7 +346,7 @@ def _read_byte_vocabulary(folder: Path) -> ByteVocabulary | None:
     model = read_object(folder / "tokenizer.json", ConfigError, REDOWNLOAD_HINT, links=True).get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         return None
-    with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", REDOWNLOAD_HINT):
+    with wrap_file_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", REDOWNLOAD_HINT):
         return ByteVocabulary(model["vocab"], _pairs(model["merges"]))
 
 

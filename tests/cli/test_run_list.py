@@ -13,6 +13,7 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.runs import folders
 from mate_cli.runs.folders import find_same, index_file, read_index
+from mate_cli.runs.lock import acquire_lock, release_lock
 from tests.reports.runs import build_run
 
 TRAIN = Path("outputs/train")
@@ -24,6 +25,10 @@ def place(tmp_path, monkeypatch):
     for number, status in enumerate(("finished", "running", "failed"), 1):
         build_run(TRAIN / "mine" / status, seed=number, status=status, monitor="dev/hits@1", settings=["model=mate"])
     build_run(TRAIN / "other" / "done", seed=9, monitor="dev/hits@1", metrics={"dev/hits@1": 0.25})
+    running = (TRAIN / "mine" / "running").absolute()
+    acquire_lock(running)
+    yield
+    release_lock(running)
 
 
 def listed(capsys, *words: str) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from mate_cli.cli import app
 from mate_cli.cli.app import ENDING, handle_signals, interrupt
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
-from mate_cli.runs.lock import process_name
+from mate_cli.runs.lock import process_id
 
 SAVES = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), print('saved'), sys.exit()));"
@@ -96,7 +96,7 @@ def job(tmp_path):
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout.readline() == "begun\n"
-        note = {"process": f"{platform.node()} {process_name(process.pid)}"}
+        note = {"process": f"{platform.node()} {process_id(process.pid)}"}
         (tmp_path / f"{len(started)}.json").write_text(json.dumps(note))
         return process
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -27,7 +26,7 @@ from mate_cli.cli.sweeps.jobs import end_reason, follow_job
 from mate_cli.cli.sweeps.sweep import job_files
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.pipelines.run_spec import prepare_run
-from mate_cli.runs.lock import is_dead, process_id
+from mate_cli.runs.lock import process_id
 from mate_cli.runs.record import RunFolder, RunRecord
 
 SMALL = [
@@ -135,15 +134,6 @@ def installed(plugin: str) -> bool:
         return find_spec(plugin) is not None
     except ModuleNotFoundError:
         return False
-
-
-def test_without_a_lock_the_last_output_tells_whether_a_run_is_at_work(tmp_path):
-    record = tmp_path / "record.json"
-    record.write_text("{}")
-    assert not is_dead(tmp_path, {"status": "running"})
-    os.utime(record, (0, 0))
-    assert is_dead(tmp_path, {"status": "running"})
-    assert not is_dead(tmp_path, {"status": "finished"})
 
 
 def test_jobs_are_in_the_order_of_their_numbers(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_sweep import SMALL
 
-from mate_cli.runs.lock import is_alive, process_name
+from mate_cli.runs.lock import is_alive, process_id
 
 pytestmark = pytest.mark.long
 SECONDS = 3600
@@ -149,7 +149,7 @@ def test_jobs_save_their_states_when_a_sweep_is_to_end(tmp_path, start, launcher
 def test_a_sweep_that_is_killed_takes_its_jobs_along(tmp_path, start, launcher):
     sweep, at_once = begin(tmp_path, start, launcher)
     children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()
-    workers = [process_name(int(number)) for number in children]
+    workers = [process_id(int(number)) for number in children]
     sweep.kill()
     sweep.wait()
     until = time.monotonic() + 60

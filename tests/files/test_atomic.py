@@ -44,7 +44,7 @@ def test_two_containers_with_equal_names_and_numbers_write_one_file(tmp_path):
 
 def test_no_folder_is_replaced_by_a_file(tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(RunError, match="cannot be written: Is a directory"):
+    with pytest.raises(RunError, match="cannot be written: is a directory"):
         write_text(tmp_path / "folder", "x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 

@@ -5,8 +5,8 @@ import errno
 import pytest
 import torch
 
-from mate_cli.errors import CheckpointError, MateError
-from mate_cli.files.io_errors import LOWER, wrap_machine_errors
+from mate_cli.errors import CheckpointError
+from mate_cli.files.io_errors import LOWER, find_known_error
 
 
 def allocate_tensor():
@@ -32,12 +32,12 @@ SHORTAGES = {
 
 @pytest.mark.parametrize("kind", SHORTAGES)
 def test_too_little_memory_is_one_error_with_what_to_lower(kind):
-    with pytest.raises(MateError, match=rf"^out of memory\. {LOWER}\.$"), wrap_machine_errors():
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of any type
         SHORTAGES[kind]()
+    assert str(find_known_error(raised.value)) == f"out of memory. {LOWER}."
 
 
 def test_other_errors_stay_what_they_are():
-    with pytest.raises(RuntimeError, match="shapes"), wrap_machine_errors():
-        raise RuntimeError("shapes cannot be multiplied")
-    with pytest.raises(CheckpointError), wrap_machine_errors():
-        raise CheckpointError("out of memory in a name")
+    assert find_known_error(RuntimeError("shapes cannot be multiplied")) is None
+    known = CheckpointError("out of memory in a name")
+    assert find_known_error(known) is known

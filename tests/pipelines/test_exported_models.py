@@ -300,7 +300,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
 
     with monkeypatch.context() as patch:
         patch.setattr(export, "write_tensors", full)
-        with pytest.raises(ConfigError, match=r"cannot be written: .*No space left"):
+        with pytest.raises(ConfigError, match=r"cannot be written: no space left"):
             export_to(run, folder, overwrite=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     (folder / "merges.txt").touch()  # of an earlier export, with another vocabulary

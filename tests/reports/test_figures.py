@@ -106,7 +106,7 @@ def test_figures_are_written_as_png_and_svg(tmp_path):
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     build_run(tmp_path / "run")
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot write to"):
+    with pytest.raises(RunError, match="cannot be written"):
         write_figures(build_report([tmp_path]), tmp_path / "file")
 
 

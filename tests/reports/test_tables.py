@@ -11,6 +11,7 @@ from mate_cli.reports.compare.report import build_report, main_metric, reason_te
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.compare.tables import result_tables
 from mate_cli.reports.format import center_text, count_text, duration_text
+from mate_cli.runs.lock import acquire_lock, release_lock
 from tests.reports.runs import build_demo, build_run
 
 
@@ -149,18 +150,20 @@ def test_wrong_choices_name_the_right_ones(tmp_path):
 
 
 def test_a_silent_run_may_have_been_killed(tmp_path):
-    build_run(tmp_path / "a", status="running")
+    acquire_lock(build_run(tmp_path / "a", status="running"))
     (run,) = build_report([tmp_path]).runs
     at = datetime.fromtimestamp(run.touched + 7200, timezone.utc)
     assert reason_text(run, at) == "no output for 2 h: it may have been killed"
-    build_run(tmp_path / "b", status="running", started="yesterday")
-    build_run(
-        tmp_path / "c", status="running", started=datetime.fromtimestamp(run.touched - 90, timezone.utc).isoformat()
-    )
+    started = datetime.fromtimestamp(run.touched - 90, timezone.utc).isoformat()
+    acquire_lock(build_run(tmp_path / "b", status="running", started="yesterday"))
+    acquire_lock(build_run(tmp_path / "c", status="running", started=started))
     reasons = [
         reason_text(one, datetime.fromtimestamp(run.touched, timezone.utc)) for one in build_report([tmp_path]).runs
     ]
     assert reasons[1:] == ["still running", "running for 1 min 30 s"]
+    for name in "abc":
+        release_lock(tmp_path / name)
+    assert reason_text(run, at) == "its process no longer exists: it was killed"
 
 
 @pytest.mark.parametrize(

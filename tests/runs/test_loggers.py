@@ -159,7 +159,7 @@ def test_a_server_that_is_gone_means_offline_with_the_same_id(tmp_path, monkeypa
     close_loggers([open_run(tmp_path, "online")], {}, 0, 0)
     wandb.teardown()
     told = capsys.readouterr().err
-    assert (told.count("warning: W&B cannot be reached"), "W&B has failed" in told) == (1, False)
+    assert (told.count("warning: W&B cannot be reached"), "has failed" in told) == (1, False)
     assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
@@ -231,7 +231,7 @@ def test_a_number_that_is_none_is_kept_by_every_logger(tmp_path):
 
 
 def test_a_logger_that_cannot_be_built_leaves_nothing(tmp_path):
-    folder = RunFolder(tmp_path / "run", new=True)
+    folder = RunFolder(tmp_path / "run")
     refused = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
     with pytest.raises(ConfigError, match=r"^logger\.mine: pytorch_lightning\.loggers\.WandbLogger cannot be built: "):
         open_loggers({"wandb": WANDB, "mine": refused}, folder, record(), CONFIG)
@@ -276,8 +276,7 @@ def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys)
         loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path / "a"), record(), CONFIG)
     assert [type(logger) for logger in loggers] == [MetricsFile]
     told = capsys.readouterr().err
-    assert "W&B has failed, and the run goes on without it" in told
-    assert (f"{tmp_path / 'a' / 'wandb'}: no space left on device" in told, told.count("\n")) == (True, 1)
+    assert told == "warning: logger.wandb has failed, and the run goes on without it (no space left on device)\n"
     loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path / "b"), record(), CONFIG)
     run = loggers[1].experiment
     capsys.readouterr()
@@ -286,7 +285,7 @@ def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys)
         log_row(loggers, {"time": 1.0}, 1)
         log_table(loggers, "predictions/dev", ["a"], [[1]])
         close_loggers(loggers, {"dev/f1": 0.5}, 1, 0)
-    assert capsys.readouterr().err.count("W&B has failed") == 1
+    assert capsys.readouterr().err.count("logger.wandb has failed") == 1
     assert [row["step"] for row in read_rows(tmp_path / "b" / "metrics.jsonl")] == [1]
     run.finish()
 

@@ -76,7 +76,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full_disk)
-    with pytest.raises(RunError, match=r"No space left on device.*resume=last"):
+    with pytest.raises(RunError, match=r"no space left on device.*resume=last"):
         folder.write_text("config.yaml", "seed: 2\n")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"seed: 1\n"]
 

@@ -10,8 +10,8 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.attention.segment_tasks import segment_tasks
+from mate_cli.files.atomic import replace_file
 from mate_cli.files.safe_load import read_bytes
 from mate_cli.terminal.progress import Progress
 
@@ -111,26 +112,22 @@ def _compiled() -> Path:
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] + ".so"
     library = Path(os.environ.get("MATE_CACHE") or "~/.cache/mate").expanduser() / "native" / name
     if not _is_whole(library):
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            new_library = Path(folder, name)
+        library.unlink(missing_ok=True)  # It may be a pipe.
+        with replace_file(library) as draft:
             with Progress("compiling attention kernels"):
-                _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(new_library)])
+                _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(draft)])
             # The loader ignores the checksum behind the library.
-            with new_library.open("r+b") as file:
+            with draft.open("r+b") as file:
                 file.write(hashlib.sha256(file.read()).digest())
-            # Rename atomically, because another process may load the library.
-            new_library.replace(library)
     return library
 
 
 def _is_whole(library: Path) -> bool:
     """Return whether the file of a library is undamaged. Loading a damaged library would kill the process."""
-    try:
+    with suppress(OSError, ValueError):
         content = read_bytes(library)
-    except (OSError, ValueError):
-        return False
-    return hashlib.sha256(content[:-32]).digest() == content[-32:]
+        return hashlib.sha256(content[:-32]).digest() == content[-32:]
+    return False
 
 
 def _compiler() -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import name_draft
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.runs.folders import is_running
 from mate_cli.runs.lock import acquire_lock, release_lock
 from mate_cli.runs.record import RunFolder, read_entries
@@ -94,9 +95,8 @@ def remove_run(path: Path) -> None:
     acquire_lock(path)
     temporary = name_draft(path)
     try:
-        path.rename(temporary)
-        shutil.rmtree(temporary)
-    except OSError as error:
-        raise RunError(f"cannot be removed: {error.strerror}", where=str(path), remedy="Make it writable") from error
+        with wrap_file_errors(path, RunError, "cannot be removed", "Make it writable"):
+            path.rename(temporary)
+            shutil.rmtree(temporary)
     finally:
         release_lock(path)

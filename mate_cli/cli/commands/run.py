@@ -56,7 +56,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     """
     from mate_cli.cli.check import check_parts
     from mate_cli.cli.commands.train import execute, join_others
-    from mate_cli.files.io_errors import wrap_read_errors
+    from mate_cli.files.io_errors import wrap_file_errors
     from mate_cli.files.outside import check_settings
     from mate_cli.files.targets import find_beside
     from mate_cli.pipelines.run_spec import load_spec
@@ -75,6 +75,6 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     file = folder.path / "config.yaml"
     spec = load_spec(file, trust)
     with join_others(spec), explain_places(folder.path):
-        with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
+        with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
             check_parts(spec)
         return execute(spec.with_root(root), folder, trust, [ROOT + root]) if root else execute(spec, folder, trust)

@@ -153,7 +153,7 @@ def follow_job(
     Returns:
         The record and the reason for its end. The record is None if the run was rejected.
     """
-    from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_name, release_lock
+    from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_id, release_lock
     from mate_cli.runs.record import STOPPED
 
     errors = folder.remember("stderr.txt")
@@ -170,7 +170,7 @@ def follow_job(
             env={**os.environ, **entrust_lock(folder.path), LAUNCHER: str(os.getpid())},
         ) as process,
     ):
-        begun(f"{platform.node()} {process_name(process.pid)}")
+        begun(f"{platform.node()} {process_id(process.pid)}")
         try:
             code = process.wait()
         except KeyboardInterrupt:  # Second interrupt: the process may hang.

@@ -83,7 +83,7 @@ class StopHandler:
         """Send a signal to the running jobs on this machine, and return their number."""
         count = 0
         for file in self._notes():
-            with suppress(OSError, ValueError, TypeError, AttributeError):
+            with suppress(Exception):  # A job without a readable note has no process.
                 host, _, process = str(load_json(file).get("process") or "").partition(" ")
                 if host == platform.node() and is_alive(process):
                     os.kill(int(process.partition(":")[0]), number)

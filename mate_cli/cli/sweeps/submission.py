@@ -77,12 +77,18 @@ def start_tracker() -> None:
     """
     from joblib.externals.loky.backend import resource_tracker  # type: ignore[import-untyped]
 
-    # The tracker inherits the ignored SIGHUP, so closing the terminal does not end it.
-    original_handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
+    with _ignore(signal.SIGHUP):
         resource_tracker.ensure_running()
+
+
+@contextmanager
+def _ignore(number: signal.Signals) -> Iterator[None]:
+    """Ignore a signal. Subprocesses that are started meanwhile ignore it too."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGHUP, original_handler)
+        signal.signal(number, before)
 
 
 @contextmanager
@@ -101,12 +107,8 @@ def quiet_controllers() -> Iterator[None]:
     start_controller = local.start_controller
 
     def start_quietly(*args: Any, **kwargs: Any) -> object:
-        # The controller inherits the ignored SIGINT.
-        original_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with _ignore(signal.SIGINT):
             return start_controller(*args, **kwargs)
-        finally:
-            signal.signal(signal.SIGINT, original_handler)
 
     with patch.object(local, "start_controller", start_quietly):
         yield

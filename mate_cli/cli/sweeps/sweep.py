@@ -33,7 +33,8 @@ from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler
 from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.files.atomic import make_folders
+from mate_cli.files.atomic import make_folders, number_names
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import load_json
 
 if TYPE_CHECKING:
@@ -340,21 +341,13 @@ def claim_folder(config: DictConfig) -> list[Path]:
         ConfigError: if it cannot be created.
     """
     requested = Path(str(config.hydra.sweep.dir)).absolute()
-    for number in range(1, 1000):
-        folder = requested if number == 1 else requested.with_name(f"{requested.name}-{number}")
-        try:
-            folders = make_folders(folder / "jobs")
-        except OSError as error:
-            problem = f"the folder of the sweep cannot be made: {error.strerror}"
-            raise ConfigError(problem, where=str(folder), remedy="Choose another paths.outputs") from error
-        if folder / "jobs" not in folders:
-            continue
-        with open_dict(config):
-            config.hydra.sweep.dir = str(folder)
-        return folders
-    raise ConfigError(
-        "this folder has a thousand sweeps", where=str(requested), remedy="Choose another hydra.sweep.dir"
-    )
+    problem, remedy = "the folder of the sweep cannot be made", "Choose another paths.outputs"
+    with wrap_file_errors(requested, ConfigError, problem, remedy):
+        places = (folder / "jobs" for folder in number_names(requested))
+        folders = next(folders for jobs in places if jobs in (folders := make_folders(jobs)))
+    with open_dict(config):
+        config.hydra.sweep.dir = str(folders[0].parent)
+    return folders
 
 
 def job_files(jobs: Path | None) -> list[Path]:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from mate_cli.data.corpora.shards import CorpusTable
 from mate_cli.errors import DataError
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.tables.table import Cell, Table
 
 Data = TypeVar("Data", str, bytes)
@@ -39,7 +40,7 @@ def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
     Raises:
         DataError: the file cannot be read. The yielded functions raise it if a line or record is not an interaction.
     """
-    try:
+    with wrap_file_errors(path, DataError, "cannot be read, or is damaged", "Fetch it again"):
         if path.name.endswith(RECORDS):
             for number, record in enumerate(read_records(path), 1):
                 yield partial(_corpus_table, decode_interaction, record, path, f"record {number}")
@@ -49,8 +50,6 @@ def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield partial(_corpus_table, parse_message, line, path, f"line {number}")
-    except (OSError, EOFError) as error:
-        raise DataError("cannot be read, or is damaged", where=str(path), remedy="Fetch it again") from error
 
 
 def parse_message(text: str) -> Message:

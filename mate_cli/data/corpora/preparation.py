@@ -12,7 +12,7 @@ import warnings
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain, count, islice
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from mate_cli.data.corpora.corpus_sources import Reader, Sources
 from mate_cli.data.corpora.shards import METADATA, ROWS_AT_ONCE, CorpusTable, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.atomic import find_files_in_writing, replace_file
+from mate_cli.files.atomic import remove_drafts, replace_file
 
 SHARDS = 16
 """Maximum number of files of a prepared corpus. Up to this number, data workers can read different files."""
@@ -96,7 +96,7 @@ def write_parts(
                 parts[path] = source
                 if _is_whole(path) or finished.is_file() or path.name in busy:
                     continue
-                busy = find_files_in_writing(folder) if are_others_trusted else set()
+                busy = remove_drafts(folder) if are_others_trusted else set()
                 if path.name not in busy:
                     with replace_file(path) as draft:
                         _write_part(draft, part, evaluation)
@@ -108,13 +108,11 @@ def write_parts(
 
 def _is_whole(path: Path) -> bool:
     """Return whether a part exists and is complete. After a power failure, it may be truncated."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with suppress(Exception):
         return pq.read_metadata(path).num_row_groups > len(BOUNDS)
-    except (OSError, pa.ArrowInvalid):
-        return False
+    return False
 
 
 def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables) -> None:

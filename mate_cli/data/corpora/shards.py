@@ -24,7 +24,7 @@ from weakref import finalize
 import numpy as np
 
 from mate_cli.errors import DataError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import format_text
 
@@ -161,7 +161,7 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
 
     shards = []
     for path in paths:
-        with wrap_read_errors(path, DataError, "cannot be read as Parquet", "Write the file again"):
+        with wrap_file_errors(path, DataError, "cannot be read as Parquet", "Write the file again"):
             metadata = pq.read_metadata(path)
             names = set(metadata.schema.to_arrow_schema().names)
         if not names >= REQUIRED_COLUMNS:

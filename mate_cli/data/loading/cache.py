@@ -32,8 +32,8 @@ import pyarrow as pa
 import mate_cli
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
-from mate_cli.files.atomic import find_files_in_writing, remove_drafts, replace_file
-from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
+from mate_cli.files.atomic import remove_drafts, replace_file
+from mate_cli.files.io_errors import shorten_reason, wrap_file_errors
 from mate_cli.files.papers import find_room
 from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.tables.table import Table
@@ -159,7 +159,7 @@ def _read_part(path: Path) -> pa.Table:
     # Touch the file for `prune_cache`. Ignore errors, because the file may belong to another user.
     with suppress(OSError):
         os.utime(path)
-    damaged = wrap_read_errors(path, DataError, "these encodings are damaged", "Remove this file")
+    damaged = wrap_file_errors(path, DataError, "these encodings are damaged", "Remove this file")
     with damaged:
         if not path.is_file():  # a pipe would be waited for
             raise ValueError("it is not a regular file")
@@ -401,8 +401,8 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
 
     # The pattern matches only files of this cache.
     files = find_unused(f"{'[0-9a-f]' * 32}{ENDING}")
-    parts = [path for path in find_unused(f"corpora/{'[0-9a-f]' * 24}.parts") if not path.is_symlink()]
-    parts = [path for path in parts if not find_files_in_writing(path)]
+    parts = find_unused(f"corpora/{'[0-9a-f]' * 24}.parts")
+    parts = [path for path in parts if not path.is_symlink() and not remove_drafts(path)]
     files += [file for path in parts for file in path.iterdir() if file.is_file()]
     size = sum(file.lstat().st_size for file in files)
     for file in files:

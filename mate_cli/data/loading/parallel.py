@@ -99,16 +99,13 @@ def _starting() -> Iterator[None]:
     Only this process handles Ctrl-C.
     """
     protect_subprocesses()
-    main, before = sys.modules["__main__"], None
-    if threading.current_thread() is threading.main_thread():
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    main, before = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"] = main
-        if before is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(work: Callable[[Any], Any], lifeline: Connection) -> None:

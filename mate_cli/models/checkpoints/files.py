@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file, missing_model
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.run_weights import suggest_run_weights
 from mate_cli.files.safe_load import check_header, read_object, read_yaml
 from mate_cli.models.checkpoints import tensorflow
@@ -127,7 +127,7 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file is damaged or is not a weight file.
     """
-    with wrap_read_errors(file, CheckpointError, "the file cannot be read", "Fetch or write it again"):
+    with wrap_file_errors(file, CheckpointError, "the file cannot be read", "Fetch or write it again"):
         if file.suffix == ".safetensors":
             check_header(file)
             return load_file(file)

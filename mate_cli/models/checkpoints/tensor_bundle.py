@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 
 Value = TypeVar("Value", int, bytes)
 
@@ -146,7 +146,7 @@ def list_bundle(prefix: Path) -> list[str]:
 
 
 def _wrap_errors(file: Path) -> AbstractContextManager[None]:
-    return wrap_read_errors(file, CheckpointError, "the TensorFlow checkpoint cannot be read", "Fetch it again")
+    return wrap_file_errors(file, CheckpointError, "the TensorFlow checkpoint cannot be read", "Fetch it again")
 
 
 def _index_of(prefix: Path) -> Path:

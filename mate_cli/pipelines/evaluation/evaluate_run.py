@@ -1,6 +1,5 @@
 """Evaluation of a finished run, and predictions for a file of questions."""
 
-import itertools
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from hydra.utils import instantiate
 
 from mate_cli.data.datasets.labelled.sources import LabelledFiles
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import write_text
+from mate_cli.files.atomic import number_names, write_text
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.metrics.specs import Score
 from mate_cli.pipelines.assembly import Parts, load_best
@@ -93,8 +92,8 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
         return folder
     last = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
     name = "_".join(filter(None, last)) or "here"
-    for number in itertools.count(1):
-        beside = folder.below(f"evaluation/{name if number == 1 else f'{name}-{number}'}")
+    for path in number_names(Path("evaluation", name)):
+        beside = folder.below(str(path))
         settings = beside.path / "settings.json"
         if not settings.is_file():
             beside.write_json("settings.json", runtime.changes)

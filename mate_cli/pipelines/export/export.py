@@ -12,13 +12,12 @@ from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 from hydra.utils import instantiate
-from safetensors import SafetensorError
 from transformers import TapasConfig
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
-from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.io_errors import shorten_reason, wrap_file_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.files.targets import find_targets
 from mate_cli.metrics.calibration import CALIBRATION
@@ -193,15 +192,12 @@ def _write_folder(target: Path) -> Iterator[Path]:
     Raises:
         ConfigError: the disk is full, or the folder cannot be created.
     """
-    try:
-        with replace_file(target) as draft:
-            draft.mkdir()
-            yield draft
-            for name in EXPORTED - {file.name for file in draft.iterdir()}:
-                (target / name).unlink(missing_ok=True)
-    except (OSError, SafetensorError) as error:
-        problem = f"cannot be written: {error}"
-        raise ConfigError(problem, where=f"to={target}", remedy="Choose another folder") from error
+    errors = wrap_file_errors(f"to={target}", ConfigError, "cannot be written", "Choose another folder")
+    with errors, replace_file(target) as draft:
+        draft.mkdir()
+        yield draft
+        for name in EXPORTED - {file.name for file in draft.iterdir()}:
+            (target / name).unlink(missing_ok=True)
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.hub import hub_file, missing_model
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_json, to_yaml
 from mate_cli.files.targets import check_targets
@@ -85,7 +85,7 @@ def open_checkpoint(
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = _parse_settings(settings, folder, runtime)
-    with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
+    with wrap_file_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
         parts = assemble(config, dataset or NoDataset(), moved=True)
     if not is_theirs:
         load_module(parts.task, weights, AGAIN)

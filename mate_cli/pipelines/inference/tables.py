@@ -13,7 +13,7 @@ from mate_cli.arguments import check_arguments
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import DataError, MateError, RunError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_object
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import CALIBRATION, Calibration
@@ -94,7 +94,7 @@ def read_calibration(folder: Path) -> Calibration | None:
     if not path.is_file():
         return None
     again = "Evaluate the run again"
-    with wrap_read_errors(path, DataError, "this calibration cannot be read", again):
+    with wrap_file_errors(path, DataError, "this calibration cannot be read", again):
         return Calibration.from_json(read_object(path, DataError, again, links=True))
 
 
@@ -168,7 +168,7 @@ def _prepare(
     for path, file in inputs.files.items():
         asked = inputs.questions[path]
         try:
-            with wrap_read_errors(path, DataError, "no rows of this table can be chosen", "Give a part of it"):
+            with wrap_file_errors(path, DataError, "no rows of this table can be chosen", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
             if len(inputs.files) == 1:

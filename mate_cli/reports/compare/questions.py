@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -91,26 +92,17 @@ def read_predictions(file: Path) -> Questions:
 
     The result is empty if the file is missing or damaged.
     """
-    try:
+    with suppress(Exception):  # Damage can cause any exception.
         status = file.stat()
-    except (OSError, ValueError):
-        return {}
-    version = (file, status.st_mtime_ns, status.st_size)
-    if version not in _cached:
-        _cached[version] = _parse(file)
-        # Files of a comparison have similar sizes.
-        while len(_cached) > max(1, MAX_CACHED // max(1, status.st_size)):
-            del _cached[next(iter(_cached))]
-    return _cached[version]
-
-
-def _parse(file: Path) -> Questions:
-    try:
-        rows = load_json(file)
-    except (OSError, ValueError):
-        return {}
-    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return {_question(row): _prediction(row) for row in rows if row.get("question_id") is not None}
+        version = (file, status.st_mtime_ns, status.st_size)
+        if version not in _cached:
+            rows = [row for row in load_json(file) if isinstance(row, dict) and row.get("question_id") is not None]
+            _cached[version] = {_question(row): _prediction(row) for row in rows}
+            # Files of a comparison have similar sizes.
+            while len(_cached) > max(1, MAX_CACHED // max(1, status.st_size)):
+                del _cached[next(iter(_cached))]
+        return _cached[version]
+    return {}
 
 
 def keep_scored(questions: Questions) -> Questions:

@@ -26,11 +26,13 @@ from mate_cli.reports.compare.tables import (
 )
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import MAX_TEXT, STATUSES, LoadedRun, clean, load_runs
-from mate_cli.runs.lock import SILENT_SECONDS, is_dead
+from mate_cli.runs.lock import is_dead
 from mate_cli.runs.record import NOT_LEARNT, NOT_TRAINED
 
 MAX_NEAR = 3
 """Maximum number of metrics suggested for an unknown metric name."""
+SILENT_SECONDS = 1800
+"""Seconds without a write after which a running run may have been killed."""
 
 
 @dataclass(frozen=True)
@@ -202,10 +204,9 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
     """Describe why a run has no result: its recorded reason, or how long it has been silent."""
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
-    silent_seconds = now.timestamp() - run.touched
-    if silent_seconds <= SILENT_SECONDS and is_dead(run.folder, run.record):
+    if is_dead(run.folder, run.record):
         return "its process no longer exists: it was killed"
-    if silent_seconds > SILENT_SECONDS:
+    if (silent_seconds := now.timestamp() - run.touched) > SILENT_SECONDS:
         return f"no output for {duration_text(silent_seconds)}: it may have been killed"
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from mate_cli.errors import RunError
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.reports.compare.questions import scored_runs
@@ -66,10 +67,8 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     for block in dict.fromkeys(group.block for group in report.groups):
         if margins := read_margins(report, block):
             named_figures.append((f"score_margins_{file_name(block)}", score_margins(margins)))
-    try:
+    with wrap_file_errors(folder, RunError, "cannot be written", "Choose another folder"):
         return [file for name, figure in named_figures for file in save_figure(figure, folder, name)]
-    except OSError as error:
-        raise RunError(f"cannot write to {folder}: {error.strerror}", remedy="Choose another folder") from error
 
 
 def file_name(metric: str) -> str:

@@ -19,8 +19,9 @@ from pydantic import TypeAdapter
 
 from mate_cli.data.archive import SUFFIXES
 from mate_cli.data.datasets.catalogue import all_datasets
-from mate_cli.errors import MateError, RunError
+from mate_cli.errors import MateError, RunError, known_cause
 from mate_cli.files.atomic import write_text
+from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.metrics.specs import MetricName, subset_of
@@ -256,10 +257,8 @@ def read_tables(
             with suppress(RunError):
                 if file:
                     write_text(file, TypeAdapter(Tables).dump_json(tables).decode())
-    except (MateError, OSError) as error:
-        return {}, clean(error)
     except Exception as error:
-        return {}, f"the dataset cannot be read ({clean(error)[:120]})"
+        return {}, clean(known_cause(error) or f"the dataset cannot be read ({shorten_reason(error)})")
     found_tables = {name: table for name in asked if (table := tables.get(name)) is not None}
     return found_tables, "" if len(found_tables) == len(asked) else "the dataset has changed since"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.workbook_repair import repair_workbook
 from mate_cli.tables.formats.cell_text import count_noun, list_names, spreadsheet_date, spreadsheet_text
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number
@@ -160,7 +160,7 @@ class Sheet:
 
 
 def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[str]]:
-    with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
+    with wrap_file_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
         sheet = _choose(Workbook(path, options.limits), options.sheet, notes)
         if not (options.hidden or sheet.has_layout):
             problem = f"hidden=false is not available for {path.suffix.lower()} files"

@@ -76,12 +76,12 @@ class DatabaseSource:
 
 
 def _schema(path: Path, name: str | None) -> Schema:
-    from mate_cli.files.io_errors import wrap_read_errors
+    from mate_cli.files.io_errors import wrap_file_errors
     from mate_cli.papers.dt_fixup.sql.database import is_database, read_database_schema
     from mate_cli.papers.dt_fixup.sql.schema import read_schemas
 
     hint = "Give a database of SQLite, or a tables.json"
-    with wrap_read_errors(path, DataError, "no schema can be read from it", hint):
+    with wrap_file_errors(path, DataError, "no schema can be read from it", hint):
         if not path.name.lower().endswith(_SCHEMA_FILES) or is_database(path):
             return read_database_schema(path)
         schemas = read_schemas(path)

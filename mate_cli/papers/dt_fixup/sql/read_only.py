@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.papers.dt_fixup.sql.schema import fold, quote_identifier
 
 MEMORY_BYTES = 256 << 20
@@ -231,7 +231,7 @@ def open_database(path: Path, seconds: float) -> Iterator[ReadOnlyDatabase]:
         DataError: the file is missing, locked or no database, or recent changes are only in its log file.
     """
     with ExitStack() as stack:
-        with wrap_read_errors(path, DataError, "cannot be read as a database", _HINT):
+        with wrap_file_errors(path, DataError, "cannot be read as a database", _HINT):
             if not path.is_file():
                 problem = "is a folder" if path.is_dir() else "there is no such file"
                 raise DataError(problem, where=str(path), remedy=_HINT)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError
-from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
+from mate_cli.files.io_errors import shorten_reason, wrap_file_errors
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -252,7 +252,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         DataError: the file cannot be read or contains no schema.
     """
     hint = "A file of schemas is a list of objects, as Spider's tables.json is"
-    with wrap_read_errors(path, DataError, "these schemas cannot be read", hint):
+    with wrap_file_errors(path, DataError, "these schemas cannot be read", hint):
         entries = json.loads(_unpacked(path))
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:
