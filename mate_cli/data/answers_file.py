@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,8 @@ def read_answers(file: Path) -> dict[str, SystemAnswer]:
         if (key := str(name)) in answers:
             problem = f"the id {key!r} occurs twice ({locations[key]} and {location})"
             raise DataError(problem, where=str(file), remedy="Keep one answer for each question")
-        try:
+        with wrap_file_errors(file, DataError, location, REMEDY):
             answers[key], locations[key] = _answer(entry), location
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{location}: {error}", where=str(file), remedy=REMEDY) from error
     if not answers:
         raise DataError("has no answers", where=str(file), remedy=REMEDY)
     return answers
@@ -79,10 +78,9 @@ def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any
 
 def _is_lines(content: bytes) -> bool:
     first, _, more = content.strip().partition(b"\n")
-    try:
+    with suppress(ValueError, RecursionError):
         return bool(more) and isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
+    return False
 
 
 def _find(entry: Mapping[str, Any], names: tuple[str, ...], location: str, file: Path) -> object:

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -129,11 +130,9 @@ def is_corpus(path: Path) -> bool:
     """
     import pyarrow.parquet as pq
 
-    try:
+    with suppress(Exception):  # A damaged file can raise any exception in pyarrow.
         return set(pq.read_schema(path).names) >= REQUIRED_COLUMNS
-    # A damaged file can raise any exception in pyarrow.
-    except Exception:
-        return False
+    return False
 
 
 def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:

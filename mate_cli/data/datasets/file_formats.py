@@ -6,7 +6,7 @@ import csv
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import StringIO
 from pathlib import PurePosixPath
@@ -83,11 +83,10 @@ def _is_lines(content: bytes) -> bool:
 
 
 def _is_json(line: bytes) -> bool:
-    try:
+    with suppress(ValueError, RecursionError):
         json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
