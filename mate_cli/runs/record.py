@@ -151,7 +151,7 @@ class RunFolder:
 
     @property
     def is_new(self) -> bool:
-        """Whether this object has created the folder."""
+        """True if this object created the folder."""
         return self.path in self._made
 
     @property
