@@ -85,7 +85,7 @@ def signatures(node: ast.ClassDef) -> Iterator[str]:
     made = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     for function in [*made, *public_functions(node)]:
         returns = f" -> {ast.unparse(function.returns)}" if function.returns and function not in made else ""
-        if "property" in map(ast.unparse, function.decorator_list):
+        if {"property", "cached_property"} & {*map(ast.unparse, function.decorator_list)}:
             yield f"    {function.name}: {returns.removeprefix(' -> ')}"
         else:
             head = f"    def {function.name}({ast.unparse(function.args)}){returns}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,63 +17,10 @@ from torch import Tensor
 from mate_cli.attention.patterns import AttentionPattern, SegmentedPattern, needed_pairs
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.packing import BatchPlan
 from mate_cli.tokenization.tensor_buffer import on_device
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Positions of the P real (non-padding) tokens of a batch [B, T], example after example.
-
-    Args:
-        shape: B and T.
-        lengths: number of real tokens of every example.
-        indices: index of every real token in the flattened batch [B * T], Int64 [P]. None if the batch has no padding.
-    """
-
-    shape: tuple[int, int]
-    lengths: tuple[int, ...]
-    indices: Tensor | None
-
-    def pack(self, padded: Tensor) -> Tensor:
-        """Remove the padding: [B, T, ...] to [P, ...]. Return a view if the batch has no padding."""
-        flat = padded.flatten(0, 1)
-        return flat if self.indices is None else _Pack.apply(flat, self.indices)  # type: ignore[no-untyped-call]
-
-    def unpack(self, rows: Tensor) -> Tensor:
-        """Restore the padding as zeros: [P, ...] to [B, T, ...].
-
-        Return a view if the batch has no padding.
-        """
-        if self.indices is not None:
-            rows = _spread(rows, self.indices, self.shape[0] * self.shape[1])
-        return rows.view(*self.shape, *rows.shape[1:])
-
-
-class _Pack(torch.autograd.Function):
-    """`index_select` of distinct rows, whose backward pass writes gradients instead of accumulating them."""
-
-    @staticmethod
-    def forward(ctx: Any, flat: Tensor, indices: Tensor) -> Tensor:  # noqa: ANN401 - torch's own context
-        ctx.indices, ctx.rows = indices, len(flat)
-        return flat.index_select(0, indices)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's own context
-        return _spread(gradient, ctx.indices, ctx.rows), None
-
-
-def _spread(packed_rows: Tensor, indices: Tensor, num_rows: int) -> Tensor:
-    return packed_rows.new_zeros(num_rows, *packed_rows.shape[1:]).index_copy(0, indices, packed_rows)
-
-
-def find_packing(batch: TableBatch) -> Packing:
-    """Find the real (non-padding) tokens of a batch in its attention mask."""
-    is_real = batch.attention_mask == 1
-    lengths = tuple(is_real.sum(1).tolist())
-    indices = None if sum(lengths) == is_real.numel() else is_real.flatten().nonzero().squeeze(1)
-    return Packing((is_real.shape[0], is_real.shape[1]), lengths, indices)
 
 
 class AttentionPlan:
@@ -83,24 +30,19 @@ class AttentionPlan:
 
     Args:
         pattern: attention pattern to apply.
-        batch: tokens to which the pattern is applied. Results that data workers put into `batch.prepared` are reused.
-        derived: cache shared with the other plans of the batch. None: a new cache, filled from `batch.prepared`.
+        batch: tokens to which the pattern is applied. Results of data workers in `batch.plan` are reused.
         device: type of the device that will compute the attention, such as "cuda". None: the device of the batch.
+
+    Attributes:
+        packing: positions of the real tokens.
+        derived: results by name, see `derive`.
     """
 
-    def __init__(
-        self,
-        pattern: AttentionPattern,
-        batch: TableBatch,
-        derived: dict[Hashable, object] | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.pattern, self.batch = pattern, batch
+    def __init__(self, pattern: AttentionPattern, batch: TableBatch, device: str | None = None) -> None:
+        self.pattern, self.batch, self.packing = pattern, batch, batch.packing
         self.device = device or batch.input_ids.device.type
-        self.derived = dict(batch.prepared) if derived is None else derived
-        # Keyed by name without the pattern: every layer looks a name up, and patterns are slow to hash.
-        self.own: dict[Hashable, object] = {}
-        self.packing: Packing = self.derive("packing", lambda plan: find_packing(plan.batch))
+        # A copy, because a batch does not change.
+        self.derived: dict[Hashable, object] = {} if batch.plan is None else {**batch.plan.derived.get(pattern, {})}
 
     @property
     def mask(self) -> Tensor:
@@ -116,12 +58,10 @@ class AttentionPlan:
             name: cache key. It must be unique to the backend and its options.
             build: function that computes the value from this plan on a cache miss.
         """
-        if name not in self.own:
-            key = (self.pattern, name)
-            if key not in self.derived:
-                self.derived[key] = on_device(build(self), self.batch.input_ids.device)
-            self.own[name] = self.derived[key]
-        return self.own[name]  # type: ignore[return-value]
+        if name not in self.derived:
+            value, device = build(self), self.batch.input_ids.device
+            self.derived[name] = value if device.type == "cpu" else on_device(value, device)
+        return self.derived[name]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
         """Unpack projections [P, 3, N, H] into padded query, key and value, each [B, N, T, H]."""
@@ -132,27 +72,21 @@ class AttentionPlan:
         return self.packing.pack(output.transpose(1, 2))
 
 
-class Plans:
-    """The attention plans of a batch for all layers of a network.
+Plans = Mapping[AttentionPattern, AttentionPlan]
+"""The attention plans of the layers of a network on one batch, by pattern."""
 
-    Layers with equal patterns share a plan.
+
+def plan_layers(patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> Plans:
+    """Return the attention plan of each pattern. Layers with equal patterns share a plan.
+
+    Args:
+        patterns: attention patterns of the layers of a network.
+        batch: tokens to which the patterns are applied.
+        device: type of the device that will compute the attention. None: the device of the batch.
     """
-
-    def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> None:
-        self.derived: dict[Hashable, object] = dict(batch.prepared)
-        self._batch = batch
-        # Deduplicate by id first, so that a pattern is hashed once and not once per layer.
-        unique_patterns = dict.fromkeys({id(pattern): pattern for pattern in patterns}.values())
-        self._plans = {pattern: AttentionPlan(pattern, batch, self.derived, device) for pattern in unique_patterns}
-
-    def __getitem__(self, pattern: AttentionPattern) -> AttentionPlan:
-        return self._plans[pattern]
-
-    @property
-    def packing(self) -> Packing:
-        """Positions of the real (non-padding) tokens of the batch, for removing and restoring its padding."""
-        plan = next(iter(self._plans.values()), None)
-        return find_packing(self._batch) if plan is None else plan.packing
+    # Deduplicate by id first, so that a pattern is hashed once and not once per layer.
+    unique_patterns = {id(pattern): pattern for pattern in patterns}.values()
+    return {pattern: AttentionPlan(pattern, batch, device) for pattern in unique_patterns}
 
 
 class Work(NamedTuple):
@@ -307,15 +241,12 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """Compute the attention plans of all layers for a batch, and return the batch with the plans in `prepared`.
-
-        The plans are pinned and moved to the device together with the batch.
-        """
-        plans = Plans((pattern for pattern, _ in self.layers), batch, self.device)
+        """Return the batch with its plan, which is pinned and moved to the device together with the batch."""
+        plans = plan_layers([pattern for pattern, _ in self.layers], batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:
                 backend.prepare(plans[pattern])
-        return replace(batch, prepared=plans.derived)
+        return replace(batch, plan=BatchPlan(batch.packing, {pattern: plan.derived for pattern, plan in plans.items()}))
 
 
 def attention_dtype(projections: Tensor) -> torch.dtype:

@@ -72,11 +72,10 @@ def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
     pattern = plan.pattern
     assert isinstance(pattern, SegmentedPattern)
     heads = gcd(*pattern.head_groups)
-    ids, is_global = (
-        plan.packing.pack(x).cpu().numpy()
-        for x in (pattern.segment_ids(plan.batch).permute(1, 2, 0), pattern.global_tokens(plan.batch))
-    )
-    ids = ids.T.repeat([group // heads for group in pattern.head_groups], axis=0)
+    segment_ids, global_tokens = pattern.segment_ids(plan.batch), pattern.global_tokens(plan.batch)
+    packed = plan.packing.pack(torch.cat([segment_ids, global_tokens[None]]).permute(1, 2, 0)).cpu().numpy()
+    ids = packed[:, :-1].T.repeat([group // heads for group in pattern.head_groups], axis=0)
+    is_global = packed[:, -1] > 0
     blocks, tokens = ids.shape
     examples = len(plan.packing.lengths)
     example_index = np.arange(blocks)[:, None] * examples + np.repeat(np.arange(examples), plan.packing.lengths)

@@ -221,6 +221,7 @@ def declare_padding_real(batch: TableBatch) -> TableBatch:
     segments = 10_000 + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
         batch,
+        plan=None,
         attention_mask=torch.ones_like(batch.attention_mask),
         segment_ids=batch.segment_ids.masked_fill(padding, 1),
         row_ids=torch.where(padding, segments, batch.row_ids),

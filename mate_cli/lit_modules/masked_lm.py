@@ -13,8 +13,7 @@ from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.metrics.accuracy import masked_scores
 from mate_cli.metrics.specs import Metric
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext, initialise
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
-from mate_cli.models.layers.encoder import find_activation
+from mate_cli.models.layers.encoder import LAYER_NORM_EPSILON, find_activation
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 

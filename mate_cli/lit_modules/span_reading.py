@@ -17,8 +17,7 @@ from mate_cli.metrics.exact_match import exact_match, score_answers
 from mate_cli.metrics.specs import Metric
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.models.heads.scores import NO_LOGIT
-from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.models.layers.encoder import Dropout
+from mate_cli.models.layers.encoder import Dropout, FastDropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 

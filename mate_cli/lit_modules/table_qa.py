@@ -20,8 +20,7 @@ from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.models.heads.scores import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
-from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.models.layers.encoder import Dropout
+from mate_cli.models.layers.encoder import Dropout, FastDropout
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch

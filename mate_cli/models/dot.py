@@ -15,11 +15,10 @@ from torch.nn.functional import logsigmoid
 from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import EncoderOutput, Reader, TableEncoder
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.scores import Score
-from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.layers.encoder import EncoderLayer, FastDropout, LayerSpec
 from mate_cli.models.mate import RowHeadRatio
 from mate_cli.tokenization.layout import TableBatch, gather_tokens, renumber_positions
 
@@ -216,13 +215,13 @@ class Dot(TableEncoder):
         """
         return Planner(()) if self.pruner is None else self.pruner.planner
 
-    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
         """Return all tokens for the pruning, and `keep` tokens for the task transformer.
 
         The task transformer reads `keep` tokens, but which ones is known only after pruning.
         """
         indices = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
-        layer_input = self, batch.keep(indices.expand(len(batch.input_ids), -1))
+        layer_input = self.layers, batch.keep(indices.expand(len(batch.input_ids), -1))
         return [layer_input] if self.pruner is None else [*self.pruner.layer_inputs(batch), layer_input]
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
@@ -230,12 +229,12 @@ class Dot(TableEncoder):
         early = None if self.pruner is None else self.pruner(batch)
         scores = self.token_scores(batch, early)
         indices = best_tokens(scores.detach(), self.keep)
-        kept_batch = renumber_positions(batch, indices, self.size.max_positions)
+        kept_batch = self.packed(renumber_positions(batch, indices, self.size.max_positions))
         plans = self.plans(kept_batch)
         bias = None
         if early is not None and self.learn != "pruning":
-            bias = plans.packing.pack(gather_tokens(scores, indices).clamp(min=MIN_SCORE))
-        states = plans.packing.unpack(self.encoder(self.embeddings(kept_batch, plans.packing), plans, bias))
+            bias = kept_batch.packing.pack(gather_tokens(scores, indices).clamp(min=MIN_SCORE))
+        states = kept_batch.packing.unpack(self.encoder(self.embeddings(kept_batch), plans, bias))
         token_scores = None if early is None else scores.detach()
         return EncoderOutput(states, self.pooler(states), kept_batch, early, token_scores)
 

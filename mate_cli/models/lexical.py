@@ -9,7 +9,8 @@ from typing import Any
 from torch import nn
 
 from mate_cli.models.base.table_encoder import initialise
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout, FeatureEmbeddings
+from mate_cli.models.layers.embeddings import FeatureEmbeddings
+from mate_cli.models.layers.encoder import LAYER_NORM_EPSILON, FastDropout
 from mate_cli.models.mate import MateEncoder
 
 

@@ -16,8 +16,14 @@ from mate_cli.attention.base import AttentionBackend, AttentionPlan
 from mate_cli.attention.patterns import Window
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout
-from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, ResidualOutput
+from mate_cli.models.layers.encoder import (
+    LAYER_NORM_EPSILON,
+    EncoderLayer,
+    FastDropout,
+    LayerOptions,
+    LayerSpec,
+    ResidualOutput,
+)
 from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links
 from mate_cli.tokenization.layout import TableBatch
 
@@ -72,9 +78,10 @@ class TableEtc(TableEncoder):
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch. The hidden states of slots are discarded."""
+        batch = self.packed(batch)
         plans = self.plans(batch)
         plan = plans[self.window]
-        tokens = self.embeddings(batch, plan.packing)
+        tokens = self.embeddings(batch)
         slots = plan.derive("links", find_links).slots
         rows, columns = (self.embeddings.get_submodule(f"token_type_embeddings_{i}").weight for i in (2, 1))
         memory = self.slot_embeddings(slots.repeat(len(batch.input_ids)), rows, columns)

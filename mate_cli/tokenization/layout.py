@@ -12,17 +12,16 @@ Source: google-research/tapas, `table_bert.get_token_type_features` and `attenti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
+from functools import cached_property
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
 import torch
 
-from mate_cli.tokenization.tensor_buffer import move_tensors, pack_tensors
-
-if TYPE_CHECKING:
-    import torch
+from mate_cli.tokenization.packing import BatchPlan, Packing, find_packing
+from mate_cli.tokenization.tensor_buffer import TensorBuffer, move_tensors, pack_tensors
 
 ArrayT = TypeVar("ArrayT")
 NumberT = TypeVar("NumberT")
@@ -48,7 +47,7 @@ class Array:
     vocabulary: int = 0
     name: str = ""
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """True if the array is float32, in the cache and in a batch."""
         return self.dtype == "float32"
@@ -204,7 +203,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         attention_mask: 1 on real tokens, 0 on padding, [B, T].
         word_states: input states that replace the embeddings of `input_ids`, [B, T, D]. None uses the embeddings.
         example_ids: ids of the B examples. Empty if not needed.
-        prepared: tensors, tuples and dataclasses that attention computed from this batch ahead of time, by key.
+        plan: packing and results that attention computed in the data worker. None: they are computed on demand.
         places: index of each token in the encoding of its example [B, T]. None if no tokens were removed or moved.
         more: arrays that the serializer adds, see `Serializer.arrays`, if at least one of these examples has them.
         is_filler: whether the loss of the batch is ignored.
@@ -216,11 +215,16 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     attention_mask: torch.Tensor
     word_states: torch.Tensor | None = None
     example_ids: tuple[str, ...] = ()
-    prepared: Mapping[Hashable, object] = field(default_factory=dict)
+    plan: BatchPlan | None = None
     places: torch.Tensor | None = None
     more: Mapping[Array, torch.Tensor] = field(default_factory=dict)
     is_filler: bool = False
     step_counts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def packing(self) -> Packing:
+        """Positions of the real tokens, which remove the padding (`pack`) and restore it as zeros (`unpack`)."""
+        return find_packing(self.attention_mask) if self.plan is None else self.plan.packing
 
     @property
     def in_body(self) -> torch.Tensor:
@@ -243,7 +247,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         fields["more"] = {
             array: gather_tokens(tensor, tokens) if array.is_of_tokens else tensor for array, tensor in more
         }
-        return replace(self, **fields, prepared={})
+        return replace(self, **fields, plan=None)
 
     def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
         """Map one token of each example from its index in this batch to its index in the encoding of the example.
@@ -270,8 +274,6 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
             device: target device.
             non_blocking: whether the copy may overlap with computation. None means if the memory is pinned.
         """
-        import torch
-
         if self.input_ids.device == torch.device(device):
             return self
         pinned = self.input_ids.is_pinned() if non_blocking is None else non_blocking
@@ -281,33 +283,18 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         """Pin all tensors, which lets copies to a GPU overlap with computation."""
         return self._apply(lambda buffer: buffer.pin_memory())
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> TensorBuffer:
         """Pack all tensors into one buffer for pickling.
 
         Between processes every tensor costs a file descriptor, and an attention plan has hundreds of tensors.
         """
-        names, content = self._content()
-        fields = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
-        return {"fields": fields, "names": names, "packed": pack_tensors(content)}
+        return pack_tensors(vars(self))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state["fields"], **_name_fields(state["names"], state["packed"].unpack()))
+    def __setstate__(self, state: TensorBuffer) -> None:
+        vars(self).update(state.unpack())
 
     def _apply(self, move: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
-        names, content = self._content()
-        return replace(self, **_name_fields(names, move_tensors(content, move)))
-
-    def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
-        """Return names and values of everything that contains tensors: the fields, `more` and `prepared`."""
-        parts = self.tensors(), self.more, self.prepared
-        return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
-
-
-def _name_fields(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
-    """Convert the names and values from `_content` back to keyword arguments of `TableBatch`."""
-    values = iter(content)
-    tensors, more, plans = ({name: next(values) for name in part} for part in names)
-    return {**tensors, "more": more, "prepared": plans}
+        return replace(self, **move_tensors(vars(self), move))
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

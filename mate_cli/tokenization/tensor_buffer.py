@@ -6,14 +6,12 @@ be moved to a device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate
-from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 ALIGNMENT = 64
 """Alignment of every tensor in bytes, which suits all dtypes and vectorized loads of kernels."""
@@ -26,11 +24,13 @@ class Slot:
     Args:
         start: offset in bytes.
         shape: shape of the tensor.
+        stride: strides of the contiguous tensor, in elements.
         dtype: dtype of the tensor.
     """
 
     start: int
     shape: tuple[int, ...]
+    stride: tuple[int, ...]
     dtype: torch.dtype
 
 
@@ -53,18 +53,15 @@ class TensorBuffer:
         def view(slot: Slot) -> torch.Tensor:
             if slot.dtype not in views_by_dtype:
                 views_by_dtype[slot.dtype] = self.data.view(slot.dtype)
-            strides = tuple(accumulate((max(size, 1) for size in slot.shape[:0:-1]), mul, initial=1))[::-1]
             typed_buffer = views_by_dtype[slot.dtype]
-            return typed_buffer.as_strided(
-                slot.shape, strides[: len(slot.shape)], slot.start // typed_buffer.element_size()
-            )
+            return typed_buffer.as_strided(slot.shape, slot.stride, slot.start // typed_buffer.element_size())
 
-        return _map(self.content, lambda value: isinstance(value, Slot), view)
+        return _map(self.content, Slot, view)
 
 
 def map_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - any nesting
-    """Apply a function to every tensor in nested tuples and dataclasses, and return the results in the same nesting."""
-    return _map(value, lambda item: hasattr(item, "device"), function)
+    """Apply a function to every tensor in nested tuples, mappings and dataclasses, and keep the nesting."""
+    return _map(value, torch.Tensor, function)
 
 
 def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
@@ -72,8 +69,6 @@ def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
 
     Tensors that already share one buffer are not copied.
     """
-    import torch
-
     leaves: list[torch.Tensor] = []
     map_tensors(value, leaves.append)
     tensors = list({id(tensor): tensor for tensor in leaves}.values())
@@ -87,9 +82,11 @@ def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
         data = torch.empty(sum(sizes), dtype=torch.uint8, device=tensors[0].device if tensors else None)
         for tensor, start in zip(tensors, starts, strict=True):
             data[start : start + tensor.nbytes].view(tensor.dtype).copy_(tensor.reshape(-1))
-    starts_by_id = {id(tensor): start for tensor, start in zip(tensors, starts, strict=True)}
-    content = map_tensors(value, lambda tensor: Slot(starts_by_id[id(tensor)], tuple(tensor.shape), tensor.dtype))
-    return TensorBuffer(data, content)
+    slots = {
+        id(tensor): Slot(start, tuple(tensor.shape), tensor.contiguous().stride(), tensor.dtype)
+        for tensor, start in zip(tensors, starts, strict=True)
+    }
+    return TensorBuffer(data, map_tensors(value, lambda tensor: slots[id(tensor)]))
 
 
 def move_tensors(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting
@@ -113,8 +110,6 @@ def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any ne
 
 def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor | None:
     """Return the buffer that all tensors are views of. Return None if they are not, or if it exceeds `size` bytes."""
-    import torch
-
     if not tensors:
         return None
     storage = tensors[0].untyped_storage()
@@ -126,12 +121,14 @@ def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor |
     return torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage)
 
 
-def _map(value: Any, matches: Callable[[Any], bool], function: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Apply a function to the items of nested tuples and dataclasses for which `matches` returns true."""
-    if matches(value):
+def _map(value: Any, kind: type, function: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """Apply a function to the items of a type in nested tuples, mappings and dataclasses."""
+    if isinstance(value, kind):
         return function(value)
     if isinstance(value, tuple):
-        return tuple(_map(item, matches, function) for item in value)
+        return tuple(_map(item, kind, function) for item in value)
+    if isinstance(value, Mapping):
+        return {name: _map(item, kind, function) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _map(getattr(value, f.name), matches, function) for f in fields(value)})
+        return replace(value, **{f.name: _map(getattr(value, f.name), kind, function) for f in fields(value)})
     return value

@@ -11,7 +11,7 @@ from mate_cli.attention.backends.native import Native, native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.base import Planner, Plans
+from mate_cli.attention.base import AttentionPlan, Planner
 from mate_cli.attention.patterns import RowColumnHeads, SameRowOrColumn
 from mate_cli.benchmark.cases import SHAPES, draw_table, together
 from mate_cli.tokenization.tensor_buffer import map_tensors
@@ -23,7 +23,7 @@ def planned(device, batch, pattern=PATTERN):
     """The backend, and the plan that the device would get."""
     auto = Auto()
     prepared = Planner(((pattern, auto),)).on(device)(batch)
-    return auto, Plans([pattern], prepared, device)[pattern]
+    return auto, AttentionPlan(pattern, prepared, device)
 
 
 def long_tables(shape="hybridqa_like", tokens=2048, count=16):
@@ -40,7 +40,7 @@ def test_triton_on_a_card_that_can(card, batch):
     with pretended_gpu(card):
         auto, plan = planned("cuda", batch)
         assert auto.choose(plan) == "triton"
-    assert (PATTERN, ("triton", 64)) in plan.derived
+    assert ("triton", 64) in plan.derived
 
 
 @pytest.mark.parametrize("card", ["T4", "V100"])
@@ -62,7 +62,7 @@ def test_without_triton_a_card_has_segments(monkeypatch):
 def test_a_card_gets_few_classes_of_segments(shape):
     with pretended_gpu("T4"):
         _, plan = planned("cuda", long_tables(shape))
-    (tables,) = [value for key, value in plan.derived.items() if "segment_tables" in key[1]]
+    (tables,) = [value for key, value in plan.derived.items() if "segment_tables" in key]
     assert 1 <= len(tables.classes) <= 9
     padded = sum(one.tasks * one.queries * one.keys for one in tables.classes)
     needed = sum(int((one.key_counts.long() * one.queries).sum()) for one in tables.classes)
@@ -85,8 +85,7 @@ def test_loading_processes_never_ask_the_card(monkeypatch):
         raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
 
     monkeypatch.setattr(torch.cuda, "get_device_capability", refused)
-    prepared = planner(batch).prepared
-    assert prepared[PATTERN, ("auto", "cuda")] == "triton"
+    assert planner(batch).plan.derived[PATTERN]["auto", "cuda"] == "triton"
 
 
 def test_patterns_of_several_segments_stay_dense():
@@ -100,8 +99,8 @@ def test_a_plan_for_another_device_changes_nothing_but_time():
     pattern, inputs, auto = RowColumnHeads(4), projections(batch), Auto()
     with pretended_gpu():
         there = Planner(((pattern, auto),)).on("cuda")(batch)
-    (here,) = Plans([pattern], there)._plans.values()
-    expected = attend_padded(Sdpa(), inputs, Plans([pattern], batch)[pattern])
+    here = AttentionPlan(pattern, there)
+    expected = attend_padded(Sdpa(), inputs, AttentionPlan(pattern, batch))
     torch.testing.assert_close(attend_padded(auto, inputs, here), expected, atol=1e-5, rtol=1e-5)
 
 

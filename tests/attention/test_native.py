@@ -11,11 +11,10 @@ from torch.utils.checkpoint import checkpoint
 
 from mate_cli.attention.backends import native
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.backends.native import Native, _task_lists, native_attention
+from mate_cli.attention.backends.native import Native, _kernel_tasks, native_attention
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.segment_tasks import segment_tasks
 
 
 @pytest.fixture
@@ -146,10 +145,10 @@ def test_a_bias_of_minus_infinity_hides_a_key():
 @pytest.mark.usefixtures("compiled")
 def test_the_operator_keeps_torchs_rules():
     plan = AttentionPlan(RowColumnHeads(4), pad([one_table(np.random.default_rng(1), 3, 2, 2, 3)]))
-    tasks, seed = segment_tasks(plan), torch.tensor([1])
+    (blocks, rows, tasks), seed = _kernel_tasks(plan), torch.tensor([1])
     qkv, bias = stream(plan).requires_grad_(), torch.zeros(sum(plan.packing.lengths)).requires_grad_()
     for given in (None, bias):
-        arguments = (qkv, given, seed, tasks.rows, _task_lists(plan), tasks.blocks, 0.1)
+        arguments = (qkv, given, seed, rows, tasks, blocks, 0.1)
         assert set(torch.library.opcheck(native_attention, arguments).values()) == {"SUCCESS"}
 
 

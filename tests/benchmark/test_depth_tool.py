@@ -7,7 +7,7 @@ import pytest
 import torch
 from depth import VARIANTS, DepthBenchmark
 
-from mate_cli.attention.base import Plans
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.papers.dt_fixup.models.schemes import scaled_weights
 
 SMALL = DepthBenchmark(layers=[2, 24], variants=list(VARIANTS), draws=4)
@@ -64,7 +64,7 @@ def test_the_left_side_is_that_of_the_paper():
         value, output, inner, outer, *table = (weight.detach().clone() for weight in scaled_weights(layer))
         x = float(stack.inputs.abs().max())
         between = stack.inputs + layer.attention["output"].dense(
-            layer.attention["self"](stack.inputs, Plans([layer.spec.pattern], stack.batch)[layer.spec.pattern], None)
+            layer.attention["self"](stack.inputs, AttentionPlan(layer.spec.pattern, stack.batch), None)
         )
         y = float(between.detach().abs().max())
         v, w, v2, w2 = map(float, (value, output, inner, outer))

@@ -128,7 +128,7 @@ def test_kept_tokens_keep_what_belongs_to_them():
         torch.testing.assert_close(short.tensors()[name], expected, equal_nan=True)
     assert short.keep(torch.tensor([[2]] * 3)).places.tolist() == [[9]] * 3
     assert short.find_places(torch.tensor([0, 1, 2])).tolist() == [5, 3, 9]
-    assert not short.prepared
+    assert short.plan is None
     assert short.example_ids == batch.example_ids
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mate_cli.models.layers.embeddings import FastDropout
+from mate_cli.models.layers.encoder import FastDropout
 
 SIZE = (333, 301)
 

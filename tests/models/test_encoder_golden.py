@@ -103,7 +103,7 @@ def test_weights_on_tokens(attention):
     bias = weights.log().clamp(min=-10000.0)
     with torch.no_grad():
         plans = model.plans(given)
-        states = model.encoder(model.embeddings(given, plans.packing), plans, plans.packing.pack(bias))
+        states = model.encoder(model.embeddings(given), plans, given.packing.pack(bias))
     real = given.attention_mask == 1
     expected = torch.from_numpy(OUTPUTS["full_token_weights/layer1"])
     torch.testing.assert_close(states, expected[real], atol=2e-5, rtol=1e-4)
@@ -112,7 +112,7 @@ def test_weights_on_tokens(attention):
 def test_embeddings():
     with torch.no_grad():
         model, given = network(Tapas, Sdpa()), batch(reset=True)
-        states = model.embeddings(given, model.plans(given).packing)
+        states = model.embeddings(given)
     expected = torch.from_numpy(OUTPUTS["full_reset/embedding"])
     torch.testing.assert_close(states, expected[given.attention_mask == 1], atol=2e-5, rtol=1e-4)
 

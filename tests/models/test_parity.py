@@ -86,8 +86,7 @@ def test_an_unknown_type_adds_nothing_and_a_late_position_is_the_last():
     with torch.no_grad():
         model.embeddings.token_type_embeddings_2.weight.zero_()
         last = TableBatch(**{**given.tensors(), "position_ids": torch.full_like(given.position_ids, 63)})
-        packing = model.plans(given).packing
-        torch.testing.assert_close(model.embeddings(beyond, packing), model.embeddings(last, packing))
+        torch.testing.assert_close(model.embeddings(beyond), model.embeddings(last))
 
 
 def test_attention_dropout_only_while_training():

@@ -13,7 +13,7 @@ from small_releases import SAMPLES
 from mate_cli.lit_modules import lit_task
 from mate_cli.lit_modules.base import add_up
 from mate_cli.lit_modules.lit_task import CountedSteps
-from mate_cli.models.layers.embeddings import FastDropout
+from mate_cli.models.layers.encoder import FastDropout
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.runs import ranks as processes
 from mate_cli.runs.callbacks import Reproducible

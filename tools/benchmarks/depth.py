@@ -27,7 +27,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import Plans
+from mate_cli.attention.base import plan_layers
 from mate_cli.attention.patterns import Full
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
@@ -93,7 +93,9 @@ class Stack(nn.Module):
 
     def forward(self, batch: TableBatch) -> Tensor:
         """Return the output of the layers, [T, D]."""
-        made: Tensor = self.layers(self.inputs, Plans((spec.pattern for spec in self.layers.encoder.specs), batch))
+        made: Tensor = self.layers(
+            self.inputs, plan_layers([spec.pattern for spec in self.layers.encoder.specs], batch)
+        )
         return made
 
     def change(self, direction: Tensor) -> float:

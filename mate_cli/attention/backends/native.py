@@ -47,24 +47,24 @@ class Native(SegmentBackend):
         if native_kernels() is None:
             Segments().prepare(plan)
         else:
-            _task_lists(plan)
+            plan.derive("native", _kernel_tasks)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Map queries, keys and values [P, 3, N, H] to attended values [P, N, H]. See `Attention.forward`."""
         if qkv.is_cuda or native_kernels() is None:
             return Segments().forward(qkv, plan, key_bias, dropout)
-        tasks = segment_tasks(plan)
+        blocks, rows, tasks = plan.derive("native", _kernel_tasks)
         bias = None if key_bias is None else key_bias.float().contiguous()
         # Sample the seed with torch, because torch.manual_seed and activation checkpointing control its generator.
         seed = torch.randint(2**31 - 1, (1,)) if dropout else torch.zeros(1, dtype=torch.int64)
-        arguments = (bias, seed, tasks.rows, _task_lists(plan), tasks.blocks, dropout)
+        arguments = (bias, seed, rows, tasks, blocks, dropout)
         return native_attention(qkv.float().contiguous(), *arguments)[0].to(attention_dtype(qkv))
 
 
-def _task_lists(plan: AttentionPlan) -> Tensor:
-    """Stack the six fields of `SegmentTasks` that the C++ kernels read, Int32 [6, tasks]."""
+def _kernel_tasks(plan: AttentionPlan) -> tuple[int, Tensor, Tensor]:
+    """Return what the C++ kernels read: blocks of heads, rows, and six fields of `SegmentTasks`, Int32 [6, tasks]."""
     tasks = segment_tasks(plan)
-    return plan.derive("native", lambda _: torch.stack([getattr(tasks, name) for name in LISTS]))
+    return tasks.blocks, tasks.rows, torch.stack([getattr(tasks, name) for name in LISTS])
 
 
 SOURCES = Path(__file__).with_name("native_cpp")

@@ -136,8 +136,24 @@ class EncodedSplit:
         if part not in self._open:
             self._open[part] = _view_columns(self._read(part))
         columns = self._open[part]
-        values = {name: _read_array(columns, name, array, row) for name, array in self._columns.items()}
-        stored_values = {name: value for name, value in values.items() if _is_known(self._columns[name], value)}
+        stored_values: dict[str, Any] = {}
+        for name, array in self._columns.items():
+            offsets, values = columns[name]
+            dtype = np.float32 if array.is_float else np.int64
+            if offsets is None:
+                # An unknown number is NaN or the fill value.
+                if values[row] == values[row] and values[row] != array.fill:
+                    stored_values[name] = values[row].astype(dtype)
+                continue
+            flat = values[offsets[row] : offsets[row + 1]].astype(dtype)
+            if name + PLACES in columns:
+                starts, places = columns[name + PLACES]
+                assert starts is not None
+                indices = places[starts[row] : starts[row + 1]]
+                flat, nonzero = np.zeros(indices[0] if len(indices) else 0, dtype), flat
+                flat[indices[1:]] = nonzero
+            if len(flat):
+                stored_values[name] = flat
         for name in [name for name in stored_values if len(self._columns[name].axes) > 1]:
             stored_values[name] = stored_values[name].reshape(
                 _shape(self._columns[name].axes, stored_values[name].size, stored_values)
@@ -190,30 +206,8 @@ def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
     return np.diff(tokens).astype(int), uncut.copy(), np.diff(offsets) > 0, cuts.astype(np.int32)
 
 
-def _read_array(columns: Mapping[str, _Column], name: str, array: Array, row: int) -> Any:  # noqa: ANN401
-    """Return an array of a row (flat) or a scalar, as float32 or int64."""
-    offsets, values = columns[name]
-    dtype = np.float32 if array.is_float else np.int64
-    if offsets is None:
-        return values[row].astype(dtype)
-    stored_values = values[offsets[row] : offsets[row + 1]].astype(dtype)
-    if not _is_sparse(array):
-        return stored_values
-    starts, indices = columns[name + PLACES]
-    if starts is None or starts[row] == starts[row + 1]:
-        return stored_values
-    row_indices = indices[starts[row] : starts[row + 1]]
-    dense = np.zeros(row_indices[0], dtype)
-    dense[row_indices[1:]] = stored_values
-    return dense
-
-
 def _is_sparse(array: Array) -> bool:
     return array.is_float and len(array.axes) > 1 and not array.fill
-
-
-def _is_known(array: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
-    return len(value) > 0 if array.axes else bool(value == value and value != array.fill)
 
 
 def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarray]) -> list[int]:

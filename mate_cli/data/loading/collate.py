@@ -1,4 +1,4 @@
-"""Collates encodings into a padded batch."""
+"""Collates encodings into a padded batch with its packing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from mate_cli.tokenization.layout import SHARED_ARRAYS, Array, TableBatch, TableEncoding, cell_position_ids
+from mate_cli.tokenization.packing import BatchPlan, find_packing
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:
@@ -22,29 +23,28 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
     Returns:
         A batch [B, T]. Padding has the value `Array.fill`.
     """
-    length = max(len(encoding) for encoding in encodings)
+    lengths = np.array([len(encoding.input_ids) for encoding in encodings])
+    length = int(lengths.max())
     fields: dict[str, Any] = {
         name: _padded(array, [getattr(encoding, name) for encoding in encodings], encodings, length)
         for name, array in SHARED_ARRAYS.items()
     }
-    added_arrays = dict.fromkeys(array for encoding in encodings for array in encoding.more)
     more = {
         array: _padded(array, [encoding.more.get(array) for encoding in encodings], encodings, length)
-        for array in added_arrays
+        for array in dict.fromkeys(array for encoding in encodings for array in encoding.more)
     }
-    mask = np.zeros((len(encodings), length), np.int64)
-    for row, encoding in enumerate(encodings):
-        mask[row, : len(encoding)] = 1
     if reset_positions:
         positions = cell_position_ids(fields["row_ids"], fields["column_ids"], max_positions)
     else:
         positions = torch.arange(length).expand(len(encodings), length)
+    mask = torch.from_numpy((np.arange(length) < lengths[:, None]).astype(np.int64))
     return TableBatch(
         **fields,
         position_ids=positions,
-        attention_mask=torch.from_numpy(mask),
+        attention_mask=mask,
         example_ids=tuple(encoding.example_id for encoding in encodings),
         more={array: values for array, values in more.items() if values is not None},
+        plan=BatchPlan(find_packing(mask), {}),
     )
 
 
@@ -64,12 +64,12 @@ def _padded(array: Array, rows: Sequence[Any], encodings: Sequence[TableEncoding
             values if values is None else values[encoding.cells]
             for values, encoding in zip(rows, encodings, strict=True)
         ]
-    flat = array.axes == ("T",)
-    size = [length] if flat else [*map(max, zip(*(values.shape for values in rows if values is not None), strict=True))]
+    if array.axes == ("T",):
+        size = [length]
+    else:
+        size = [*map(max, zip(*(values.shape for values in rows if values is not None), strict=True))]
     padded = np.full((len(rows), *size), array.fill, dtype) if array.fill else np.zeros((len(rows), *size), dtype)
-    for row, values in enumerate(rows):
-        if flat and values is not None:
-            padded[row, : len(values)] = values
-        elif values is not None:
-            padded[row][tuple(map(slice, values.shape))] = values
+    for row, values in zip(padded, rows, strict=True):
+        if values is not None:
+            row[tuple(map(slice, values.shape))] = values
     return torch.from_numpy(padded)

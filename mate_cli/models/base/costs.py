@@ -11,11 +11,13 @@ kernels of PyTorch do not store them. `USABLE` leaves a reserve for libraries an
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mate_cli.attention.base import Work
+from mate_cli.attention.base import Work, plan_layers
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import EncoderLayer
 from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
@@ -34,15 +36,16 @@ def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -
         batch: batch to encode.
         backward: also count the backward pass.
     """
-    return sum(_one_flops(*reader, backward=backward) for reader in encoder.layer_inputs(batch))
+    return sum(_layers_flops(*group, backward=backward) for group in encoder.layer_inputs(batch))
 
 
-def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:
-    plans, tokens, total = encoder.plans(batch), int(batch.attention_mask.sum()), 0.0
-    for (size, spec), layers in Counter((layer.size, layer.spec) for layer in encoder.layers).items():
+def _layers_flops(layers: Sequence[EncoderLayer], batch: TableBatch, *, backward: bool) -> float:
+    plans = plan_layers([layer.spec.pattern for layer in layers], batch)
+    tokens, total = int(batch.attention_mask.sum()), 0.0
+    for (size, spec), count in Counter((layer.size, layer.spec) for layer in layers).items():
         layer_work = spec.backend.work(plans[spec.pattern])
         dense = _layer_flops(size, tokens + layer_work.memory, backward=backward)
-        total += layers * (dense + work_flops(layer_work, size.head_size, backward=backward))
+        total += count * (dense + work_flops(layer_work, size.head_size, backward=backward))
     return total
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple, Protocol
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
@@ -16,31 +16,30 @@ from torch import Tensor, nn
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import Attention, AttentionBackend, Packing, Planner, Plans
+from mate_cli.attention.base import Attention, AttentionBackend, Planner, Plans, plan_layers
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.layers.added import AddedLayers, ExtraOptions
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
-from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
+from mate_cli.models.layers.embeddings import TableEmbeddings
+from mate_cli.models.layers.encoder import (
+    LAYER_NORM_EPSILON,
+    Dropout,
+    Encoder,
+    EncoderLayer,
+    FirstState,
+    LayerOptions,
+    LayerSpec,
+    Pooler,
+)
 from mate_cli.models.layers.low_rank import Lora
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TOKEN_TYPES, Array, TableBatch
+from mate_cli.tokenization.packing import BatchPlan, Packing
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 INITIAL_DEVIATION = 0.02
 """Standard deviation of all weights before training, as in BERT."""
-
-
-class Reader(Protocol):
-    """A network, or a part of one, whose layers all read the same batch."""
-
-    @property
-    def layers(self) -> Sequence[EncoderLayer]:
-        """The layers, in their order."""
-
-    def plans(self, batch: TableBatch) -> Plans:
-        """Return the attention plans of the layers on the batch."""
 
 
 class TableEncoder(nn.Module):
@@ -174,22 +173,25 @@ class TableEncoder(nn.Module):
         """
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
-    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Return the readers of the network, each with a batch of the size that it reads.
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
+        """Return the layers of the network, grouped, each group with a batch of the size that it processes.
 
-        The result serves to count operations: which tokens a reader processes may differ from those in its batch.
+        The result serves to count operations: the layers may process other tokens than those in the batch.
         """
-        return [(self, batch)]
+        return [(self.layers, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return the attention plans of the layers on the batch.
+        """Return the attention plans of the layers on the batch."""
+        return plan_layers([layer.spec.pattern for layer in self.layers], batch)
 
-        In an exported graph, plans keep the padding.
+    def packed(self, batch: TableBatch) -> TableBatch:
+        """Return the batch with its plan, so that its packing is computed once.
+
+        In an exported graph the packing keeps the padding.
         """
-        patterns = [spec.pattern for spec in self.specs]
-        if is_traced(spec.backend for spec in self.specs):
-            batch = keep_padding(batch, patterns)
-        return Plans(patterns, batch)
+        if is_traced(layer.spec.backend for layer in self.layers):
+            return keep_padding(batch)
+        return batch if batch.plan is not None else replace(batch, plan=BatchPlan(batch.packing, {}))
 
     def check_exportable(self) -> None:
         """Check that the computation does not depend on the data, so it can be exported.
@@ -225,11 +227,12 @@ class TableEncoder(nn.Module):
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch. Padding is not computed, and its hidden states are zero."""
-        plans = self.plans(batch)
-        packed_states = self.encoder(self.embeddings(batch, plans.packing), plans)
+        packed_batch = self.packed(batch)
+        plans = self.plans(packed_batch)
+        packed_states = self.encoder(self.embeddings(packed_batch), plans)
         if self.extra is not None:
             packed_states = self.extra(packed_states, plans)
-        states = plans.packing.unpack(packed_states)
+        states = packed_batch.packing.unpack(packed_states)
         return EncoderOutput(states, self.pooler(states), batch)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
@@ -238,8 +241,7 @@ class TableEncoder(nn.Module):
         Each tensor is [P, width] and contains real tokens only.
         """
         assert self.extra is not None
-        plans = self.plans(batch)
-        return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch, plans.packing), plans))]
+        return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch), self.plans(batch)))]
 
 
 def check_network(network: nn.Module) -> None:
@@ -320,11 +322,11 @@ def is_exported() -> bool:
     return bool(is_exporting or torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
 
 
-def keep_padding(batch: TableBatch, patterns: Iterable[AttentionPattern]) -> TableBatch:
-    """Return the batch with a packing, prepared for these patterns, that keeps the padding."""
+def keep_padding(batch: TableBatch) -> TableBatch:
+    """Return the batch with a packing that keeps the padding."""
     examples, tokens = batch.input_ids.shape
     packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
-    return replace(batch, prepared={(pattern, "packing"): packing for pattern in patterns})
+    return replace(batch, plan=BatchPlan(packing, {}))
 
 
 class EncoderOutput(NamedTuple):

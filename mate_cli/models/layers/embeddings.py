@@ -10,30 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.base import Packing
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.layers.encoder import LAYER_NORM_EPSILON, FastDropout, are_plain
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.lexical import FEATURES
-
-LAYER_NORM_EPSILON = 1e-12
-DROPOUT_STEPS = 1 << 16
-"""Dropout probabilities are rounded to multiples of 1 / DROPOUT_STEPS."""
-
-
-class FastDropout(nn.Dropout):
-    """`nn.Dropout` that samples only 16 random bits per number on a CPU."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Zero random numbers in training, and scale the remaining numbers to keep the mean."""
-        if not (self.training and self.p and input.device.type == "cpu") or torch.compiler.is_compiling():
-            return super().forward(input)
-        dropped = min(round(self.p * DROPOUT_STEPS), DROPOUT_STEPS - 1)
-        words = torch.empty((input.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
-        numbers = words.view(torch.int16)[: input.numel()].view(input.shape)
-        mask = torch.empty(input.shape, dtype=input.dtype)
-        torch.ge(numbers, dropped - DROPOUT_STEPS // 2, out=mask)
-        return input * mask.mul_(DROPOUT_STEPS / (DROPOUT_STEPS - dropped))
 
 
 class TableEmbeddings(nn.Module):
@@ -72,18 +53,19 @@ class TableEmbeddings(nn.Module):
         # Not a buffer: a network that is built on the meta device gets weights, but no buffers, afterwards.
         self.constants: dict[Hashable, Tensor] = {}
 
-    def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
+    def forward(self, batch: TableBatch) -> Tensor:
         """Embed real tokens, [P, D].
 
         Positions beyond the table are clamped, and such token types add zero.
         """
         names = ("input_ids", "position_ids", *self.types.values())
+        packing = batch.packing
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
         words, other_ids = ids[:, 0], ids[:, 1:]
         embedded = self.word_embeddings(words) if batch.word_states is None else packing.pack(batch.word_states)
         states = embedded + self._embed_others(other_ids)
         if self.lexical is not None:
-            states = states + self.lexical(batch, packing)
+            states = states + self.lexical(batch)
         return self.dropout(self.LayerNorm(states))
 
     def _embed_others(self, ids: Tensor) -> Tensor:
@@ -92,7 +74,7 @@ class TableEmbeddings(nn.Module):
         Ids [P, 1 + types] give embeddings [P, D].
         """
         modules: list[Any] = [self.position_embeddings, *map(self.get_submodule, self.types)]
-        if not all(is_plain(module, nn.Embedding) for module in modules):
+        if not are_plain(nn.Embedding, *modules):
             return _embed_by_calls(modules, ids)
         positions = self.position_embeddings.weight
         tables, zero = [positions], self._keep_constant(((0,) * positions.shape[1],), positions)
@@ -115,12 +97,6 @@ class TableEmbeddings(nn.Module):
         if key not in self.constants:
             self.constants[key] = torch.tensor(numbers, dtype=like.dtype, device=like.device)
         return self.constants[key]
-
-
-def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Return whether a module has exactly this type, no hooks and no replaced `forward`."""
-    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    return type(module) is kind and not hooks and "forward" not in vars(module)
 
 
 def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
@@ -148,7 +124,7 @@ class FeatureEmbeddings(nn.Module):
             nn.Linear(width, width),
         )
 
-    def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
+    def forward(self, batch: TableBatch) -> Tensor:
         """Embed the lexical features of real tokens, [P, D].
 
         Raises:
@@ -159,7 +135,7 @@ class FeatureEmbeddings(nn.Module):
                 "these encodings have no lexical features of cells",
                 remedy="Set encoding=lexical or encoding.lexical_features, or load it with mate_cli.Mate",
             )
-        return self.embed(packing.pack(batch.cell_features))
+        return self.embed(batch.packing.pack(batch.cell_features))
 
     def embed(self, features: Tensor) -> Tensor:
         """Map features [..., F] of any dtype to embeddings [..., D] in the dtype of the weights."""

@@ -21,7 +21,25 @@ from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan, 
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout, is_plain
+
+LAYER_NORM_EPSILON = 1e-12
+DROPOUT_STEPS = 1 << 16
+"""Dropout probabilities are rounded to multiples of 1 / DROPOUT_STEPS."""
+
+
+class FastDropout(nn.Dropout):
+    """`nn.Dropout` that samples only 16 random bits per number on a CPU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Zero random numbers in training, and scale the remaining numbers to keep the mean."""
+        if not (self.training and self.p and input.device.type == "cpu") or torch.compiler.is_compiling():
+            return super().forward(input)
+        dropped = min(round(self.p * DROPOUT_STEPS), DROPOUT_STEPS - 1)
+        words = torch.empty((input.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
+        numbers = words.view(torch.int16)[: input.numel()].view(input.shape)
+        mask = torch.empty(input.shape, dtype=input.dtype)
+        torch.ge(numbers, dropped - DROPOUT_STEPS // 2, out=mask)
+        return input * mask.mul_(DROPOUT_STEPS / (DROPOUT_STEPS - dropped))
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,19 @@ def attend(backend: Attention, *arguments: Any) -> Tensor:
     return backend.forward(*arguments)
 
 
+def are_plain(kind: type[nn.Module], *modules: nn.Module) -> bool:
+    """Return whether all modules have exactly this type, no hooks and no replaced `forward`."""
+    return not any(
+        type(module) is not kind
+        or module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in vars(module)
+        for module in modules
+    )
+
+
 class SelfAttention(nn.Module):
     """Projection to queries, keys and values as in BERT, followed by attention.
 
@@ -107,7 +138,7 @@ class SelfAttention(nn.Module):
         # Cast once, because each of the three projections would otherwise store a separate copy for its gradient.
         states = states.to(attention_dtype(states))
         layers = (self.query, self.key, self.value)
-        if not all(is_plain(layer, nn.Linear) for layer in layers):
+        if not are_plain(nn.Linear, *layers):
             return torch.stack([layer(states).unflatten(-1, self.shape) for layer in layers], 1)
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if self.query.bias is None else torch.cat([layer.bias for layer in layers])
@@ -219,8 +250,12 @@ class Encoder(nn.Module):
                 problem = f"{type(spec.backend).__name__} does not support weights of single keys"
                 raise ConfigError(problem, where="model", remedy="Use model=mate or tapas")
         record = getattr(_CALL, "record", None)
-        for layer, spec in zip(self.layers, self.specs, strict=True):
-            plan, layer_input = plans[spec.pattern], states
+        plan: AttentionPlan | None = None
+        for layer in self.layers:
+            # Hash a pattern only where it changes, because each lookup delays the kernels of a GPU.
+            if plan is None or plan.pattern is not layer.spec.pattern:
+                plan = plans[layer.spec.pattern]
+            layer_input = states
             if self.gradient_checkpointing and torch.is_grad_enabled():
                 states = checkpoint(layer, layer_input, plan, key_bias, use_reentrant=False)
             else:

@@ -10,8 +10,7 @@ from mate_cli.lit_modules.candidate_choice import CandidateLogits, CandidateTask
 from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import average_by_part
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
-from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.models.layers.encoder import Dropout
+from mate_cli.models.layers.encoder import Dropout, FastDropout
 from mate_cli.tables.example import TableExample
 
 

@@ -19,7 +19,7 @@ from mate_cli.models.checkpoints.files import bundle_config
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
 from mate_cli.models.checkpoints.tensorflow import CONFIG, dot_options, list_variables
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
+from mate_cli.models.layers.encoder import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import AGGREGATIONS, VERDICTS

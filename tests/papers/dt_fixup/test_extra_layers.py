@@ -138,7 +138,7 @@ def test_norms_are_where_the_scheme_wants_them_and_others_do_not_exist():
 def test_pre_and_no_norm_follow_their_formulas():
     model, batch = network(replace(EXTRA, scheme="standard", norm="pre", layers=1)).eval(), tables()
     layer, plans = model.extra.encoder.layers[0], model.plans(batch)
-    states = torch.randn(sum(plans.packing.lengths), 32)
+    states = torch.randn(sum(batch.packing.lengths), 32)
     attend = lambda x: layer.attention["self"](x, plans[layer.spec.pattern], None)  # noqa: E731
 
     def feed(x):
@@ -177,7 +177,7 @@ def test_mu_is_the_largest_norm_however_it_is_batched(source):
     model, batch = network(replace(EXTRA, width=16, mu_source=source)).train(), tables()
     torch.nn.init.uniform_(model.encoder.layers[-1].output.LayerNorm.weight)  # without it all norms are equal
     with evaluation_mode(model):
-        states = model.encoder(model.embeddings(batch, model.plans(batch).packing), model.plans(batch))
+        states = model.encoder(model.embeddings(batch), model.plans(batch))
         states = states if source == "pre_map" else model.extra.into(states)
         expected = states.norm(dim=-1).max().item()
     assert model.training

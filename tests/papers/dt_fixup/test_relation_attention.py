@@ -8,7 +8,7 @@ import torch
 from golden import others
 from torch import Tensor
 
-from mate_cli.attention.base import AttentionPlan, Plans
+from mate_cli.attention.base import AttentionPlan, plan_layers
 from mate_cli.attention.patterns import Full
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import LayerSpec
@@ -95,9 +95,9 @@ def test_layers_equal_the_reference(file: str, norm: str, names: dict[str, str],
     own = layers(norm, bias=names is RAT_SQL)
     load(own, values, names, first)
     lengths = values["lengths"].tolist()
-    plans = Plans([Full(4)], nodes(values["relation"], lengths))
+    batch = nodes(values["relation"], lengths)
     with torch.no_grad():
-        states = plans.packing.unpack(own(plans.packing.pack(values["x"]), plans))
+        states = batch.packing.unpack(own(batch.packing.pack(values["x"]), plan_layers([Full(4)], batch)))
     for row, length in enumerate(lengths):
         torch.testing.assert_close(states[row, :length], values[expected][row, :length], atol=1e-5, rtol=1e-5)
 

@@ -72,7 +72,7 @@ def test_no_gradient_flows_into_the_memory():
 
 def two_passes(model, batch):
     """States of each segment, read one after the other: keys and values are of the kept states and the own ones."""
-    embedded = model.embeddings(batch, model.plans(batch).packing)
+    embedded = model.embeddings(batch)
     rows, kept, found = batch.row_ids[0], [None] * SIZE.num_layers, []
     for segment in range(1, int(rows.max()) + 1):
         states = embedded[rows == segment]

@@ -16,8 +16,7 @@ from mate_cli.attention.base import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.added import AddedLayers, DeepenedNetwork, ExtraOptions
-from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
+from mate_cli.models.layers.encoder import Dropout, Encoder, FastDropout, LayerOptions, LayerSpec, Norm
 from mate_cli.papers.dt_fixup.models.schemes import draw, find_scheme
 from mate_cli.tokenization.layout import TableBatch
 

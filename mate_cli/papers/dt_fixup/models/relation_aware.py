@@ -17,15 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mate_cli.attention.base import AttentionBackend, Planner, Plans
+from mate_cli.attention.base import AttentionBackend, Planner, plan_layers
 from mate_cli.attention.patterns import Full
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import replace_file
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import EncoderOutput, Reader, TableEncoder
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
 from mate_cli.models.layers.added import AddedLayers
-from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
+from mate_cli.models.layers.encoder import EncoderLayer, FastDropout, LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
 from mate_cli.papers.dt_fixup.models.schemes import draw
@@ -219,9 +218,9 @@ class RelationAware(TableEncoder):
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
-    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
         """Return the layers with the batches that they process: tokens for the encoder, nodes for the added layers."""
-        return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
+        return [(self.encoder.layers, batch), (self.extra.encoder.layers, node_batch(batch))]
 
     def train(self, mode: bool = True) -> RelationAware:
         """Set training or eval mode. Frozen modules stay in eval mode, so that they have no dropout."""
@@ -235,11 +234,11 @@ class RelationAware(TableEncoder):
         """Encode the question words, tables and columns of each example as one hidden state per node."""
         vectors = self._vectors(batch)
         words, names = (self.node_dropout(tensor) for tensor in vectors)
-        nodes = node_batch(batch)
-        plans = _Layers(self.extra.encoder.layers).plans(nodes)
+        nodes = self.packed(node_batch(batch))
+        plans = plan_layers([spec.pattern for spec in self.extra.encoder.specs], nodes)
         is_word = (node_kinds(batch) == WORD)[..., None]
         inputs = torch.where(is_word, self.word_map(words), self.name_map(names))
-        states = plans.packing.unpack(self.extra(plans.packing.pack(inputs), plans))
+        states = nodes.packing.unpack(self.extra(nodes.packing.pack(inputs), plans))
         states = _with_tables(states, nodes)
         return EncoderOutput(states, self.pooler(states), nodes)
 
@@ -262,8 +261,9 @@ class RelationAware(TableEncoder):
             return self.cache.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
 
     def _encode(self, batch: TableBatch) -> Tensor:
-        plans = _Layers(self.encoder.layers).plans(batch)
-        return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
+        batch = self.packed(batch)
+        plans = plan_layers([spec.pattern for spec in self.encoder.specs], batch)
+        return batch.packing.unpack(self.encoder(self.embeddings(batch), plans))
 
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
         """Compute vectors of question words [B, K, D] and of names [B, K, width]. Other nodes are zero."""
@@ -276,17 +276,6 @@ class RelationAware(TableEncoder):
         names = self.names(states[tokens], counts)
         spread = names.new_zeros(kinds.numel(), names.shape[-1]).index_copy(0, name_nodes, names)
         return words, spread.view(*kinds.shape, -1)
-
-
-@dataclass(frozen=True)
-class _Layers:
-    """Layers that process the same batch, so that their attention plans are computed together."""
-
-    layers: Sequence[EncoderLayer]
-
-    def plans(self, batch: TableBatch) -> Plans:
-        """Compute the attention plans of a batch for these layers."""
-        return Plans((layer.spec.pattern for layer in self.layers), batch)
 
 
 def _relational(size: EncoderSize) -> LayerSpec:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, log_softmax, pad
 
-from mate_cli.models.layers.embeddings import FastDropout
+from mate_cli.models.layers.encoder import FastDropout
 from mate_cli.papers.dt_fixup.sql.grammar import NONE
 
 

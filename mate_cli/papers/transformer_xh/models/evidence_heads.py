@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.heads.scores import NO_LOGIT, CellLogits, Score
-from mate_cli.models.layers.embeddings import FastDropout
+from mate_cli.models.layers.encoder import FastDropout
 from mate_cli.papers.transformer_xh.relations import NODE_CELLS, SENTENCE_IDS
 from mate_cli.tokenization.layout import TableBatch
 
