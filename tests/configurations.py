@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.schema import SCHEMAS
-from mate_cli.cli.config.validate import plain_problems, resolve_values, target_problems, validate
+from mate_cli.cli.config.validate import check_values, resolve_values, target_problems, validate
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.sweep import GridSweeper
 from mate_cli.errors import ConfigError
@@ -110,7 +110,7 @@ def negative_numbers(config: DictConfig) -> tuple[set[str], list[str]]:
         return type(value)(-1)
 
     values = negated(resolve_values(config), "")
-    problems = [*plain_problems(values, "train"), *target_problems(values)]
+    problems = [*check_values(values, "train")[1], *target_problems(values)]
     return keys, [problem.partition(": ")[0] for problem in problems]
 
 

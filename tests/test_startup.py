@@ -48,7 +48,7 @@ def ask(*commands):
 
 
 def test_questions_and_mistakes_load_nothing_heavy(run, tmp_path):
-    wrong = [["train", "trainer.max_steps=-1"], ["evaluate", "run=/nope"]]
+    wrong = [["train", "trainer.max_steps=-1"], ["train", "+model.new=1"], ["evaluate", "run=/nope"]]
     wrong += [["predict", f"run={run}", *asked] for asked in (["table=no.csv", "question=a"], ["input=no.jsonl"])]
     missing = ["train", "experiment=hybridqa_mate", f"data.root={tmp_path}/nowhere", "data.download=false"]
     *found, last = ask(*KEYS, *QUESTIONS, *wrong, missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
-from mate_cli.cli.words import split_flags
+from mate_cli.cli.overrides import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import find_known_error
 from mate_cli.files.safe_path import protect_subprocesses
@@ -110,7 +111,8 @@ def check_words(words: Sequence[str]) -> None:
         except FileNotFoundError as error:
             raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd") from error
     for word in words:
-        if any("\ud800" <= letter <= "\udfff" for letter in word):
+        # The operating system's bytes that are not UTF-8 are lone surrogates.
+        if not word.isascii() and re.search("[\ud800-\udfff]", word):
             shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             raise ConfigError("argument is not valid UTF-8", where=shown, remedy="Rename the file, or give its folder")
 
@@ -173,10 +175,10 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
         function: name of the function in `module` that is called with the validated configuration.
         words: arguments after the subcommand.
     """
-    from mate_cli.cli.config.hydra_errors import open_hydra, wrap_hydra_errors
+    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+    from mate_cli.cli.config.hydra_setup import open_hydra, use_user_config
     from mate_cli.cli.config.syntax import Syntax
-    from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
-    from mate_cli.cli.words import Override, find_help_topic
+    from mate_cli.cli.overrides import Override, find_help_topic, with_user_experiment
 
     if "--version" in words:
         print(f"mate {__version__}")
@@ -229,7 +231,7 @@ def answer_by_hydra(config_name: str) -> None:
     """Call `hydra.main` for flags that only print information, such as `--cfg` and `--info`."""
     import hydra
 
-    from mate_cli.cli.config.user_config import with_user_experiment
+    from mate_cli.cli.overrides import with_user_experiment
 
     flags, overrides = split_flags(sys.argv[1:])
     sys.argv[1:] = [*with_user_experiment(overrides, config_name), *filter(None, chain(*flags.items()))]

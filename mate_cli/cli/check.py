@@ -76,11 +76,12 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
     Raises:
         MateError: a type is wrong, a run or folder is missing, or a logger cannot log. The error names the key.
     """
+    from mate_cli.cli.config.class_options import read_options
     from mate_cli.cli.config.validate import refuse, target_problems
 
     trained = [stage for stage in spec.stages if not stage.run]
     for stage in trained:
-        refuse(target_problems(stage.config.model_dump(), quick=True), stage.name)
+        refuse(target_problems(stage.config.model_dump(), options_of=read_options), stage.name)
 
     from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.wandb_runs import wandb_mode
@@ -178,7 +179,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     Raises:
         DataError: the folder does not exist.
     """
-    from mate_cli.cli.words import Override
+    from mate_cli.cli.overrides import Override
 
     root = stage.config.data.get("root")
     typed = {Override.parse(word).key for word in (*spec.overrides, *stage.overrides)}

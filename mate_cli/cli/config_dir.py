@@ -5,6 +5,7 @@ The search path is the user's folder, `./conf` or `--config-dir`, followed by ma
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ _typed: list[Path] = []
 """Stack of the folders passed as `--config-dir`. The last one replaces `./conf`."""
 
 
+@cache
 def config_dir() -> Path:
     """Return mate's `conf/`, which is in an installed package and next to it in a clone.
 
@@ -61,13 +63,14 @@ def user_config_dir() -> Path | None:
 
 def config_folders() -> list[Path]:
     """Return the search path of configurations: the user's folder if it exists, then mate's."""
-    return [folder for folder in (user_config_dir(), config_dir()) if folder]
+    folder = user_config_dir()
+    return [folder, config_dir()] if folder else [config_dir()]
 
 
 def find_config(name: str) -> Path | None:
     """Return the file of an option such as `model/mate`, or None if it does not exist."""
-    places = (folder / f"{name}.yaml" for folder in config_folders())
-    return next((place for place in places if place.is_file()), None)
+    files = [folder / f"{name}.yaml" for folder in config_folders()]
+    return next(filter(Path.is_file, files), None)
 
 
 def choices(group: str) -> list[str]:
@@ -102,11 +105,10 @@ def read_extended(command: str) -> Iterator[dict[str, Any]]:
     yield content
 
 
-def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (config group, selected option) for each group in a file's defaults list."""
-    for entry in defaults_of(content):
-        if isinstance(entry, dict):
-            yield from ((str(name), value) for name, value in entry.items())
+def group_choices(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return (config group, selected option) for each group in a file's defaults list."""
+    groups = [entry for entry in defaults_of(content) if isinstance(entry, dict)]
+    return [(str(name), option) for group in groups for name, option in group.items()]
 
 
 def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
@@ -159,7 +161,8 @@ def user_experiment_files(name: str) -> list[Path]:
 
     The list starts after the last extended file that is not in the user's folder.
     """
-    folder, files = user_config_dir(), [*extended_files("experiment", name)]
+    folder = user_config_dir()
+    files = [*extended_files("experiment", name)] if folder else []
     return [*takewhile(lambda file: folder and file.is_relative_to(folder), reversed(files))][::-1]
 
 

@@ -16,8 +16,8 @@ from mate_cli.cli.check import check_parts, check_quickly
 from mate_cli.cli.config.composition import COMMAND, composing
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.resolve import resolve
+from mate_cli.cli.overrides import Override, to_strings
 from mate_cli.cli.sweeps.sweep import compose_sweep, make_grid
-from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, DataError, MateError, MissingRunError
 from mate_cli.reports.format import duration_text, plural
 
@@ -294,7 +294,7 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
             remedy = "Leave out -m and sweep=NAME to see the cost of one job"
             raise ConfigError(problem, where="--dry", remedy=remedy)
-        jobs = grid.jobs(texts(word for word in typed if not word.is_below("hydra", "sweep")))
+        jobs = grid.jobs(to_strings(word for word in typed if not word.is_below("hydra", "sweep")))
         # Print now: composing and estimating the jobs takes seconds.
         print(plural(len(jobs), "job"), flush=True)
         shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()

@@ -115,7 +115,7 @@ class RunSpec:
         return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
 
     @property
-    def told_by(self) -> list[str]:
+    def identity_settings(self) -> list[str]:
         """Settings and hash of user-defined code that distinguish the run within its experiment."""
         return [*self.settings, *code_setting(self.code)]
 
@@ -367,7 +367,12 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record() and not (folder.path / "config.yaml").exists():
-        named = {"seed": spec.last.config.seed, "settings": spec.told_by, "code": spec.code, **asdict(spec.names)}
+        named = {
+            "seed": spec.last.config.seed,
+            "settings": spec.identity_settings,
+            "code": spec.code,
+            **asdict(spec.names),
+        }
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
     last = folder.checkpoints / "last.ckpt"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from itertools import accumulate, chain
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +123,8 @@ def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
     stage, setting = of_stage(key)
     if stage and setting == "run":
         return key in ignored
-    below = f"{setting}."
-    return any(below.startswith(name) if name.endswith(".") else name in (key, setting) for name in ignored)
+    sections = accumulate(re.findall(r"[^.]*\.", f"{setting}."))  # `trainer.`, `trainer.options.`
+    return not {key, setting, *sections}.isdisjoint(ignored)
 
 
 def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:
@@ -142,8 +145,10 @@ def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
 
     A missing key is a value.
     """
-    keys, first = dict.fromkeys(key for values in several for key in values), several[0] if several else {}
-    return [key for key in keys if any(values.get(key, ABSENT) != first.get(key, ABSENT) for values in several)]
+    values = {
+        key: [*map(methodcaller("get", key, ABSENT), several)] for key in dict.fromkeys(chain.from_iterable(several))
+    }
+    return [key for key, of_each in values.items() if of_each.count(of_each[0]) < len(of_each)]
 
 
 def differences(

@@ -174,3 +174,22 @@ def test_a_file_with_another_ending_is_told_to_be_renamed(experiment, tmp_path, 
     (tmp_path / "conf/experiment/mine.yaml").rename(tmp_path / "conf/experiment/mine.yml")
     assert main(["train", "experiment=mine", "--dry"]) == 2
     assert "mine.yml: is not read. Rename it to mine.yaml." in capsys.readouterr().err
+
+
+def test_the_options_of_a_users_class_are_explained_and_checked_before_anything_is_written(
+    experiment, tmp_path, capsys
+):
+    (tmp_path / "banded.py").write_text(
+        "from typing import Annotated\nfrom pydantic import Field\nfrom mate_cli.models.tapas import Tapas\n"
+        'class Banded(Tapas):\n    """A network.\n\n    Args:\n        bands: number of bands.\n    """\n'
+        "    def __init__(self, *parts, bands: Annotated[int, Field(gt=0)] = 2, **options) -> None: ...\n"
+    )
+    (tmp_path / "conf" / "model").mkdir()
+    (tmp_path / "conf" / "model" / "banded.yaml").write_text("defaults: [tapas]\n_target_: banded.Banded\nbands: 2\n")
+    assert main(["explain", "model.bands", "model=banded"]) == 0
+    explained = capsys.readouterr().out
+    assert "number of bands" in explained
+    assert "greater than 0" in explained
+    assert main(["train", "experiment=quickstart_cells", "model=banded", "model.bands=0", "logger=none"]) == 2
+    assert "model.bands: must be greater than 0 (got 0)" in capsys.readouterr().err
+    assert not (tmp_path / "outputs").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,24 @@ def test_a_plain_run_is_one_stage_without_a_name():
     assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
     assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
     assert plan.values() == stage.config.model_dump()
+
+
+def test_a_run_is_resolved_in_a_few_calls_of_few_modules():
+    words = ["experiment=quickstart_cells", "optimizer.lr=1e-4", "logger=none"]
+    resolve(words)  # imports modules
+    files: list[str] = []
+
+    def count(frame, event, _):
+        if event == "call" and "mate_cli" in frame.f_code.co_filename:
+            files.append(frame.f_code.co_filename)
+
+    sys.setprofile(count)
+    try:
+        resolve(words)
+    finally:
+        sys.setprofile(None)
+    assert 50 < len(files) <= 500
+    assert len(set(files)) <= 10
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():

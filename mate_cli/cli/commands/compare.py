@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.words import LONG, VALUED
+from mate_cli.cli.overrides import LONG, VALUED
 from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.quoting import format_command, is_written, quote_list, quote_text
 

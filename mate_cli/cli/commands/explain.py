@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mate_cli.cli.config.reference import read_keys
 from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys, typed_config_dir
 from mate_cli.cli.help import groups_of, read_summary
-from mate_cli.cli.words import Override, split_flags
+from mate_cli.cli.overrides import Override, split_flags
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
 from mate_cli.runs.identity import flat_keys

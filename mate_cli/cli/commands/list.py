@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.cli.config_dir import choices, typed_config_dir
 from mate_cli.cli.help import WIDTH, Summary, group_names, nearest, read_summary
-from mate_cli.cli.words import split_flags
+from mate_cli.cli.overrides import split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:

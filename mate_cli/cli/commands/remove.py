@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mate_cli.cli.words import split_flags
+from mate_cli.cli.overrides import split_flags
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import name_draft
 from mate_cli.files.io_errors import wrap_file_errors

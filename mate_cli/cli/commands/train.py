@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mate_cli.arguments import check_arguments
 from mate_cli.cli.app import PROGRAM, answer_by_hydra
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
-from mate_cli.cli.words import DRY, PRINT_SCRIPT, split_flags
+from mate_cli.cli.overrides import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
 from mate_cli.runs.record import TrainedRun
 
@@ -302,7 +302,7 @@ def announce(spec: RunSpec) -> None:
     check_quickly(spec)
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
     # Print now: the next checks import torch, which takes seconds.
-    print(f"{configuration_name(spec.names.experiment, spec.told_by)}{stages}", flush=True)
+    print(f"{configuration_name(spec.names.experiment, spec.identity_settings)}{stages}", flush=True)
     check_parts(spec)
 
 
@@ -319,7 +319,7 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
     from mate_cli.runs.identity import configuration_name
 
     config = spec.last.config
-    lines = [("run", configuration_name(spec.names.experiment, spec.told_by))]
+    lines = [("run", configuration_name(spec.names.experiment, spec.identity_settings))]
     for stage in spec.stages:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
         takes = f"takes {stage.run}" if stage.run else "takes a finished run" if stage.name in missing else names

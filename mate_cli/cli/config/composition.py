@@ -8,23 +8,24 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as HydraOverride
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
-from mate_cli.cli.config.hydra_errors import explain, has_key, open_hydra, several_values
+from mate_cli.cli.config.hydra_errors import explain, several_values
+from mate_cli.cli.config.hydra_setup import has_key, open_hydra
 from mate_cli.cli.config.schema import StageOptions
-from mate_cli.cli.config.user_config import WHOLE, read_words, with_user_experiment, without_debug
-from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
+from mate_cli.cli.config.validate import check_values, refuse, resolve_values
 from mate_cli.cli.config_dir import (
     extended_choice,
     extended_files,
@@ -35,7 +36,15 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
     user_experiment_files,
 )
-from mate_cli.cli.words import Override, last_value, texts
+from mate_cli.cli.overrides import (
+    RUN_LEVEL_KEYS,
+    Override,
+    get_override_value,
+    read_experiment_overrides,
+    to_strings,
+    with_user_experiment,
+    without_debug,
+)
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
 from mate_cli.quoting import format_command
@@ -104,7 +113,7 @@ class Composition:
             ConfigError: if an override has several values.
             HydraException: if an override cannot be parsed, or its key does not exist.
         """
-        values = texts(word for word in overrides if not word.group)
+        values = to_strings(override for override in overrides if not override.group)
         if not values:
             return self
         config = copy.deepcopy(self.config)
@@ -114,29 +123,28 @@ class Composition:
             _apply(override, config)
         return replace(self, config=config, overrides=[*self.overrides, *values])
 
-    def takes(self, word: Override) -> bool:
+    def takes(self, override: Override) -> bool:
         """Return whether an override without a stage prefix applies to this stage.
 
         It does if the stage has the key, or the section to which the key is added.
         """
-        parent = word.key.rpartition(".")[0]
-        return bool(word.group) or has_key(self.config, parent if "+" in word.sign else word.key)
+        parent = override.key.rpartition(".")[0]
+        return bool(override.group) or has_key(self.config, parent if "+" in override.sign else override.key)
 
     def find_settings(self) -> dict[str, str]:
         """Return settings that differ from defaults: selected options and values as text.
 
         Options are compared with those of the experiment, values with those of the options.
         """
-        words = (*map(Override.parse, self.options.overrides), *self.beside)
+        file_overrides = (*map(Override.parse, self.options.overrides), *self.beside)
         default_options = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
-        default_options |= {word.group: word.value for word in words if word.group}
-        selected_options = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
-        changed = {
-            group: choice
-            for group, choice in selected_options.items()
-            if str(choice) != str(default_options.get(group))
+        default_options |= {override.group: override.value for override in file_overrides if override.group}
+        selected_groups = [override.group for override in (*self.typed, *self.own) if override.group]
+        settings = {
+            group: value_text(self.choices.get(group))
+            for group in selected_groups
+            if str(self.choices.get(group)) != str(default_options.get(group)) and not is_ignored(group)
         }
-        settings = {group: value_text(choice) for group, choice in changed.items() if not is_ignored(group)}
         base, final = _leaves(self.base), _leaves(self.config)
         for key, base_value, _ in differences(base, final, REPEATED):
             unset = base_value
@@ -144,21 +152,22 @@ class Composition:
             if "${" in str(base_value):
                 OmegaConf.update(trial := copy.deepcopy(self.config), key, base_value, merge=False)
                 unset = OmegaConf.select(trial, key)
-            value = self.values.get(key, value_text(None))
+            value = value_text(self.values.get(key))
             # The second condition covers null instead of a section.
             if value != value_text(unset) or (key in base) != (key in final):
                 settings[key] = value
         return settings
 
     @cached_property
-    def values(self) -> dict[str, str]:
-        """The resolved values by dotted key, as text."""
-        return {key: value_text(value) for key, value in _leaves(self.config, resolve=True).items()}
+    def values(self) -> dict[str, Any]:
+        """The resolved values by dotted key."""
+        return _leaves(self.config, resolve=True)
 
     def value(self, key: str) -> str | None:
         """Return an option or a value as text, None if the key is missing or in `options.keeps`."""
-        value = str(self.choices[key]) if key in self.choices else self.values.get(key)
-        return None if key in self.options.keeps else value
+        if key in self.options.keeps or key not in {**self.choices, **self.values}:
+            return None
+        return str(self.choices[key]) if key in self.choices else value_text(self.values[key])
 
     def to_run_config(self) -> RunConfig:
         """Return the typed configuration.
@@ -169,10 +178,11 @@ class Composition:
         try:
             values = resolve_values(self.config)
             refuse(_parts_without_class(values))
-            refuse(plain_problems(values, COMMAND))
+            config, problems = check_values(values, COMMAND)
+            refuse(problems)
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{self.name}" if self.name else None) from error
-        return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+        return RunConfig.model_construct(**{key: getattr(config, key) for key in RunConfig.model_fields})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
         """Return the stage without the initial weights that come from another stage.
@@ -196,7 +206,7 @@ class Composition:
             raise ConfigError("a finished run replaces this stage", where=f"{where}.{self.own[0]}", remedy=hint)
         config = self.to_run_config()
         if not self.options.run:
-            conf = hash_own_files(self.choices)
+            conf = hash_user_files(self.choices)
             return Stage(self.name, config, self.names, self.overrides, None, after, self.options.shared, conf=conf)
         folder, record = resolve_finished_run(
             self.options.run, self.name, self.names.task, Path(config.paths.outputs), train_command
@@ -244,22 +254,22 @@ def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
             _composed.pop()
 
 
-def compose_choices(overrides: Iterable[Override]) -> Composition:
+def compose_options(overrides: Iterable[Override]) -> Composition:
     """Compose a configuration from the config group overrides only, see `composing`."""
     of_hydra, cache = _composed[-1]
-    files = [str(word) for word in overrides if word.group]
-    words = (*of_hydra, *files)
-    if words not in cache:
-        all_overrides = with_user_experiment(words)
+    files = [str(override) for override in overrides if override.group]
+    arguments = (*of_hydra, *files)
+    if arguments not in cache:
+        all_overrides = with_user_experiment(arguments)
         config = compose(COMMAND, all_overrides, return_hydra_config=True)
-        options_text = {word.group: (word.value or "").replace(" ", "") for word in map(Override.parse, all_overrides)}
-        lists = {group: text for group, text in options_text.items() if group and text.startswith("[")}
+        options = {o.group: (o.value or "").replace(" ", "") for o in map(Override.parse, all_overrides) if o.group}
         # Hydra reports None for a list of options, so restore the list.
+        lists = {group: option for group, option in options.items() if option.startswith("[")}
         choices = {**config.hydra.runtime.choices, **lists}
         with open_dict(config):
             del config["hydra"]
-        cache[words] = Composition(config, config, choices, files)
-    return cache[words]
+        cache[arguments] = Composition(config, config, choices, files)
+    return cache[arguments]
 
 
 def compose_stage(
@@ -279,28 +289,29 @@ def compose_stage(
     Raises:
         ConfigError: if it cannot be composed.
     """
-    own = [word.inner for word in typed if word.stage == name and word.inner.key not in StageOptions.model_fields]
+    for_stage = [override.inner for override in typed if override.stage == name]
+    own = [override for override in for_stage if override.key not in StageOptions.model_fields]
     stage_overrides = [] if options.run else own
-    common = [word for word in typed if not word.is_below(*WHOLE)]
-    beside, common = ([w for w in words if (w.group or w.key) not in options.keeps] for words in (beside, common))
+    common = [override for override in typed if not override.is_below(*RUN_LEVEL_KEYS)]
+    beside, common = ([o for o in part if (o.group or o.key) not in options.keeps] for part in (beside, common))
     experiment_overrides = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
     command_line = [*common, *stage_overrides]
     try:
-        base = compose_choices(
+        base = compose_options(
             [*(beside if is_users else ()), *experiment_overrides, *(() if is_users else beside), *command_line]
         )
-        beside = [word for word in beside if base.takes(word)]
+        beside = [override for override in beside if base.takes(override)]
         scaled = set() if is_users else _scaled_keys(base, experiment_overrides, [*beside, *command_line])
         files = (
             [*beside, *experiment_overrides]
             if is_users
-            else [*(word for word in experiment_overrides if word.key not in scaled), *beside]
+            else [*(override for override in experiment_overrides if override.key not in scaled), *beside]
         )
         base = base.with_values(without_debug(files, command_line))
-        applied = [word for word in common if base.takes(word)]
+        applied = [override for override in common if base.takes(override)]
         composed = base.with_values([*applied, *stage_overrides])
     except ConfigCompositionException as error:
-        user_error = explain(error, COMMAND, texts([*experiment_overrides, *beside, *command_line]))
+        user_error = explain(error, COMMAND, to_strings([*experiment_overrides, *beside, *command_line]))
         where, remedy = ".".join(filter(None, [f"stages.{name}", user_error.where])), user_error.remedy
         if remedy and user_error.problem == "unknown key":
             remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
@@ -318,8 +329,8 @@ def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Seq
         first: overrides of the stage's experiment and options.
         command_line: overrides from the command line.
     """
-    scale, values = last_value(first, "scale"), []
-    for choice in (scale, last_value(command_line, "scale") or scale):
+    scale, values = get_override_value(first, "scale"), []
+    for choice in (scale, get_override_value(command_line, "scale") or scale):
         values.append(flat_keys(read_config(find_config(f"scale/{choice}"))))
         for group in ("task", "data", "model"):
             for content in extended_choice(f"recipe/{group}", f"{choice}/{base.choices.get(group)}"):
@@ -335,31 +346,33 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
     """
     user_files, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
     for file in extended_files("experiment", str(experiment)):
-        words = [*read_words(file)]
-        if words and file not in user_files:
-            problem = f"{words[0].key} is set outside the stages, so no stage uses it"
+        overrides = [*read_experiment_overrides(file)]
+        if overrides and file not in user_files:
+            problem = f"{overrides[0].key} is set outside the stages, so no stage uses it"
             remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
             raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
         nodes = (read_config(file).get("stages") or {}).items() if file in user_files else ()
-        beside += words
+        beside += overrides
         stages |= {name for name, node in nodes if isinstance(node, dict) and "overrides" in node}
     return beside, stages
 
 
-def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
+def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
     """Hash the user's files of options that affect results, by `conf/GROUP/NAME.yaml`.
 
     Files that these extend are included.
     """
     folder = user_config_dir()
+    if folder is None:
+        return {}
     groups = [group for group in chosen if not is_ignored(group.replace("/", ".")) and group not in ("sweep", "debug")]
     names = [(group, str(chosen.get(group)).strip("[]").split(",")) for group in ("experiment", *groups)]
     files = [file for group, names_of_group in names for name in names_of_group for file in extended_files(group, name)]
-    users = sorted(file for file in files if folder and file.is_relative_to(folder))
-    return {f"{CONF}/{file.relative_to(folder or file).as_posix()}": hash_file(file) for file in users}
+    users = sorted(file for file in files if file.is_relative_to(folder))
+    return {f"{CONF}/{file.relative_to(folder).as_posix()}": hash_file(file) for file in users}
 
 
-def tell_recipe(typed: Sequence[Override], whole: Composition) -> None:
+def warn_recipe_changes(typed: Sequence[Override], whole: Composition) -> None:
     """Warn if the recipe of the selected model changes keys outside `model`.
 
     An example of such a key is `encoding.max_tokens`.
@@ -368,11 +381,11 @@ def tell_recipe(typed: Sequence[Override], whole: Composition) -> None:
         typed: overrides from the command line.
         whole: composition of the run.
     """
-    model, scale = last_value(typed, "model"), whole.choices.get("scale")
+    model, scale = get_override_value(typed, "model"), whole.choices.get("scale")
     files = extended_choice("recipe/model", f"{scale}/{model}") if model else ()
     keys = {key for content in files for key in flat_keys(content) if not key.startswith(("model", "init", "defaults"))}
-    if keys := keys - {word.key for word in typed}:
-        without_model = compose_choices(word for word in typed if word.key != "model")
+    if keys := keys - {override.key for override in typed}:
+        without_model = compose_options(override for override in typed if override.key != "model")
         for key in sorted(keys):
             previous, current = (OmegaConf.select(composition.config, key) for composition in (without_model, whole))
             if previous != current:
@@ -397,32 +410,15 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
 
     Raises:
         ConfigCompositionException: if its key does not exist, or exists although it should be added.
+        ConfigError: if it changes the length of a list.
     """
-    key, value = override.key_or_group, override.value()
-    if override.package is not None:
-        raise ConfigCompositionException(f"config group '{key}' does not exist")
-    section, _, name = key.rpartition(".")
-    try:
+    section, _, name = override.key_or_group.rpartition(".")
+    with suppress(OmegaConfBaseException):  # Hydra reports a section that is a value.
         items = OmegaConf.select(config, section, throw_on_missing=False) if section else config
         if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
-            raise ConfigError("lists are replaced as a whole", where=key, remedy=f"Type '{section}=[...]'")
-        current = OmegaConf.select(config, key, throw_on_missing=False)
-        if override.is_delete():
-            if current is None:
-                raise ConfigCompositionException(f"Could not delete from config. '{key}'")
-            if value not in (None, current):
-                raise ConfigCompositionException(f"~{key}={value}: its value is {current}")
-            with open_dict(config):
-                del items[name]
-        elif override.is_add() and not (current is None or isinstance(value, (dict, list))):
-            raise ConfigCompositionException(f"An item is already at '{key}'")
-        else:
-            is_new = override.is_add() or override.is_force_add()
-            OmegaConf.update(config, key, value, merge=True, force_add=is_new)
-    except (ConfigAttributeError, ConfigKeyError) as error:
-        raise ConfigCompositionException(f"Could not override '{key}'") from error
-    except OmegaConfBaseException as error:
-        raise ConfigCompositionException(f"Error merging override {override.input_line}") from error
+            hint = f"Type '{section}=[...]'"
+            raise ConfigError("lists are replaced as a whole", where=override.key_or_group, remedy=hint)
+    ConfigLoaderImpl._apply_overrides_to_config([override], config)
 
 
 def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config.composition import Composition, compose_choices, composing
+from mate_cli.cli.config.composition import Composition, compose_options, composing
 from mate_cli.cli.config.validate import resolve_values
 from mate_cli.cli.config_dir import choices, find_config, read_config
-from mate_cli.cli.words import Override, last_value, texts
+from mate_cli.cli.overrides import Override, get_override_value, to_strings
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.hub import hub_file
 from mate_cli.files.renamed import rename_targets
@@ -30,7 +30,7 @@ EXPORT = "mate.yaml"
 WEIGHTS = ("best.safetensors", "final.safetensors")
 
 
-def expand_continued(words: Sequence[str]) -> list[str]:
+def expand_continued(arguments: Sequence[str]) -> list[str]:
     """Replace `init=run:FOLDER` by the experiment, groups and values of that run.
 
     Other overrides take precedence. If another experiment or task is specified, only the network and its positions are
@@ -39,21 +39,21 @@ def expand_continued(words: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: if the run's experiment cannot be composed, or the folder is neither a run nor an export.
     """
-    word = next((word for word in words if word.startswith(CONTINUED)), None)
-    if word is None:
-        return [*words]
-    other_overrides = [Override.parse(argument) for argument in words if argument != word]
+    override = next((override for override in arguments if override.startswith(CONTINUED)), None)
+    if override is None:
+        return [*arguments]
+    other_overrides = [Override.parse(argument) for argument in arguments if argument != override]
     override_keys, trust = (
         {argument.group or argument.key for argument in other_overrides},
-        last_value(other_overrides, "trust"),
+        get_override_value(other_overrides, "trust"),
     )
-    values, weights, tokenizer = _read_source(word.removeprefix(CONTINUED), [trust] if trust else [])
+    values, weights, tokenizer = _read_source(override.removeprefix(CONTINUED), [trust] if trust else [])
     names = values[ORIGIN]
     is_other_task = bool({"experiment", "task"} & override_keys)
     sections = ["model", *([] if is_other_task else ["task", "encoding", "data"])]
     with composing():
         run_overrides = [*_experiment(names)] if "experiment" not in override_keys else []
-        if (scale := last_value(map(Override.parse, names["overrides"]), "scale")) and not {
+        if (scale := get_override_value(map(Override.parse, names["overrides"]), "scale")) and not {
             "experiment",
             "scale",
         } & override_keys:
@@ -71,7 +71,7 @@ def expand_continued(words: Sequence[str]) -> list[str]:
             if recorded_value != encoding["reset_positions"]:
                 run_overrides.append(Override("", "encoding.reset_positions", _text(recorded_value)))
     init = [("init", "path"), ("init.checkpoint", _text(str(weights))), ("init.tokenizer", _text(tokenizer))]
-    return [*texts(run_overrides), *(f"{key}={value}" for key, value in init), *texts(other_overrides)]
+    return [*to_strings(run_overrides), *(f"{key}={value}" for key, value in init), *to_strings(other_overrides)]
 
 
 def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Path, str]:
@@ -115,22 +115,23 @@ def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
     experiment = str(names.get("experiment"))
     if experiment not in choices("experiment"):
         return
-    stages = compose_choices([Override.parse(f"experiment={experiment}")]).config.stages
+    stages = compose_options([Override.parse(f"experiment={experiment}")]).config.stages
     stage = (stages or {}).get(names.get("stage") or "") or {}
     yield Override("", "experiment", str(stage.get("experiment", experiment)))
 
 
-def _compose(words: Sequence[Override]) -> dict[str, Any]:
-    composed: Composition = compose_choices(words).with_values([word for word in words if not word.is_below("hydra")])
+def _compose(overrides: Sequence[Override]) -> dict[str, Any]:
+    values = [override for override in overrides if not override.is_below("hydra")]
+    composed: Composition = compose_options(overrides).with_values(values)
     return resolve_values(composed.config)
 
 
 def _select_option(
-    group: str, values: Mapping[str, Any], names: Mapping[str, Any], words: Sequence[Override]
+    group: str, values: Mapping[str, Any], names: Mapping[str, Any], overrides: Sequence[Override]
 ) -> list[Override]:
     """Return the option of a group whose class is that of `values`, unless it is already selected."""
     target = values["_target_"]
-    if _compose(words)[group].get("_target_") == target:
+    if _compose(overrides)[group].get("_target_") == target:
         return []
     preferred = str(names.get({"data": "dataset"}.get(group, group)))
     for option in sorted(choices(group), key=lambda option: option != preferred):
@@ -139,9 +140,9 @@ def _select_option(
     raise ConfigError(f"no file of conf/{group} has the class {target}", where=group, remedy=f"Set {group}=NAME")
 
 
-def _settings(group: str, values: Mapping[str, Any], words: Sequence[Override]) -> list[Override]:
+def _settings(group: str, values: Mapping[str, Any], overrides: Sequence[Override]) -> list[Override]:
     """Return the overrides that give a composed group the values of a run."""
-    return [*_differences(group, _compose(words)[group], values)]
+    return [*_differences(group, _compose(overrides)[group], values)]
 
 
 def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Override]:

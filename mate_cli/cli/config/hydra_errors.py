@@ -5,13 +5,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override as HydraOverride
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -23,11 +18,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, UnsupportedInterpolationType
 from yaml import YAMLError  # type: ignore[import-untyped]
 
+from mate_cli.cli.config.hydra_setup import has_key, known_keys
 from mate_cli.cli.config.messages import offer, translate_key
-from mate_cli.cli.config.user_config import OPEN, use_user_config
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
-from mate_cli.cli.words import Override
+from mate_cli.cli.overrides import EXTENSIBLE_SECTIONS, Override
 from mate_cli.errors import ConfigError, known_cause
 from mate_cli.quoting import quote_for_shell, write_value
 from mate_cli.runs.identity import flat_keys
@@ -70,6 +65,7 @@ SENTENCES = (
     (r"An item is already at '([^']*)'", "{}", "this key exists already", "Leave out the +"),
     (r"Config group override must be (.*)", "", "a group needs the name of a choice", "Name one, or leave it out"),
     (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),
+    (r"The value of '([^']+)' is (.*) and not (.*)\.$", "~{0}={2}", "its value is {1}", None),
     (r"Could not delete (?:from config\. )?'([^']+)'", "~{}", "no such key to delete", None),
 )
 """Errors that Hydra identifies by message only: message pattern, then location, problem and hint of `ConfigError`."""
@@ -78,12 +74,12 @@ SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+
 
 
 @contextmanager
-def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
+def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | None = None) -> Iterator[None]:
     """Convert errors that a configuration can cause to `ConfigError`.
 
     Args:
         config_name: command, which is also the name of its primary configuration.
-        words: command-line arguments of the command.
+        arguments: command-line arguments of the command.
         file: path of the command's module. Errors raised while it runs are not converted, except composition errors.
 
     Raises:
@@ -96,7 +92,7 @@ def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None =
             raise ours from error
         if _is_a_bug(error, file):
             raise
-        raise explain(error, config_name, words) from error
+        raise explain(error, config_name, arguments) from error
 
 
 def _is_a_bug(error: Exception, file: str | None) -> bool:
@@ -112,13 +108,13 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
     return not (composing or elsewhere) and file in files
 
 
-def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
+def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> ConfigError:
     """Convert an error of Hydra, OmegaConf or YAML to a `ConfigError` with key and hint.
 
     Args:
         error: error to convert.
         config_name: command, which is also the name of its primary configuration.
-        words: command-line arguments of the command.
+        arguments: command-line arguments of the command.
     """
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
@@ -134,12 +130,12 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
         file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
         return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
     message = str(error) or str(error.__cause__)
-    for pattern, where, problem, remedy in SENTENCES:
+    for pattern, *texts in SENTENCES:
         if match := re.search(pattern, message):
-            remedy = remedy and remedy.format(match[1])
-            return ConfigError(problem.format(command=config_name), where=where.format(match[1]), remedy=remedy)
+            where, problem, remedy = (text and text.format(*match.groups(), command=config_name) for text in texts)
+            return ConfigError(str(problem), where=where, remedy=remedy)
     if unknown := UNKNOWN.search(message):
-        return _unknown_key(unknown[1], config_name, words)
+        return _unknown_key(unknown[1], config_name, arguments)
     if several := SEVERAL.search(message):
         return several_values(several[1], config_name)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
@@ -155,43 +151,6 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
         return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=known)
     remedy = LOOKED_UP if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
     return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None, remedy=remedy)
-
-
-def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
-    """Compose a command's configuration with the config group options of the overrides.
-
-    If these cannot be composed, the default configuration of the command is returned.
-    """
-    typed = map(Override.parse, words)
-    chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
-    with open_hydra():
-        with suppress(HydraException):
-            return compose(config_name, chosen)
-        return compose(config_name)
-
-
-def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
-    """Parse overrides of a sweep.
-
-    `glob` values match config files only if Hydra is initialized.
-    """
-    loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
-    return OverridesParser.create(loader).parse_overrides(list(words))
-
-
-@contextmanager
-def open_hydra() -> Iterator[None]:
-    """Initialize Hydra's compose API inside the context, also inside `hydra.main`."""
-    use_user_config()
-    outer, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
-    GlobalHydra.instance().clear()
-    # Clear the settings of an earlier command in this process.
-    HydraConfig.instance().cfg = None
-    try:
-        with initialize_config_dir(str(config_dir()), version_base="1.3"):
-            yield
-    finally:
-        GlobalHydra.instance().hydra, HydraConfig.instance().cfg = outer, settings
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
@@ -218,15 +177,6 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
     known = [*map(str, node), *(groups if not section else ())]
     question = nearest(name, known, prefix=f"{section}." if section else "")
     return question.removeprefix("Did you mean ").removesuffix("?") if question else None
-
-
-def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
-    """Return whether a configuration contains a key or section, with or without a value."""
-    for part in key.split(".") if key else ():
-        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
-            return False
-        node = node._get_node(part)
-    return True
 
 
 def _unreadable(override: str) -> ConfigError:
@@ -278,22 +228,23 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
 
 
-def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigError:
+def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> ConfigError:
     group, _, name = key.partition(".")
-    config = known_keys(config_name, words)
+    config = known_keys(config_name, arguments)
     files = {choice: flat_keys(read_config(find_config(f"{group}/{choice}"))) for choice in choices(group)}
     if others := [choice for choice, keys in files.items() if any(f"{key}.".startswith(f"{name}.") for key in keys)]:
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
-        chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
+        options = [override for override in map(Override.parse, arguments) if override.group == group]
+        chosen = str(options[0]) if options else f"this {group}"
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {group}={', '.join(others)}")
-    if key.startswith(OPEN) and isinstance(config.get(group), DictConfig):
+    if key.startswith(EXTENSIBLE_SECTIONS) and isinstance(config.get(group), DictConfig):
         parts = config[group].items_ex(resolve=False)
         near = next((f"{group}.{part}.{name}" for part, node in parts if has_key(node, name)), None)
         remedy = f"Did you mean {near}?" if near else f"To add it, write +{key}=..."
         return ConfigError("is not part of this configuration", where=key, remedy=remedy)
     if near_key := nearest_key(key, config, groups_of(config_name)):
-        value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
+        value = next((argument.partition("=")[2] for argument in arguments if argument.partition("=")[0] == key), "")
         return ConfigError("unknown key", where=key, remedy=offer(near_key, value))
     topic = group if isinstance(config.get(group), DictConfig) else key.rpartition(".")[2]
     search = f"Search for it: mate {config_name} --help {topic}"

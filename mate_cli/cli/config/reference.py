@@ -6,11 +6,10 @@ Bounds are those of the validation.
 
 from __future__ import annotations
 
-import inspect
-import pydoc
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,11 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from mate_cli.cli.config.hydra_errors import has_key, nearest_key, open_hydra
+from mate_cli.cli.config.class_options import ClassOptions, load_options, read_options
+from mate_cli.cli.config.hydra_errors import nearest_key
+from mate_cli.cli.config.hydra_setup import has_key, open_hydra
 from mate_cli.cli.config.messages import KINDS, find_section
 from mate_cli.cli.config.schema import SCHEMAS
-from mate_cli.cli.config.source_types import docstrings, parameter_types
-from mate_cli.cli.config.user_config import with_user_experiment
-from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
@@ -36,7 +34,7 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
     user_experiment_files,
 )
-from mate_cli.cli.words import Override, last_value
+from mate_cli.cli.overrides import Override, get_override_value, with_user_experiment
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import write_value
 from mate_cli.runs.identity import find_value, flat_keys
@@ -100,30 +98,30 @@ class Sources:
     settings: Mapping[str, list[Setting]]
 
     @classmethod
-    def of(cls, name: str, words: Sequence[str]) -> Sources:
+    def of(cls, name: str, overrides: Sequence[str]) -> Sources:
         """Compose a command's configuration.
 
         Raises:
             HydraException: if it cannot be composed.
         """
         with open_hydra():
-            loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words, name)
-            entries = loader.compute_defaults_list(name, all_words, RunMode.RUN).defaults
-            config = compose(name, all_words)
+            loader, all_overrides = GlobalHydra.instance().config_loader(), with_user_experiment(overrides, name)
+            entries = loader.compute_defaults_list(name, all_overrides, RunMode.RUN).defaults
+            config = compose(name, all_overrides)
         files: dict[Path, str] = {}
         for entry in entries:
             if file := find_config(str(entry.config_path)):
                 files[file] = "" if entry.package in (None, "_global_") else str(entry.package)
-        overrides = [*map(Override.parse, words)]
-        users = user_experiment_files(str(last_value(overrides, "experiment")))  # the last file applies
-        for file in (*users, find_config(f"debug/{last_value(overrides, 'debug')}")):
+        typed = [*map(Override.parse, overrides)]
+        users = user_experiment_files(str(get_override_value(typed, "experiment")))  # the last file applies
+        for file in (*users, find_config(f"debug/{get_override_value(typed, 'debug')}")):
             files |= {file: files.pop(file)} if file in files else {}
         settings: dict[str, list[Setting]] = defaultdict(list)
         for file, part in files.items():
             for key, (value, comment) in read_keys(file).items():
                 settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
         for key, value in {
-            override.key: override.value or "" for override in overrides if not choices(override.key)
+            override.key: override.value or "" for override in typed if not choices(override.key)
         }.items():
             settings[key].append(Setting("typed", value))
         return cls(name, config, settings)
@@ -142,7 +140,7 @@ class Sources:
             file = find_config(f"{section}/{option}")
             if file and (comment := read_keys(file).get(name, ("", ""))[1]):
                 return comment
-        return _find_description(_read_class(self._target(section))[1], name) if section else ""
+        return _find_description(_read_class(self._target(section)).docstrings, name) if section else ""
 
     def _target(self, section: str) -> str:
         """Return the class name of a section, "" for a section without a class."""
@@ -152,25 +150,25 @@ class Sources:
     def _bounds(self, key: str) -> str:
         section, _, name = key.rpartition(".")
         if section and (target := self._target(section)):
-            return type_text(_read_class(target)[0].get(name))
+            return type_text(_read_class(target).hints.get(name))
         schema = find_section(SCHEMAS[self.name], key.split(".")[:-1])
         if schema is None or name not in schema.model_fields:
             return ""
         return _phrase(schema.model_json_schema()["properties"][schema.model_fields[name].alias or name])
 
 
-def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescription]:
+def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDescription]:
     """Describe a key, or each key of a section. A unique last part of a key is sufficient.
 
     Args:
         command: command whose configuration has the key.
         key: dotted key, section, or last part of a key.
-        words: overrides from the command line.
+        overrides: overrides from the command line.
 
     Raises:
         ConfigError: if the key does not exist, with the nearest key.
     """
-    sources = Sources.of(command, words)
+    sources = Sources.of(command, overrides)
     if not has_key(sources.config, key):
         similar_key = nearest_key(key, sources.config)
         section, _, name = (similar_key or "").rpartition(".")
@@ -224,16 +222,12 @@ def _phrase(schema: Mapping[str, Any]) -> str:
     return " ".join([KINDS.get(str(schema.get("type", "")), ""), " and ".join(limits)]).strip()
 
 
-def _read_class(target: str) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the typed arguments of a class, and its docstring with those of its base classes.
-
-    Classes of other packages are imported.
-    """
-    if target.startswith("mate_cli."):
-        return parameter_types(target), docstrings(target)
-    loaded_class: Any = pydoc.locate(target) if target else None
-    texts = [inspect.cleandoc(base.__doc__ or "") for base in getattr(loaded_class, "__mro__", ())]
-    return (Parameters.of(loaded_class).hints if loaded_class else {}), texts
+def _read_class(target: str) -> ClassOptions:
+    """Return the options of a class, without any if it cannot be imported."""
+    if target and not target.startswith("mate_cli."):
+        with suppress(ConfigError):
+            return load_options(target)
+    return read_options(target)
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:

@@ -21,21 +21,20 @@ from pydantic import ValidationError
 from mate_cli.cli.config.composition import (
     COMMAND,
     Composition,
-    compose_choices,
+    compose_options,
     compose_stage,
     composing,
-    hash_own_files,
+    hash_user_files,
     join_settings,
     read_user_stages,
-    tell_recipe,
+    warn_recipe_changes,
 )
 from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
 from mate_cli.cli.config.messages import offer, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
-from mate_cli.cli.config.user_config import WHOLE
 from mate_cli.cli.config.validate import refuse
 from mate_cli.cli.help import nearest
-from mate_cli.cli.words import Override, last_value
+from mate_cli.cli.overrides import RUN_LEVEL_KEYS, Override, get_override_value
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import FROM_STAGE, MACHINE, After, RunSpec, Stage, init_from_stage
 from mate_cli.runs.configuration import Node
@@ -43,11 +42,11 @@ from mate_cli.runs.identity import Names, differences, find_value, flat_keys, va
 
 MAX_NAME = 200
 """Maximum bytes of the name of a run folder. Sweeps append the job number."""
-PARTS = ("name", "resume", "trust", "system", "stages")
+RUN_OPTIONS = ("name", "resume", "trust", "system", "stages")
 """Keys of the run, independent of its stages."""
 
 
-def resolve(words: Sequence[str]) -> RunSpec:
+def resolve(arguments: Sequence[str]) -> RunSpec:
     """Compose and check all stages that a command trains, without importing torch.
 
     Raises:
@@ -55,27 +54,27 @@ def resolve(words: Sequence[str]) -> RunSpec:
         RunError: if a run that should replace a stage is missing or unfinished.
         HydraException: if the overrides cannot be composed.
     """
-    all_overrides = [Override.parse(word) for word in words]
-    overrides = [word for word in all_overrides if not word.is_below("hydra")]
-    common_overrides, experiment = [word for word in overrides if not word.stage], last_value(overrides, "experiment")
-    with composing([str(word) for word in all_overrides if word.is_below("hydra")]):
-        with_options = compose_choices(common_overrides)
-        options = (word for word in overrides if word.stage and word.inner.key in StageOptions.model_fields)
-        stage_option_overrides = (
-            replace(word, sign=word.sign or "++") for word in options
-        )  # stages.NAME.run, for example
-        run = with_options.with_values(
-            [*(word for word in common_overrides if word.is_below(*WHOLE)), *stage_option_overrides]
-        )
-        name, resume, trust, system, nodes = (_resolve_part(run.config, key) for key in PARTS)
-        recorded = [str(word) for word in overrides if not word.is_below("name", "resume", "trust", "sweep")]
+    all_overrides = [Override.parse(argument) for argument in arguments]
+    overrides = [override for override in all_overrides if not override.is_below("hydra")]
+    common_overrides = [override for override in overrides if not override.stage]
+    experiment = get_override_value(overrides, "experiment")
+    with composing([str(override) for override in all_overrides if override.is_below("hydra")]):
+        with_options = compose_options(common_overrides)
+        run_overrides = [override for override in common_overrides if override.is_below(*RUN_LEVEL_KEYS)]
+        for override in overrides:  # such as stages.NAME.run
+            if override.stage and override.inner.key in StageOptions.model_fields:
+                run_overrides.append(replace(override, sign=override.sign or "++"))
+        run = with_options.with_values(run_overrides)
+        name, resume, trust, system, nodes = (_resolve_part(run.config, key) for key in RUN_OPTIONS)
+        not_recorded = ("name", "resume", "trust", "sweep")
+        recorded = [str(override) for override in overrides if not override.is_below(*not_recorded)]
         spec = RunSpec((), run.names, recorded, system, resume and str(resume), name=_check_name(name))
         stage_options = _stage_options(nodes or {}, overrides)
         if not stage_options:
             if system:
                 raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
             single_stage = with_options.with_values(common_overrides)
-            tell_recipe(common_overrides, single_stage)
+            warn_recipe_changes(common_overrides, single_stage)
             single_stage = replace(
                 single_stage, options=StageOptions(experiment=experiment or ""), typed=common_overrides
             )
@@ -84,7 +83,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
                 single_stage.to_run_config(),
                 single_stage.names,
                 recorded,
-                conf=hash_own_files(single_stage.choices),
+                conf=hash_user_files(single_stage.choices),
             )
             return replace(spec, stages=(stage,), settings=join_settings([single_stage]))
         experiment_overrides, user_stages = read_user_stages(experiment)
@@ -92,11 +91,11 @@ def resolve(words: Sequence[str]) -> RunSpec:
             compose_stage(name, stage, overrides, experiment_overrides, is_users=name in user_stages)
             for name, stage in stage_options.items()
         ]
-    stage_overrides = [word for word in overrides if not word.is_below(*WHOLE)]
-    _refuse_untaken([*experiment_overrides, *stage_overrides], composed)
+    stage_overrides = [override for override in overrides if not override.is_below(*RUN_LEVEL_KEYS)]
+    _check_unused_overrides([*experiment_overrides, *stage_overrides], composed)
     stages = _connect_stages(composed, system, as_list(trust))
     old_parts, new_parts = (
-        flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (with_options, run)
+        flat_keys({key: _resolve_part(part.config, key) for key in RUN_OPTIONS[-2:]}) for part in (with_options, run)
     )
     options_changed = [
         f"{key}={value_text(value)}" for key, _, value in differences(old_parts, new_parts, ()) if key in new_parts
@@ -105,8 +104,11 @@ def resolve(words: Sequence[str]) -> RunSpec:
         spec,
         stages=stages,
         names=_names_of(run, stages, system),
-        conf=hash_own_files(run.choices),
-        taken={str(word): tuple(stage.name for stage in composed if word in stage.shared) for word in stage_overrides},
+        conf=hash_user_files(run.choices),
+        taken={
+            str(override): tuple(stage.name for stage in composed if override in stage.shared)
+            for override in stage_overrides
+        },
         settings=[*options_changed, *join_settings([stage for stage in composed if not stage.options.run])],
     )
 
@@ -147,9 +149,9 @@ def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, Stage
     if not isinstance(nodes, dict):
         raise ConfigError("must be a group of keys", where="stages", remedy="Write stages.NAME.experiment=...")
     stage_names = [name for name, node in nodes.items() if not isinstance(node, dict) or "experiment" in node]
-    for word in overrides:
-        _, prefix, name = word.key.partition("stages.")
-        if prefix and word.sign != "~" and (name := name.split(".")[0]) not in stage_names:
+    for override in overrides:
+        _, prefix, name = override.key.partition("stages.")
+        if prefix and override.sign != "~" and (name := name.split(".")[0]) not in stage_names:
             hint = f"The stages are {', '.join(stage_names)}" if stage_names else "This experiment has none"
             raise ConfigError("no such stage", where=f"stages.{name}", remedy=nearest(name, stage_names) or hint)
     options = {}
@@ -164,29 +166,29 @@ def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, Stage
     return options
 
 
-def _refuse_untaken(words: Iterable[Override], composed: Sequence[Composition]) -> None:
+def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Composition]) -> None:
     """Raise `ConfigError` for an override that no trained stage uses.
 
     Raises:
         ConfigError: with the key, and the nearest key of any stage if no stage has it.
     """
     stages = ", ".join(stage.name for stage in composed)
-    for word in words:
-        stages_with_key = [stage for stage in composed if word in (*stage.beside, *stage.typed)]
-        if stages_with_key and all(stage.options.run for stage in stages_with_key) and not word.is_below(*MACHINE):
+    for override in overrides:
+        stages_with_key = [stage for stage in composed if override in (*stage.beside, *stage.typed)]
+        if stages_with_key and all(stage.options.run for stage in stages_with_key) and not override.is_below(*MACHINE):
             names = ", ".join(stage.name for stage in stages_with_key)
             problem = f"finished runs replace all stages that have this key ({names})"
-            raise ConfigError(problem, where=str(word), remedy="Leave it out")
+            raise ConfigError(problem, where=str(override), remedy="Leave it out")
         if stages_with_key:
             continue
-        if word.group:
-            hint = f"Write stages.NAME.{word} to change it for one stage"
-            raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=hint)
-        nearest_keys = (nearest_key(word.key, stage.config) for stage in composed)
-        key = next((key for key in nearest_keys if key and key != word.key), None)
-        search = f"Search for it: mate {COMMAND} --help {word.key}"
-        hint = offer(f"{word.sign.strip('+')}{key}", word.value) if key else search
-        raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=hint)
+        if override.group:
+            hint = f"Write stages.NAME.{override} to change it for one stage"
+            raise ConfigError(f"the stages {stages} each have their own choice", where=str(override), remedy=hint)
+        nearest_keys = (nearest_key(override.key, stage.config) for stage in composed)
+        key = next((key for key in nearest_keys if key and key != override.key), None)
+        search = f"Search for it: mate {COMMAND} --help {override.key}"
+        hint = offer(f"{override.sign.strip('+')}{key}", override.value) if key else search
+        raise ConfigError(f"no stage has this key ({stages})", where=override.key, remedy=hint)
 
 
 def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
@@ -204,8 +206,8 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
     stages: list[Stage] = []
     previous: Stage | None = None
     first = composed[0]
-    for words in composed:
-        stage, is_last = words.to_stage(system, trust), words is composed[-1]
+    for composition in composed:
+        stage, is_last = composition.to_stage(system, trust), composition is composed[-1]
         final_output: After = "predictions" if system else "weights"
         if stage.after not in ((final_output,) if is_last else ("weights", "rows", final_output)):
             reason = "no system combines them" if stage.after == "predictions" else "no stage follows"
@@ -215,10 +217,10 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
         if is_last and not system and (stage.run or stage.shared):
             where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
             raise ConfigError("the last stage must be trained by this run", where=where, remedy="Leave it out")
-        first = first if previous else words
+        first = first if previous else composition
         if previous and not stage.run:
             config = init_from_stage(stage.config, previous.config, previous.name)
-            _refuse_replaced(words, first, stage.config.model_dump(), config.model_dump())
+            _check_conflicting_settings(composition, first, stage.config.model_dump(), config.model_dump())
             stage = replace(stage, config=config, names=stage.names.after(previous.names, previous.name))
         stages.append(stage)
         previous = stage if stage.after == "weights" else None
@@ -231,7 +233,7 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
     return tuple(stages)
 
 
-def _refuse_replaced(stage: Composition, first: Composition, requested: Node, effective: Node) -> None:
+def _check_conflicting_settings(stage: Composition, first: Composition, requested: Node, effective: Node) -> None:
     """Raise `ConfigError` if a stage overrides a setting fixed by its initial checkpoint.
 
     Args:
@@ -243,11 +245,12 @@ def _refuse_replaced(stage: Composition, first: Composition, requested: Node, ef
     Raises:
         ConfigError: with the key, and the stage in which to set it.
     """
-    for word in (*stage.own, *stage.shared, *map(Override.parse, stage.options.overrides)):
-        is_init = word.group == "init" and "kind" in effective["init"]
-        if word not in first.shared and (is_init or find_value(requested, word.key) != find_value(effective, word.key)):
-            where = str(word) if word in stage.shared else f"stages.{stage.name}.{word}"
-            hint = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
+    for override in (*stage.own, *stage.shared, *map(Override.parse, stage.options.overrides)):
+        is_init = override.group == "init" and "kind" in effective["init"]
+        is_replaced = is_init or find_value(requested, override.key) != find_value(effective, override.key)
+        if override not in first.shared and is_replaced:
+            where = str(override) if override in stage.shared else f"stages.{stage.name}.{override}"
+            hint = "Leave it out" if first.options.run else f"Write stages.{first.name}.{override}"
             raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=where, remedy=hint)
 
 

@@ -19,6 +19,8 @@ def as_list(value: Any) -> Any:  # noqa: ANN401 - any value
 
 Texts = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str] | None)]
 """Texts: a single text, a list of texts, or null."""
+TextKey = Annotated[str, BeforeValidator(str)]
+"""A key that YAML reads as a number or as text."""
 SomeTexts = Annotated[Texts, Field(min_length=1)]
 """Texts: a single text, or a list of at least one text."""
 
@@ -136,7 +138,7 @@ class Compare(Section):
     csv: str | None
     markdown: str | None
     latex: str | None
-    labels: dict[str, str] | None
+    labels: dict[TextKey, str] | None
 
 
 class Diff(Section):

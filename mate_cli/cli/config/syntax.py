@@ -10,12 +10,13 @@ raise an error before composition, with the correct form.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
 from mate_cli.cli.config_dir import choices, list_defaults, top_keys
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
-from mate_cli.cli.words import DRY, FLAGS, LONG, NONE, NOTHING, PRINT_SCRIPT, VALUED
+from mate_cli.cli.overrides import DRY, EMPTY_VALUES, FLAGS, LONG, NONE, PRINT_SCRIPT, VALUED
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import format_setting, quote_for_shell
 
@@ -43,31 +44,37 @@ class Syntax:
     """
 
     command: str
-    takes: Callable[[str], bool] = lambda word: False
+    takes: Callable[[str], bool] = lambda argument: False
     texts: Sequence[str] = ()
     actions: Sequence[str] = ()
 
-    def check(self, words: Sequence[str]) -> None:
+    @cached_property
+    def default_options(self) -> dict[str, str | None]:
+        """Default option of each config group of the command, None for a group without one."""
+        return dict(list_defaults(self.command))
+
+    def check(self, arguments: Sequence[str]) -> None:
         """Check that every argument is a flag or an override.
 
         Raises:
             ConfigError: for the first invalid argument, with the correct form.
         """
-        for index, (previous, word) in enumerate(zip(["", *words], words, strict=False)):
-            flag, following = LONG.get(previous, previous), next(iter(words[index + 1 :]), "")
-            if self.takes(word) or flag in VALUED:
+        for index, (previous, argument) in enumerate(zip(["", *arguments], arguments, strict=False)):
+            flag, following = LONG.get(previous, previous), next(iter(arguments[index + 1 :]), "")
+            if self.takes(argument) or flag in VALUED:
                 continue
-            if word.startswith("-"):
-                self._check_flag(word, following, words)
-            elif "=" not in word and not word.startswith("~"):
-                raise self._explain_bare_word(previous, word, words[index + 1 :])
+            if argument.startswith("-"):
+                self._check_flag(argument, following, arguments)
+            elif "=" not in argument and not argument.startswith("~"):
+                raise self._explain_bare_word(previous, argument, arguments[index + 1 :])
             else:
-                self._check_setting(word, words[index + 1 :])
+                self._check_setting(argument, arguments[index + 1 :])
 
-    def _check_flag(self, word: str, after: str, words: Sequence[str]) -> None:
-        from mate_cli.cli.config.hydra_errors import known_keys, nearest_key
+    def _check_flag(self, argument: str, after: str, arguments: Sequence[str]) -> None:
+        from mate_cli.cli.config.hydra_errors import nearest_key
+        from mate_cli.cli.config.hydra_setup import known_keys
 
-        flag, equals, value = word.partition("=")
+        flag, equals, value = argument.partition("=")
         long = LONG.get(flag, flag)
         is_train_flag = long in (DRY, PRINT_SCRIPT, "--multirun")
         if long in OTHER_CONFIGS or (is_train_flag and self.command != "train"):
@@ -82,107 +89,107 @@ class Syntax:
                 known_flag for known_flag in same_length if len(known_flag) > 2 and flag.startswith(f"{known_flag}-")
             ]
             if question := nearest(flag, prefixes or same_length, cutoff=0.7):
-                raise ConfigError("unknown flag", where=word, remedy=question)
-            key = nearest_key(key, known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
+                raise ConfigError("unknown flag", where=argument, remedy=question)
+            key = nearest_key(key, known_keys(self.command, [w for w in arguments if "=" in w and w[0] != "-"]))
         if key is None:
             hint = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
-            raise ConfigError("unknown flag", where=word, remedy=hint)
+            raise ConfigError("unknown flag", where=argument, remedy=hint)
         value = value if equals else after if after and not after.startswith("--") else "..."
         hint = suggest(key if "=" in key else f"{key}={value}")
-        raise ConfigError(f"{FORM}, without dashes", where=word, remedy=hint)
+        raise ConfigError(f"{FORM}, without dashes", where=argument, remedy=hint)
 
-    def _explain_bare_word(self, before: str, word: str, rest: Sequence[str]) -> ConfigError:
+    def _explain_bare_word(self, before: str, argument: str, rest: Sequence[str]) -> ConfigError:
         """Return the error for an argument without `=`."""
         key, equals, value = before.partition("=")
-        bare_words = [word, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
-        text = " ".join([word, *(part for part in rest[:2] if part[:2] != "--")])
+        bare_words = [argument, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
+        text = " ".join([argument, *(part for part in rest[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if missing_bracket := _missing_bracket(value):
-            return _explain_list(before, missing_bracket, [word, *rest])
+            return _explain_list(before, missing_bracket, [argument, *rest])
         if value.endswith(","):
-            return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
-        if key in self.texts and equals and not Path(word).is_file():
+            return ConfigError("no spaces between values", where=before, remedy=suggest(before + argument))
+        if key in self.texts and equals and not Path(argument).is_file():
             sentence = suggest(" ".join([before, *bare_words]))
             return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
-        if question := nearest(word, self.actions, prefix=f"mate {self.command} "):
-            return ConfigError(f"mate {self.command} has no such action", where=word, remedy=question)
-        return ConfigError(FORM, where=word, remedy=self._guess_setting(word, "".join(bare_words[1:2])))
+        if question := nearest(argument, self.actions, prefix=f"mate {self.command} "):
+            return ConfigError(f"mate {self.command} has no such action", where=argument, remedy=question)
+        return ConfigError(FORM, where=argument, remedy=self._guess_setting(argument, "".join(bare_words[1:2])))
 
-    def _guess_setting(self, word: str, after: str) -> str:
+    def _guess_setting(self, argument: str, after: str) -> str:
         """Return a hint for a standalone name, group or path, and the argument after it."""
         groups = sorted(groups_of(self.command), key=lambda name: name != "experiment")
-        if word in groups:
-            return suggest(f"{word}={after}") if after else f"Type {word}=NAME, with one of {', '.join(choices(word))}"
-        if setting := self._guess_path(word):
+        if argument in groups:
+            options = ", ".join(choices(argument))
+            return suggest(f"{argument}={after}") if after else f"Type {argument}=NAME, with one of {options}"
+        if setting := self._guess_path(argument):
             return f"Type {setting}"
-        if homes := [group for group in groups if word in choices(group)]:
-            return suggest(*(f"{group}={word}" for group in homes))
-        if word in top_keys(self.command):
-            return suggest(f"{word}={after or '...'}")
+        if homes := [group for group in groups if argument in choices(group)]:
+            return suggest(*(f"{group}={argument}" for group in homes))
+        if argument in top_keys(self.command):
+            return suggest(f"{argument}={after or '...'}")
         suggestions = (
-            (group, nearest_choice(group, word)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", word)
+            (group, nearest_choice(group, argument)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", argument)
         )
         offers = (f"Did you mean {group}={name}?" for group, name in suggestions if name)
         return next(offers, f"All of them: mate {self.command} --help")
 
-    def _guess_path(self, word: str) -> str | None:
+    def _guess_path(self, argument: str) -> str | None:
         """Return the override for a file or folder, quoted for a shell: a table, or a run."""
         from mate_cli.runs.folders import open_run
 
-        keys, path = top_keys(self.command), Path(word)
+        keys, path = top_keys(self.command), Path(argument)
         if path.suffix.lower() in TABLES:
-            return format_setting("table", word) if "table" in keys else None
+            return format_setting("table", argument) if "table" in keys else None
         key = next((key for key in ("run", "resume") if key in keys), None)
-        if key is None or not (path.is_dir() or "/" in word):
+        if key is None or not (path.is_dir() or "/" in argument):
             return None
         try:
-            return format_setting(key, open_run(word, key).path)
+            return format_setting(key, open_run(argument, key).path)
         except RunError as error:
             question = re.fullmatch(r"Did you mean (.*)\?", error.remedy or "")
-            return question[1] if question else format_setting(key, word)
+            return question[1] if question else format_setting(key, argument)
 
-    def _check_setting(self, word: str, rest: Sequence[str]) -> None:
-        key, _, value = word.partition("=")
+    def _check_setting(self, argument: str, rest: Sequence[str]) -> None:
+        key, _, value = argument.partition("=")
         name = key.lstrip("+~")
         following = next((part for part in rest if not part.startswith("-")), "")
         if key != key.strip() or not key or (following and not value and "=" not in following):
             raise _explain_spaces(key.strip() or "key", value.strip() or following)
-        self._check_choice(word, name, value)
+        self._check_choice(argument, name, value)
         if name == "hydra.run.dir":
             path = Path(value)
             name_setting = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
             hint = f"Type {name_setting}{format_setting('paths.outputs', path.parent)}"
-            raise ConfigError("a run creates its own folder", where=word, remedy=hint)
+            raise ConfigError("a run creates its own folder", where=argument, remedy=hint)
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and (missing_bracket := _missing_bracket(value)):
-            raise _explain_list(word, missing_bracket, rest)
+            raise _explain_list(argument, missing_bracket, rest)
 
-    def _check_choice(self, word: str, group: str, value: str) -> None:
+    def _check_choice(self, argument: str, group: str, value: str) -> None:
         """Raise `ConfigError` for an invalid option of a config group.
 
         Invalid are added groups, deleted or empty groups if an option is required, and several options of a
         single-option group.
         """
-        defaults = dict(list_defaults(self.command))
-        if group not in defaults:
+        if group not in self.default_options:
             return
-        if word.startswith("+"):
-            raise ConfigError("this group is chosen already", where=word, remedy=suggest(f"{group}={value}"))
-        names, is_needed = choices(group), defaults[group] is not None
-        deleted = word.startswith("~")
-        is_empty = not deleted and value.lower() in NOTHING and value not in names
+        if argument.startswith("+"):
+            raise ConfigError("this group is chosen already", where=argument, remedy=suggest(f"{group}={value}"))
+        names, is_needed = choices(group), self.default_options[group] is not None
+        deleted = argument.startswith("~")
+        is_empty = not deleted and value.lower() in EMPTY_VALUES and value not in names
         if (deleted or is_empty or value == "[]") and is_needed and NONE not in names:
             remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
-            raise ConfigError(f"mate {self.command} needs a choice of this group", where=word, remedy=remedy)
+            raise ConfigError(f"mate {self.command} needs a choice of this group", where=argument, remedy=remedy)
         if is_empty:
             remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"
-            raise ConfigError("is not the name of a choice", where=word, remedy=remedy)
+            raise ConfigError("is not the name of a choice", where=argument, remedy=remedy)
         if NONE not in names and re.fullmatch(r"\[[^\[\]]*\]", value):
             options = value.strip("[]").replace(" ", "")
             hint = f"Add -m to run each: {group}={options}" if self.command == "train" else "Name one"
-            raise ConfigError("takes one choice", where=word, remedy=hint)
+            raise ConfigError("takes one choice", where=argument, remedy=hint)
 
 
 def suggest(*settings: str) -> str:
@@ -207,7 +214,7 @@ def _missing_bracket(value: str) -> str:
 
 def _explain_list(setting: str, closing: str, rest: Sequence[str]) -> ConfigError:
     """Return the error for a list that the shell split, or that is not closed."""
-    end = next((index for index, word in enumerate(rest, 1) if word.endswith(closing)), None)
+    end = next((index for index, argument in enumerate(rest, 1) if argument.endswith(closing)), None)
     if end is None:
         remedy = suggest(f"{setting.rstrip(', ')}{closing}")
         return ConfigError(f"{closing} is missing at the end", where=setting, remedy=remedy)

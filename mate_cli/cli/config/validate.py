@@ -6,27 +6,25 @@ Hydra itself accepts any key of an experiment file or after `+`.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
-import inspect
 import json
 import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
+from mate_cli.cli.config.class_options import ClassOptions, load_options, read_options
 from mate_cli.cli.config.hydra_errors import omegaconf_error
 from mate_cli.cli.config.messages import unknown_key, validation_messages
 from mate_cli.cli.config.schema import SCHEMAS
-from mate_cli.cli.config.source_types import parameter_types
 from mate_cli.errors import ConfigError
-from mate_cli.files.targets import explain_missing, find_beside, find_targets
+from mate_cli.files.targets import find_targets
 from mate_cli.runs.identity import flat_keys
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
@@ -59,9 +57,10 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
         {"logger"} if command == "compare" and not values.get("wandb") else set()
     )  # Lightning is slow to import
     used_values = {name: value for name, value in values.items() if name not in unused_sections}
-    refuse(plain_problems(values, command))
+    section, problems = check_values(values, command)
+    refuse(problems)
     refuse(target_problems(used_values))
-    return SCHEMAS[command].model_validate_json(json.dumps(values))
+    return section
 
 
 def refuse(problems: Iterable[str], stage: str = "") -> None:
@@ -89,15 +88,18 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
         raise omegaconf_error(error) from error
 
 
-def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
-    """Yield schema problems of a command's configuration, without importing its classes."""
-    for key, value in flat_keys(values).items():
-        if isinstance(value, float) and math.isinf(value):
-            yield str(ConfigError(f"must be a finite number (got {value})", where=key))
+def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
+    """Validate a command's values against its schema, without importing the classes of nodes with a `_target_`.
+
+    Returns:
+        The typed configuration (None if a value has the wrong type or is out of bounds), and a line per problem.
+    """
+    infinite = {key: value for key, value in flat_keys(values).items() if value in (math.inf, -math.inf)}
+    problems = [str(ConfigError(f"must be a finite number (got {infinite[key]})", where=key)) for key in infinite]
     try:
-        SCHEMAS[command].model_validate_json(json.dumps(values))
+        return SCHEMAS[command].model_validate(values), problems
     except ValidationError as error:
-        yield from validation_messages(error, values, schema=SCHEMAS[command])
+        return None, [*problems, *validation_messages(error, values, schema=SCHEMAS[command])]
 
 
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
@@ -111,40 +113,47 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
     folder = open_run(run).path
     for path in (folder, *(file.parent for file in folder.glob("[!.]*/config.yaml"))):
-        refuse(target_problems(read_parts(path, trust), quick=True))
+        refuse(target_problems(read_parts(path, trust), options_of=_read_types))
 
 
-def target_problems(value: object, path: str = "", *, quick: bool = False) -> Iterator[str]:
+def _read_types(name: str) -> ClassOptions:
+    """Read the options of a class, which may have lost other options since a run was trained."""
+    return read_options(name)._replace(takes_any=True)
+
+
+def target_problems(
+    value: object, path: str = "", *, options_of: Callable[[str], ClassOptions] = load_options
+) -> Iterator[str]:
     """Yield the problems of all nodes with a `_target_`, at any depth.
 
     Args:
         value: node of the configuration.
         path: dotted key of the node.
-        quick: check only types that the source of this package's classes declares, without imports.
+        options_of: function that returns the options of a class by name. `read_options` imports nothing, and knows
+            only the classes of this package.
     """
     if isinstance(value, dict):
         if value.get("_target_") is not None:
-            yield from _node_problems(value, path, quick)
+            yield from _node_problems(value, path, options_of)
         for key, part in value.items():
-            yield from target_problems(part, f"{path}.{key}" if path else str(key), quick=quick)
+            yield from target_problems(part, f"{path}.{key}" if path else str(key), options_of=options_of)
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            yield from target_problems(part, f"{path}.{index}", quick=quick)
+            yield from target_problems(part, f"{path}.{index}", options_of=options_of)
 
 
-def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str]:
+def _node_problems(node: dict[str, Any], path: str, options_of: Callable[[str], ClassOptions]) -> Iterator[str]:
     name = node["_target_"]
     if not isinstance(name, str):
         yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
         return
     try:
-        hints = parameter_types(name) if quick else {}
-        parameters = Parameters([*hints], hints, takes_any=True) if quick else Parameters.of(_import_target(name))
+        options = options_of(name)
     except ConfigError as error:
         yield str(ConfigError(error.problem, where=f"{path}._target_"))
         return
-    unknown = [key for key in node if key not in RESERVED and key not in parameters.names]
-    if len(unknown) > 1 and not parameters.takes_any and not name.startswith("mate_cli."):
+    unknown = [key for key in node if key not in RESERVED and key not in options.names]
+    if len(unknown) > 1 and not options.takes_any and not name.startswith("mate_cli."):
         # The unknown options belong to the class that the user replaced.
         problem = f"{name} has no {', '.join(unknown)}, which the class before it has"
         group, option = path.partition(".")[0], name.rpartition(".")[2].lower()
@@ -152,66 +161,14 @@ def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str
         yield str(ConfigError(problem, where=f"{path}._target_", remedy=hint))
         return
     for key, value in node.items():
-        if key in RESERVED or (parameters.takes_any and key not in parameters.names):
+        if key in RESERVED or (options.takes_any and key not in options.names):
             continue
-        if key not in parameters.names:
-            yield unknown_key(path, key, parameters.names)
-        elif key in parameters.hints and not [*find_targets(value)]:
-            if value is not None and not _can_be_written(parameters.hints[key]):
+        if key not in options.names:
+            yield unknown_key(path, key, options.names)
+        elif key in options.hints and not [*find_targets(value)]:
+            if value is not None and not _can_be_written(options.hints[key]):
                 yield str(ConfigError("is derived from other keys", where=f"{path}.{key}", remedy="Leave it out"))
-            yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
-
-
-def _import_target(name: str) -> Callable[..., object]:
-    """Import the class or function of a `_target_`."""
-    import pydoc
-
-    find_beside([name])
-    try:
-        target = pydoc.locate(name)
-    except pydoc.ErrorDuringImport as error:
-        raise ConfigError(f"cannot import {name} ({error.value})") from error
-    if target is None:
-        raise ConfigError(explain_missing(name))
-    if not callable(target):
-        raise ConfigError(f"{name} is neither a class nor a function")
-    return target
-
-
-class Parameters(NamedTuple):
-    """Parameters of a class or function.
-
-    Args:
-        names: names of the parameters.
-        hints: types of the parameters.
-        takes_any: whether any other name is accepted.
-    """
-
-    names: list[str]
-    hints: dict[str, Any]
-    takes_any: bool
-
-    @classmethod
-    def of(cls, target: Callable[..., object]) -> Parameters:
-        """Read the signature of a class or function, including base classes for `**options`."""
-        bases = [base for base in getattr(target, "__mro__", ()) if inspect.isfunction(vars(base).get("__init__"))]
-        names: dict[str, None] = {}
-        hints: dict[str, Any] = {}
-        takes_any = True
-        for callable_object in (target, *bases[1:]):
-            if takes_any:
-                parameters = inspect.signature(callable_object).parameters.values()
-                names |= {p.name: None for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-                with contextlib.suppress(NameError):  # type imported only for type checking
-                    is_plain = dataclasses.is_dataclass(callable_object) or not inspect.isclass(
-                        callable_object
-                    )  # dataclass or function
-                    holder: Any = (
-                        callable_object if is_plain else vars(callable_object).get("__init__", callable_object.__init__)
-                    )
-                    hints = typing.get_type_hints(holder, include_extras=True) | hints
-                takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        return cls([*names], hints, takes_any)
+            yield from _mismatches(options.hints[key], value, f"{path}.{key}")
 
 
 @functools.cache

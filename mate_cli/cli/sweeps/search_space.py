@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep, Transformer
 from omegaconf import DictConfig, OmegaConf
 
-from mate_cli.cli.config.hydra_errors import parse_overrides
+from mate_cli.cli.config.hydra_setup import parse_overrides
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
         value: value to check.
         config: configuration of the command.
     """
-    from mate_cli.cli.config.validate import plain_problems, target_problems
+    from mate_cli.cli.config.validate import check_values, target_problems
 
     job = OmegaConf.masked_copy(config, [str(name) for name in config if name != "hydra"])
     section = key.partition(".")[0]
@@ -150,5 +150,5 @@ def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
         return
     OmegaConf.update(job, key, value)
     values: Any = OmegaConf.to_container(job)
-    problems = [*plain_problems(values, "train"), *target_problems(values[section], section)]
+    problems = [*check_values(values, "train")[1], *target_problems(values[section], section)]
     yield from (problem for problem in problems if problem.startswith(f"{key}:"))

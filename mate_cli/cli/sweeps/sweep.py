@@ -28,10 +28,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.composition import COMMAND, composing
-from mate_cli.cli.config.hydra_errors import parse_overrides, wrap_hydra_errors
+from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+from mate_cli.cli.config.hydra_setup import parse_overrides
+from mate_cli.cli.overrides import Override, to_strings
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler
-from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.atomic import make_folders, number_names
 from mate_cli.files.io_errors import wrap_file_errors
@@ -231,7 +232,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
             jobs = folders[0]
             if is_joblib(config):
                 start_tracker()
-            varied = texts(word for word in overrides if not word.is_below("hydra", "sweep"))
+            varied = to_strings(word for word in overrides if not word.is_below("hydra", "sweep"))
             sweeper = make_sweeper(config, jobs, overrides)
             planned_count = count_jobs(sweeper, config, varied)
             sweeper.sweep(varied)
@@ -269,7 +270,7 @@ def compose_sweep(typed: Sequence[Override]) -> DictConfig:
     hydra = GlobalHydra.instance().hydra
     assert hydra is not None
     config = hydra.compose_config(
-        COMMAND, texts(override for override in typed if override.is_below(*WHOLE)), RunMode.MULTIRUN
+        COMMAND, to_strings(override for override in typed if override.is_below(*WHOLE)), RunMode.MULTIRUN
     )
     sweeper, keys = config.hydra.sweeper, {override.key for override in typed}
     with read_write(config.hydra), open_dict(config.hydra):
@@ -307,7 +308,7 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
         sweeper.setup(**arguments)
     else:
         sweeper = Plugins.instance().instantiate_sweeper(**arguments)
-    direction, settings = config.hydra.sweeper.get("direction"), texts(w for w in typed if w.is_below(*WHOLE))
+    direction, settings = config.hydra.sweeper.get("direction"), to_strings(w for w in typed if w.is_below(*WHOLE))
     direction_name = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, direction_name)
     return sweeper

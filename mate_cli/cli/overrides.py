@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from mate_cli.cli.config_dir import choices
+from mate_cli.cli.config_dir import (
+    choices,
+    find_config,
+    group_choices,
+    list_defaults,
+    read_config,
+    user_experiment_files,
+)
+from mate_cli.quoting import write_value
+from mate_cli.runs.identity import flat_keys, value_text
 
 SHORT = {
     **{"--help": "-h", "--cfg": "-c", "--package": "-p", "--run": "-r", "--multirun": "-m", "--info": "-i"},
@@ -29,50 +41,54 @@ VALUED = (
     "--experimental-rerun",
 )
 """Flags that take a value, as `--flag=value` or `--flag value`."""
+RUN_LEVEL_KEYS = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
+"""Keys of the run, which do not belong to a stage."""
+EXTENSIBLE_SECTIONS = ("trainer.options.", "callbacks.", "logger.", "task.metrics")
+"""Sections to which any key may be added."""
 NONE = "none"
 """Option that disables a config group, in groups that have it."""
-NOTHING = ("", "null", "none", "false", "true", "~", "{}")
+EMPTY_VALUES = ("", "null", "none", "false", "true", "~", "{}")
 """Values that users write to disable a config group or key."""
 
 
-def split_flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def split_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Split command-line arguments into flags and overrides.
 
     Returns:
         Values of the flags by long name ("" without a value), and the overrides.
     """
-    pairs = list(_paired(words))
+    pairs = list(_paired(arguments))
     return {flag: text for flag, text in pairs if flag}, [text for flag, text in pairs if not flag]
 
 
-def _paired(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (long flag, value) for each flag and ("", override) for each override."""
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
+def _paired(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (long flag, value) for each flag and ("", argument) for each argument."""
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
         flag = LONG.get(name, name)
-        if not word.startswith("-"):
-            yield "", word
+        if not argument.startswith("-"):
+            yield "", argument
         elif flag in VALUED and not equals:
             yield flag, next(rest, "")
         else:
             yield flag, value
 
 
-def find_help_topic(words: Sequence[str]) -> str | None:
+def find_help_topic(arguments: Sequence[str]) -> str | None:
     """Return the key that help is requested for, as in `--help trainer`.
 
     Return None without a help flag, or if it has no key.
     """
-    for flag in words:
+    for flag in arguments:
         if flag.startswith("--help="):
             return flag.partition("=")[2] or None
-    place = next((place for place, word in enumerate(words) if word in ("--help", "-h")), None)
+    place = next((place for place, argument in enumerate(arguments) if argument in ("--help", "-h")), None)
     if place is None:
         return None
     # Folders before the flag are run folders, as in `mate compare FOLDER --help`.
-    asked = [*words[place:], *(word for word in words[:place] if not Path(word).is_dir())]
-    return next((word for word in asked if "=" not in word and not word.startswith("-")), None)
+    asked = [*arguments[place:], *(argument for argument in arguments[:place] if not Path(argument).is_dir())]
+    return next((argument for argument in asked if "=" not in argument and not argument.startswith("-")), None)
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,7 @@ class Override:
     def __str__(self) -> str:
         return f"{self.sign}{self.key}" + ("" if self.value is None else f"={self.value}")
 
-    @property
+    @cached_property
     def group(self) -> str:
         """Config group that the override selects an option of; empty if it sets a value."""
         name = self.key.partition("@")[0]
@@ -114,7 +130,7 @@ class Override:
             return ""
         return name if "/" in name or choices(name) else ""
 
-    @property
+    @cached_property
     def stage(self) -> str:
         """Stage name in `stages.NAME.key=value`; empty if the override applies to all stages."""
         parts = self.key.split(".", 2)
@@ -130,15 +146,54 @@ class Override:
         return self.key.replace("/", ".").partition(".")[0] in parts
 
 
-def texts(overrides: Iterable[Override]) -> list[str]:
+def to_strings(overrides: Iterable[Override]) -> list[str]:
     """Return overrides as command-line arguments."""
     return [str(override) for override in overrides]
 
 
-def last_value(overrides: Iterable[Override], key: str) -> str | None:
+def get_override_value(overrides: Iterable[Override], key: str) -> str | None:
     """Return the value of the last override of `key`, or None.
 
     The result is None if no override sets the key, or if the value is null or empty.
     """
-    values = [word.value for word in overrides if word.key == key]
+    values = [override.value for override in overrides if override.key == key]
     return values[-1] if values and values[-1] not in ("", "null") else None
+
+
+def read_experiment_overrides(file: Path) -> Iterator[Override]:
+    """Yield the options and values of an experiment's file, except run-level keys."""
+    from omegaconf import OmegaConf  # slow to import
+
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
+    for group, name in group_choices(content):
+        group = group.removeprefix("override ").removeprefix("/")
+        if group != "system":
+            yield Override("", group, value_text(name))
+    for key, value in flat_keys(content).items():
+        if key.partition(".")[0] not in RUN_LEVEL_KEYS:
+            yield Override("++" if key.startswith(EXTENSIBLE_SECTIONS) else "", key, write_value(value))
+
+
+def without_debug(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
+    """Return the overrides whose keys the selected `debug` file does not set."""
+    keys = flat_keys(read_config(find_config(f"debug/{get_override_value(typed, 'debug')}")))
+    return [override for override in overrides if override.key not in keys]
+
+
+def with_user_experiment(arguments: Sequence[str], command: str = "train") -> list[str]:
+    """Prepend the overrides of a selected user experiment, so that they override the scale.
+
+    Args:
+        arguments: overrides from the command line.
+        command: command that is composed.
+    """
+    overrides, groups = [*map(Override.parse, arguments)], dict(list_defaults(command))
+    experiment = get_override_value(overrides, "experiment") if "experiment" in groups else None
+    files = user_experiment_files(str(experiment))
+    set_by_files = [
+        override
+        for override in chain.from_iterable(map(read_experiment_overrides, files))
+        # Validation rejects a null group.
+        if not override.group or (override.key in groups and override.value != "null")
+    ]
+    return [*to_strings(without_debug(set_by_files, [*set_by_files, *overrides])), *arguments]

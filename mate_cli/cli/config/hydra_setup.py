@@ -1,0 +1,79 @@
+"""Set-up of Hydra: its search path, with the user's folder first, and its compose API."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override as HydraOverride
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig
+
+from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.overrides import Override
+
+
+class UserConfig(SearchPathPlugin):
+    """Search path plugin that puts the user's configuration folder before the shipped one."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Prepend the user's configuration folder."""
+        if folder := user_config_dir():
+            search_path.prepend("user", f"file://{folder}", anchor="main")
+
+
+def use_user_config() -> None:
+    """Enable the user's configuration files for all compositions of this process."""
+    Plugins.instance().register(UserConfig)
+
+
+@contextmanager
+def open_hydra() -> Iterator[None]:
+    """Initialize Hydra's compose API inside the context, also inside `hydra.main`."""
+    use_user_config()
+    outer, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
+    GlobalHydra.instance().clear()
+    # Clear the settings of an earlier command in this process.
+    HydraConfig.instance().cfg = None
+    try:
+        with initialize_config_dir(str(config_dir()), version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra, HydraConfig.instance().cfg = outer, settings
+
+
+def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
+    """Compose a command's configuration with the config group options of the overrides.
+
+    If these cannot be composed, the default configuration of the command is returned.
+    """
+    typed = map(Override.parse, overrides)
+    chosen = [str(override) for override in typed if override.group not in ("", "sweep") and not override.sign]
+    with open_hydra():
+        with suppress(HydraException):
+            return compose(config_name, chosen)
+        return compose(config_name)
+
+
+def parse_overrides(overrides: Sequence[str]) -> list[HydraOverride]:
+    """Parse overrides of a sweep.
+
+    `glob` values match config files only if Hydra is initialized.
+    """
+    loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
+    return OverridesParser.create(loader).parse_overrides(list(overrides))
+
+
+def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
+    """Return whether a configuration contains a key or section, with or without a value."""
+    for part in key.split(".") if key else ():
+        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
