@@ -178,7 +178,8 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.hydra_setup import open_hydra, use_user_config
     from mate_cli.cli.config.syntax import Syntax
-    from mate_cli.cli.overrides import Override, find_help_topic, with_user_experiment
+    from mate_cli.cli.config.user_experiment import with_user_experiment
+    from mate_cli.cli.overrides import Override, find_help_topic
 
     if "--version" in words:
         print(f"mate {__version__}")
@@ -231,7 +232,7 @@ def answer_by_hydra(config_name: str) -> None:
     """Call `hydra.main` for flags that only print information, such as `--cfg` and `--info`."""
     import hydra
 
-    from mate_cli.cli.overrides import with_user_experiment
+    from mate_cli.cli.config.user_experiment import with_user_experiment
 
     flags, overrides = split_flags(sys.argv[1:])
     sys.argv[1:] = [*with_user_experiment(overrides, config_name), *filter(None, chain(*flags.items()))]

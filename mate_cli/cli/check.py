@@ -182,7 +182,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     from mate_cli.cli.overrides import Override
 
     root = stage.config.data.get("root")
-    typed = {Override.parse(word).key for word in (*spec.overrides, *stage.overrides)}
+    typed = {Override.parse(override).key for override in (*spec.overrides, *stage.overrides)}
     if root and typed & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
         remedy = "Give the folder with the data, or leave it out; mate data download fetches public data"
         raise DataError("there is no such folder", where=f"data.root={root}", remedy=remedy)

@@ -253,7 +253,7 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
         return True
 
 
-def resolve_planned(words: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
+def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
     """Resolve a run. A stage whose finished run is missing is resolved as a stage to train.
 
     Returns:
@@ -265,17 +265,17 @@ def resolve_planned(words: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRun
     missing: dict[str, MissingRunError] = {}
     while True:
         try:
-            return resolve(words), missing
+            return resolve(overrides), missing
         except MissingRunError as error:
             typed = f"stages.{error.stage}.run="
-            words = [word for word in words if not word.lstrip("+").startswith(typed)]
+            overrides = [override for override in overrides if not override.lstrip("+").startswith(typed)]
             # The experiment file names the missing run, so removing the override did not help.
             if error.stage in missing:
                 raise
             missing[error.stage] = error
 
 
-def print_dry_sweep(words: Sequence[str]) -> int:
+def print_dry_sweep(arguments: Sequence[str]) -> int:
     """Print the jobs of a sweep and their costs.
 
     Returns:
@@ -284,7 +284,7 @@ def print_dry_sweep(words: Sequence[str]) -> int:
     Raises:
         MateError: the overrides define no sweep, or a search, whose jobs depend on the results of earlier jobs.
     """
-    typed = [Override.parse(word) for word in words]
+    typed = [Override.parse(argument) for argument in arguments]
     planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
     wrong: dict[str, list[str]] = {}
     with composing():
@@ -294,13 +294,13 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
             remedy = "Leave out -m and sweep=NAME to see the cost of one job"
             raise ConfigError(problem, where="--dry", remedy=remedy)
-        jobs = grid.jobs(to_strings(word for word in typed if not word.is_below("hydra", "sweep")))
+        jobs = grid.jobs(to_strings(override for override in typed if not override.is_below("hydra", "sweep")))
         # Print now: composing and estimating the jobs takes seconds.
         print(plural(len(jobs), "job"), flush=True)
         shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
         for number, job in enumerate(jobs):
-            overrides = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]
-            told = " ".join(word for word in overrides if word not in shared)
+            overrides = [override for override in job if not Override.parse(override).is_below("sweep", "hydra")]
+            told = " ".join(override for override in overrides if override not in shared)
             try:
                 with wrap_hydra_errors(COMMAND, overrides):
                     spec, absent = resolve_planned(overrides)

@@ -367,13 +367,8 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record() and not (folder.path / "config.yaml").exists():
-        named = {
-            "seed": spec.last.config.seed,
-            "settings": spec.identity_settings,
-            "code": spec.code,
-            **asdict(spec.names),
-        }
-        return RunRecord(command="train", overrides=spec.overrides, **named)
+        named = {**asdict(spec.names), "settings": spec.identity_settings, "code": spec.code}
+        return RunRecord(command="train", overrides=spec.overrides, seed=spec.last.config.seed, **named)
     record = folder.read_record()
     last = folder.checkpoints / "last.ckpt"
     if record.reason == DAMAGED and last.exists():

@@ -25,6 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from mate_cli.cli.config.hydra_errors import explain, several_values
 from mate_cli.cli.config.hydra_setup import has_key, open_hydra
 from mate_cli.cli.config.schema import StageOptions
+from mate_cli.cli.config.user_experiment import read_experiment_overrides, with_user_experiment, without_debug
 from mate_cli.cli.config.validate import check_values, refuse, resolve_values
 from mate_cli.cli.config_dir import (
     extended_choice,
@@ -36,15 +37,7 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
     user_experiment_files,
 )
-from mate_cli.cli.overrides import (
-    RUN_LEVEL_KEYS,
-    Override,
-    get_override_value,
-    read_experiment_overrides,
-    to_strings,
-    with_user_experiment,
-    without_debug,
-)
+from mate_cli.cli.overrides import RUN_LEVEL_KEYS, Override, get_override_value, to_strings
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
 from mate_cli.quoting import format_command

@@ -132,8 +132,8 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
     message = str(error) or str(error.__cause__)
     for pattern, *texts in SENTENCES:
         if match := re.search(pattern, message):
-            where, problem, remedy = (text and text.format(*match.groups(), command=config_name) for text in texts)
-            return ConfigError(str(problem), where=where, remedy=remedy)
+            where, fault, hint = (text and text.format(*match.groups(), command=config_name) for text in texts)
+            return ConfigError(str(fault), where=where, remedy=hint)
     if unknown := UNKNOWN.search(message):
         return _unknown_key(unknown[1], config_name, arguments)
     if several := SEVERAL.search(message):

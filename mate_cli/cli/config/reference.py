@@ -26,6 +26,7 @@ from mate_cli.cli.config.hydra_errors import nearest_key
 from mate_cli.cli.config.hydra_setup import has_key, open_hydra
 from mate_cli.cli.config.messages import KINDS, find_section
 from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.user_experiment import with_user_experiment
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
@@ -34,7 +35,7 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
     user_experiment_files,
 )
-from mate_cli.cli.overrides import Override, get_override_value, with_user_experiment
+from mate_cli.cli.overrides import Override, get_override_value
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import write_value
 from mate_cli.runs.identity import find_value, flat_keys

@@ -42,11 +42,11 @@ class SearchSpace:
         return (*(f"{self.signs[key]}{key}={value}" for key, value in values.items()), *self.fixed)
 
 
-def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
+def parse_space(overrides: Sequence[str], config: DictConfig) -> SearchSpace:
     """Parse fixed and varied overrides.
 
     Args:
-        words: overrides from the command line.
+        overrides: overrides from the command line.
         config: configuration of the command, which determines the types of values.
 
     Raises:
@@ -55,7 +55,7 @@ def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
     fixed: dict[str, str] = {}
     distributions: dict[str, BaseDistribution] = {}
     signs: dict[str, str] = {}
-    for text, override in zip(words, parse_overrides(words), strict=True):
+    for text, override in zip(overrides, parse_overrides(overrides), strict=True):
         element = override.get_key_element()
         key = element.lstrip("+~")
         is_varied = override.is_sweep_override()

@@ -18,7 +18,7 @@ LAUNCHER = "hydra/launcher=submitit_slurm"
 TIME_LIMIT = "hydra.launcher.timeout_min"
 
 
-def check_slurm(config: DictConfig, words: Sequence[str]) -> None:
+def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
     """Check that Slurm is installed if its launcher is selected. Warn about the time limit.
 
     Raises:
@@ -30,26 +30,26 @@ def check_slurm(config: DictConfig, words: Sequence[str]) -> None:
         hint = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
         problem = f"Slurm is not installed on this machine (no {' and no '.join(missing_programs)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=hint)
-    tell_time_limit(words)
+    tell_time_limit(overrides)
 
 
-def tell_time_limit(words: Sequence[str]) -> None:
+def tell_time_limit(overrides: Sequence[str]) -> None:
     """Warn that submitit terminates jobs after an hour unless a time limit is specified."""
-    if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in words):
+    if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in overrides):
         warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
 
 
 @contextmanager
-def print_script(words: Sequence[str]) -> Iterator[None]:
+def print_script(overrides: Sequence[str]) -> Iterator[None]:
     """Print the batch script of a sweep instead of submitting its jobs, and exit.
 
     Raises:
         ConfigError: if the overrides select another launcher.
         SystemExit: after the script is printed.
     """
-    if LAUNCHER not in words:
+    if LAUNCHER not in overrides:
         raise ConfigError("applies to Slurm only", where="--print-script", remedy=f"Add {LAUNCHER}")
-    tell_time_limit(words)
+    tell_time_limit(overrides)
     try:
         from submitit import AutoExecutor, SlurmExecutor
     except ImportError:  # Hydra raises an error for the missing launcher.

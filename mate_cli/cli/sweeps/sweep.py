@@ -90,16 +90,16 @@ class GridSweeper(Sweeper):
             ConfigError: for an interval, which a grid cannot have, or too many jobs.
             HydraException: if an override cannot be parsed.
         """
-        override_keys = {Override.parse(word).key for word in arguments}
+        override_keys = {Override.parse(override).key for override in arguments}
         params = [
             f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in override_keys
         ]
         values = [*map(_values_of, parse_overrides([*params, *arguments]))]
         if math.prod(map(len, values)) > MAX_JOBS:
-            varied_keys = " ".join(word[0].partition("=")[0] for word in values if len(word) > 1)
+            varied_keys = " ".join(texts[0].partition("=")[0] for texts in values if len(texts) > 1)
             raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=varied_keys, remedy="List fewer values: key=1,2,3")
         grid = [*itertools.product(*values)]
-        rows = [[word for word in row if Override.parse(word).key not in override_keys] for row in self.rows]
+        rows = [[o for o in row if Override.parse(o).key not in override_keys] for row in self.rows]
         jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)  # removes duplicates
         return [*map(list, jobs)]
 
@@ -144,18 +144,18 @@ class JobLauncher:
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:  # noqa: ANN401
         """Resolve jobs, then launch them under their numbers."""
-        for number, words in enumerate(job_overrides, initial_job_idx):
-            self._write(number, [word for word in words if not Override.parse(word).is_below("sweep", "hydra")])
+        for number, overrides in enumerate(job_overrides, initial_job_idx):
+            self._write(number, [o for o in overrides if not Override.parse(o).is_below("sweep", "hydra")])
         return self.launcher.launch([self.settings] * len(job_overrides), initial_job_idx=initial_job_idx)
 
-    def _write(self, number: int, words: Sequence[str]) -> None:
+    def _write(self, number: int, overrides: Sequence[str]) -> None:
         from mate_cli.files.safe_load import to_yaml
         from mate_cli.runs.record import RunFolder
 
         notes = RunFolder(self.jobs)
-        note = {"job": number, "overrides": [*words], "folder": None, "before": False, "reason": None}
+        note = {"job": number, "overrides": [*overrides], "folder": None, "before": False, "reason": None}
         try:
-            spec = resolve_job(words, self.direction, number)
+            spec = resolve_job(overrides, self.direction, number)
         # The run is invalid, or the optimization direction contradicts the metric.
         except MateError as error:
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
@@ -182,11 +182,11 @@ def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
         )
 
 
-def resolve_job(words: Sequence[str], direction: str | None, number: int) -> RunSpec:
+def resolve_job(overrides: Sequence[str], direction: str | None, number: int) -> RunSpec:
     """Resolve and check the run of a job.
 
     Args:
-        words: overrides of the job.
+        overrides: overrides of the job.
         direction: optimization direction of an optuna sweep, None for other sweeps.
         number: job number.
 
@@ -196,8 +196,8 @@ def resolve_job(words: Sequence[str], direction: str | None, number: int) -> Run
     from mate_cli.cli.check import check_parts, check_quickly
     from mate_cli.cli.config.resolve import resolve
 
-    with wrap_hydra_errors(COMMAND, words):
-        spec = resolve(words)
+    with wrap_hydra_errors(COMMAND, overrides):
+        spec = resolve(overrides)
     if direction is not None:
         check_direction(spec, direction)
     check_quickly(spec, number)
@@ -205,11 +205,11 @@ def resolve_job(words: Sequence[str], direction: str | None, number: int) -> Run
     return spec
 
 
-def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
+def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
     """Run a sweep and print the summary of its jobs.
 
     Args:
-        words: overrides from the command line.
+        arguments: overrides from the command line.
         submit: whether jobs are submitted, so that their scheduler must be available.
 
     Returns:
@@ -221,18 +221,18 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
     from mate_cli.cli.sweeps.submission import check_slurm, quiet_controllers, start_tracker
     from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
 
-    overrides = [Override.parse(word) for word in words]
+    overrides = [Override.parse(argument) for argument in arguments]
     folders, jobs, problem, planned_count = list[Path](), None, None, 0
     try:
         with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             config = compose_sweep(overrides)
             if submit:
-                check_slurm(config, words)
+                check_slurm(config, arguments)
             folders = claim_folder(config)
             jobs = folders[0]
             if is_joblib(config):
                 start_tracker()
-            varied = to_strings(word for word in overrides if not word.is_below("hydra", "sweep"))
+            varied = to_strings(override for override in overrides if not override.is_below("hydra", "sweep"))
             sweeper = make_sweeper(config, jobs, overrides)
             planned_count = count_jobs(sweeper, config, varied)
             sweeper.sweep(varied)
@@ -254,7 +254,7 @@ def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
         files = job_files(jobs)
         mistake = common_mistake(files)
         if files and not mistake:
-            print_summary(files, problem, max(planned_count - len(files), 0), words)
+            print_summary(files, problem, max(planned_count - len(files), 0), arguments)
         if mistake or not files:
             remove_unbegun(folders)
     if mistake:

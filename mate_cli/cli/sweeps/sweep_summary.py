@@ -94,7 +94,7 @@ def common_mistake(files: Sequence[Path]) -> str | None:
 
 
 def print_summary(
-    files: Sequence[Path], problem: str | None = None, not_begun: int = 0, words: Sequence[str] = ()
+    files: Sequence[Path], problem: str | None = None, not_begun: int = 0, arguments: Sequence[str] = ()
 ) -> None:
     """Print a table of the jobs and the number of jobs per status.
 
@@ -102,7 +102,7 @@ def print_summary(
         files: job files, in order.
         problem: reason why the launcher stopped.
         not_begun: number of planned jobs without a file.
-        words: overrides of the sweep, for the command that continues it.
+        arguments: overrides of the sweep, for the command that continues it.
     """
     console = report_console()
     jobs = [read_job(file) for file in files]
@@ -124,8 +124,8 @@ def print_summary(
     if problem:
         console.print(Text(problem, style="red"))
     if problem or not_begun or not is_complete(files):
-        overrides = [word for word in words if not word.startswith("resume=")]
-        command = format_command("mate", "train", "-m", *overrides, "resume=missing") if words else ""
+        overrides = [override for override in arguments if not override.startswith("resume=")]
+        command = format_command("mate", "train", "-m", *overrides, "resume=missing") if arguments else ""
         general_hint = "To rerun missing jobs, run the same command with resume=missing"
         console.print(f"To run the missing jobs: {command}" if command else general_hint, soft_wrap=True)
 

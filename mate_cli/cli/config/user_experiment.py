@@ -1,0 +1,52 @@
+"""Overrides of a user-defined experiment, which apply after the scale and its recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from mate_cli.cli.config_dir import find_config, group_choices, list_defaults, read_config, user_experiment_files
+from mate_cli.cli.overrides import EXTENSIBLE_SECTIONS, RUN_LEVEL_KEYS, Override, get_override_value, to_strings
+from mate_cli.quoting import write_value
+from mate_cli.runs.identity import flat_keys, value_text
+
+
+def read_experiment_overrides(file: Path) -> Iterator[Override]:
+    """Yield the options and values of an experiment's file, except run-level keys."""
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
+    for group, name in group_choices(content):
+        group = group.removeprefix("override ").removeprefix("/")
+        if group != "system":
+            yield Override("", group, value_text(name))
+    for key, value in flat_keys(content).items():
+        if key.partition(".")[0] not in RUN_LEVEL_KEYS:
+            yield Override("++" if key.startswith(EXTENSIBLE_SECTIONS) else "", key, write_value(value))
+
+
+def without_debug(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
+    """Return the overrides whose keys the selected `debug` file does not set."""
+    keys = flat_keys(read_config(find_config(f"debug/{get_override_value(typed, 'debug')}")))
+    return [override for override in overrides if override.key not in keys]
+
+
+def with_user_experiment(arguments: Sequence[str], command: str = "train") -> list[str]:
+    """Prepend the overrides of a selected user experiment, so that they override the scale.
+
+    Args:
+        arguments: overrides from the command line.
+        command: command that is composed.
+    """
+    overrides, groups = [*map(Override.parse, arguments)], dict(list_defaults(command))
+    experiment = get_override_value(overrides, "experiment") if "experiment" in groups else None
+    files = user_experiment_files(str(experiment))
+    set_by_files = [
+        override
+        for override in chain.from_iterable(map(read_experiment_overrides, files))
+        # Validation rejects a null group.
+        if not override.group or (override.key in groups and override.value != "null")
+    ]
+    return [*to_strings(without_debug(set_by_files, [*set_by_files, *overrides])), *arguments]
