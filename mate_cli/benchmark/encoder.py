@@ -37,12 +37,6 @@ from mate_cli.tokenization.layout import TableBatch
 
 CUT = "@"
 """Separator between the name of a variant and the number of tokens it reads."""
-PADDED = "_padded"
-PADDING_SEGMENT = 64
-"""Number of tokens in each row and column that replaces padding.
-
-Shorter segments would cost more than the rows and columns of a table. In longer segments attention would dominate.
-"""
 DENSE = "sdpa"
 """Backend of a network variant without a backend in its name: PyTorch's kernel, if the network uses the backend."""
 
@@ -71,13 +65,11 @@ class EncoderBenchmark(BenchmarkOptions):
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
     `transformers_tapas`, `transformers_bert`, and names in `networks`. A variant with the suffix `@256` reads only the
     first 256 tokens of each example, as with `encoding.max_tokens=256`. For networks of mate the attention plan is part
-    of the batch, as in training, and its time is measured separately. Variants in `padded` are also measured as
-    `<name>_padded`, in which padding passes through every layer like other tokens.
+    of the batch, as in training, and its time is measured separately.
     """
 
     variants: list[str]
     networks: dict[str, dict[str, str | int | float | bool | None]]
-    padded: list[str]
     size: str
     layers: PositiveInt | None
 
@@ -162,15 +154,11 @@ class EncoderBenchmark(BenchmarkOptions):
             if isinstance(model, NotRun):
                 refused[name] = model
                 continue
-            batches = {name: select_tokens(name, case.batch)}
-            if name in self.padded and not batches[name].attention_mask.all():
-                batches[name + PADDED] = declare_padding_real(batches[name])
-            for label, batch in batches.items():
-                outcome = attempt(partial(plan_job, model, batch, device))
-                if isinstance(outcome, NotRun):
-                    refused[label] = outcome
-                else:
-                    jobs[label], plans[label] = outcome
+            outcome = attempt(partial(plan_job, model, select_tokens(name, case.batch), device))
+            if isinstance(outcome, NotRun):
+                refused[name] = outcome
+            else:
+                jobs[name], plans[name] = outcome
         return jobs, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
@@ -213,20 +201,6 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
         return batch
     first = torch.arange(int(tokens), device=batch.input_ids.device)
     return batch.keep(first.expand(len(batch.input_ids), -1))
-
-
-def declare_padding_real(batch: TableBatch) -> TableBatch:
-    """Return a copy in which padding becomes ordinary tokens in additional rows and columns."""
-    padding = batch.attention_mask == 0
-    segments = 10_000 + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
-    return replace(
-        batch,
-        plan=None,
-        attention_mask=torch.ones_like(batch.attention_mask),
-        segment_ids=batch.segment_ids.masked_fill(padding, 1),
-        row_ids=torch.where(padding, segments, batch.row_ids),
-        column_ids=torch.where(padding, segments, batch.column_ids),
-    )
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
