@@ -108,38 +108,17 @@ PADDING_COST = 1.08
 
 
 @dataclass(frozen=True)
-class Gather:
-    """Indices of the table rows of each slot, Int32.
-
-    A slot with several rows receives their sum, and an empty slot receives zeros.
-
-    Args:
-        rows: row indices of all slots, slot after slot.
-        offsets: index in `rows` of the first row of each slot, followed by the number of rows, [slots + 1].
-    """
-
-    rows: Tensor
-    offsets: Tensor
-
-    def __call__(self, table: Tensor) -> Tensor:
-        """Gather table rows into slots: [rows, C] to [slots, C]."""
-        if not len(self.rows):
-            return table.new_zeros(len(self.offsets) - 1, table.shape[1])
-        return torch.embedding_bag(table, self.rows, self.offsets, include_last_offset=True)[0]
-
-
-@dataclass(frozen=True)
 class TaskClass:
     """A batch of S tasks, padded to the same numbers of query slots and key slots.
+
+    Slots that are not needed repeat the last row of their task.
 
     Args:
         tasks: number S of tasks.
         queries: number of query slots of each task.
         keys: number of key slots of each task.
-        key_counts: number of filled key slots of each task, Int32 [S].
-        has_empty_keys: whether any key slot is empty.
-        projections: gather from the table of projections to all query slots, then all key slots, then all value slots.
-        outputs: gather from the table of outputs to all query slots.
+        key_counts: number of key slots that each task needs, Int32 [S].
+        has_empty_keys: whether any key slot is not needed.
     """
 
     tasks: int
@@ -147,8 +126,6 @@ class TaskClass:
     keys: int
     key_counts: Tensor
     has_empty_keys: bool
-    projections: Gather
-    outputs: Gather
 
     @property
     def sizes(self) -> list[int]:
@@ -157,7 +134,7 @@ class TaskClass:
 
     @property
     def empty_keys(self) -> Tensor | None:
-        """The mask of empty key slots, Bool [S, keys]. None if every key slot is filled."""
+        """The mask of key slots that are not needed, Bool [S, keys]. None if all are."""
         if not self.has_empty_keys:
             return None
         return torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
@@ -170,7 +147,8 @@ class SegmentTables:
     Args:
         blocks: number V of blocks of heads.
         classes: tasks of segments, batched into classes of similar size.
-        gradients: gather from all slots, class after class, back to the table of projections.
+        slots: row of the table of projections in every slot, class after class: all query slots, then all key slots,
+            then all value slots. Int32.
         output_slots: query slot of every row of the table of outputs, counted class after class, Int32 [P * V]. It is
             0 for global tokens, which no class contains.
         globals: positions of the global tokens of every example in the packed stream, Int64.
@@ -179,7 +157,7 @@ class SegmentTables:
 
     blocks: int
     classes: tuple[TaskClass, ...]
-    gradients: Gather
+    slots: Tensor
     output_slots: Tensor
     globals: tuple[Tensor, ...]
     spans: tuple[tuple[int, int], ...]
@@ -202,17 +180,27 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
     is_segment = (tasks.local_start == tasks.query_start).numpy()
     members = _length_classes(np.flatnonzero(is_segment), keys, queries, call_cost)
     slots = [_slots(tasks, task_indices) for task_indices in members]
-    projected = [_all_slots(*pair, tasks.blocks) for pair in slots]
-    output_slots, gradients = _invert(slots, projected, tasks)
+    query_rows = _joined([queries.ravel() for queries, _ in slots])
+    output_slots = np.zeros(tasks.rows.numel(), dtype=np.int32)
+    output_slots[query_rows] = np.arange(len(query_rows), dtype=np.int32)
     example_ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
         blocks=tasks.blocks,
-        classes=tuple(_task_class(*pair, rows) for pair, rows in zip(slots, projected, strict=True)),
-        gradients=gradients,
-        output_slots=output_slots,
+        classes=tuple(_task_class(*pair, keys[own]) for pair, own in zip(slots, members, strict=True)),
+        slots=torch.from_numpy(_joined([_projections(*pair, tasks.blocks) for pair in slots])),
+        output_slots=torch.from_numpy(output_slots),
         globals=_global_tokens(tasks, example_ends),
         spans=tuple(zip([0, *example_ends], example_ends, strict=False)),
     )
+
+
+def _task_class(query_rows: Ints, key_rows: Ints, key_counts: Ints) -> TaskClass:
+    (tasks, queries), keys = query_rows.shape, key_rows.shape[1]
+    return TaskClass(tasks, queries, keys, torch.from_numpy(key_counts), bool((key_counts < keys).any()))
+
+
+def _joined(arrays: list[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, dtype=np.int32), *arrays])
 
 
 def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -> list[Ints]:
@@ -243,77 +231,25 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
     return classes
 
 
-def _slots(tasks: SegmentTasks, task_indices: Ints) -> tuple[Ints, Ints]:
-    """Return the row of the table of outputs for each query slot [S, queries] and key slot [S, keys] of a class.
-
-    Empty slots have -1.
-    """
-    rows, start, queries, global_start, num_globals = (
-        x.numpy() for x in (tasks.rows, tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
-    )
+def _slots(tasks: SegmentTasks, members: Ints) -> tuple[Ints, Ints]:
+    """Return the row of the table of outputs for each query slot [S, queries] and key slot [S, keys] of a class."""
+    rows = tasks.rows.numpy()
     start, queries, global_start, num_globals = (
-        x[task_indices, None] for x in (start, queries, global_start, num_globals)
+        x.numpy()[members, None] for x in (tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
     )
-    slot = np.arange((queries + num_globals).max())
-    position = np.where(slot < num_globals, global_start + slot, start + slot - num_globals)
-    query_slot = np.arange(queries.max())
-    return (
-        _rows_at(rows, start + query_slot, query_slot < queries),
-        _rows_at(rows, position, slot < num_globals + queries),
-    )
+    query = np.minimum(np.arange(queries.max()), queries - 1)
+    key = np.minimum(np.arange((queries + num_globals).max()), queries + num_globals - 1)
+    return rows[start + query], rows[np.where(key < num_globals, global_start, start - num_globals) + key]
 
 
-def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
-    return np.where(filled, rows[np.where(filled, position, 0)].astype(np.int64), -1)
-
-
-def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """Return the row of the table of projections for each query, key and value slot of a class, -1 if it is empty.
+def _projections(query_rows: Ints, key_rows: Ints, blocks: int) -> Ints:
+    """Return the row of the table of projections for each query, key and value slot of a class.
 
     If the output of a query is in row p * V + v, then the query is in row p * 3 * V + v of the table of projections,
     its key V rows and its value 2 * V rows after it.
     """
-    queries, keys = (
-        np.where(rows < 0, -1, rows + rows // blocks * (2 * blocks) + shift)
-        for rows, shift in ((query_slots.ravel(), 0), (key_slots.ravel(), blocks))
-    )
-    return np.concatenate([queries, keys, np.where(keys < 0, -1, keys + blocks)])
-
-
-def _task_class(query_slots: Ints, key_slots: Ints, projected: Ints) -> TaskClass:
-    key_counts = (key_slots >= 0).sum(1)
-    return TaskClass(
-        tasks=len(query_slots),
-        queries=query_slots.shape[1],
-        keys=key_slots.shape[1],
-        key_counts=_int32(key_counts),
-        has_empty_keys=bool((key_counts < key_slots.shape[1]).any()),
-        projections=_gather(projected),
-        outputs=_gather(query_slots.ravel()),
-    )
-
-
-def _gather(slots: Ints) -> Gather:
-    """Build a `Gather` from the table row of each slot, in which -1 marks an empty slot."""
-    filled = slots >= 0
-    return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
-
-
-def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
-    """Invert the mapping from slots to table rows, for the outputs and for the backward pass.
-
-    Returns:
-        The query slot of each output row, and the gather of gradients from slots to the table of projections.
-    """
-    num_rows, empty = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
-    query_rows = np.concatenate([empty, *(queries.ravel() for queries, _ in slots)])
-    output_slots = np.zeros(num_rows, dtype=np.int64)
-    output_slots[query_rows[query_rows >= 0]] = np.flatnonzero(query_rows >= 0)
-    projection_rows = np.concatenate([empty, *projected])
-    filled = np.flatnonzero(projection_rows >= 0)
-    rows = projection_rows[filled]
-    offsets = np.append(0, np.cumsum(np.bincount(rows, minlength=3 * num_rows)))
-    return _int32(output_slots), Gather(_int32(filled[np.argsort(rows, kind="stable")]), _int32(offsets))
+    queries, keys = (rows.ravel() + rows.ravel() // blocks * (2 * blocks) for rows in (query_rows, key_rows))
+    return np.concatenate([queries, keys + blocks, keys + 2 * blocks])
 
 
 def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor, ...]:
@@ -330,7 +266,3 @@ def _global_tokens(tasks: SegmentTasks, example_ends: list[int]) -> tuple[Tensor
             tokens = tasks.rows[start : start + count].long() // tasks.blocks
             positions[int(np.searchsorted(example_ends, start, side="right"))] = tokens
     return tuple(positions)
-
-
-def _int32(array: NDArray[np.integer]) -> Tensor:
-    return torch.from_numpy(array.astype(np.int32))

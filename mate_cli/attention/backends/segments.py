@@ -4,19 +4,15 @@ Every row and column is a separate small attention.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import embedding, scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import Sdpa, additive_mask
 from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.segment_tasks import SegmentTables, TaskClass, segment_tables
-
-Context = Any
-"""The context that torch passes to the forward and backward pass of an autograd function."""
 
 Masks = Sequence[Tensor | None]
 """Additive mask of each task class, [S, 1, 1, keys]. None if no key slot of the class is empty."""
@@ -67,13 +63,15 @@ def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
 def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
     """Compute the attention of segment tokens to their segment, and of global tokens to their whole example."""
     if key_bias is not None:
-        masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
-    gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
+        masks = _biased(masks, tables, key_bias)
+    # The gradient of a lookup in an embedding table is summed without atomic adds.
+    gathered = _by_class(embedding(tables.slots, _table(qkv, tables)), tables)
     slots = [
         _join_heads(scaled_dot_product_attention(*_class_heads(task_class, x, qkv), mask, dropout))
         for task_class, x, mask in zip(tables.classes, gathered, masks, strict=True)
     ]
-    outputs = _Assemble.apply(tables, qkv, *slots)  # type: ignore[no-untyped-call]
+    # The rows of global tokens are not valid yet.
+    outputs = embedding(tables.output_slots, torch.cat(slots)).view_as(qkv[:, 0]) if slots else qkv[:, 0]
     examples = torch.split(qkv, [end - start for start, end in tables.spans])
     global_positions, global_outputs = [], []
     for positions, span, example in zip(tables.globals, tables.spans, examples, strict=True):
@@ -87,52 +85,22 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
     )
 
 
-class _GatherAll(torch.autograd.Function):
-    """Gathers the table rows of the slots of all task classes, one tensor per class.
-
-    The backward pass sums the gradients of all classes once, without atomic adds.
-    """
-
-    @staticmethod
-    def forward(ctx: Context, table: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
-        ctx.tables = tables
-        return tuple(task_class.projections(table) for task_class in tables.classes)
-
-    @staticmethod
-    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, None]:
-        return ctx.tables.gradients(torch.cat(gradients)), None
-
-
-class _Assemble(torch.autograd.Function):
-    """Sorts the attended values of all query slots by token, [P, N, H]. The rows of global tokens are not valid yet."""
-
-    @staticmethod
-    def forward(ctx: Context, tables: SegmentTables, template: Tensor, *slots: Tensor) -> Tensor:
-        ctx.tables, shape = tables, (len(template), *template.shape[2:])
-        return torch.cat(slots).index_select(0, tables.output_slots).view(shape) if slots else template.new_zeros(shape)
-
-    @staticmethod
-    def backward(ctx: Context, gradient: Tensor) -> tuple[None, ...]:
-        tables = ctx.tables
-        table = gradient.reshape(tables.output_slots.numel(), -1)
-        return None, None, *(task_class.outputs(table) for task_class in tables.classes)
-
-
 def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
     """View [P, 3, N, H] as the table of projections, [P * 3 * V, N / V * H]."""
     return qkv.view(3 * tables.output_slots.numel(), -1)
 
 
-def _bias_table(key_bias: Tensor, tables: SegmentTables) -> Tensor:
-    """Expand a bias [P] to a table of one column with the rows of the table of projections."""
-    return key_bias[:, None].expand(-1, 3 * tables.blocks).reshape(-1, 1)
+def _by_class(slots: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
+    """Split the slots of a batch into those of each class."""
+    return torch.split(slots, [sum(task_class.sizes) for task_class in tables.classes])
 
 
-def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Masks:
-    """Add the bias in the key slots of every class to the masks."""
+def _biased(masks: Masks, tables: SegmentTables, key_bias: Tensor) -> Masks:
+    """Add the bias [P] in the key slots of every class to the masks."""
+    biases = _by_class(key_bias[tables.slots // (3 * tables.blocks)], tables)
     keys = [
         torch.split(x, task_class.sizes)[1].view(task_class.tasks, 1, 1, task_class.keys)
-        for task_class, x in zip(tables.classes, slots, strict=True)
+        for task_class, x in zip(tables.classes, biases, strict=True)
     ]
     return tuple(bias if mask is None else bias + mask for bias, mask in zip(keys, masks, strict=True))
 
