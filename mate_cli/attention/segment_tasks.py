@@ -180,14 +180,14 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
     is_segment = (tasks.local_start == tasks.query_start).numpy()
     members = _length_classes(np.flatnonzero(is_segment), keys, queries, call_cost)
     slots = [_slots(tasks, task_indices) for task_indices in members]
-    query_rows = _joined([queries.ravel() for queries, _ in slots])
+    query_rows = _concatenate([queries.ravel() for queries, _ in slots])
     output_slots = np.zeros(tasks.rows.numel(), dtype=np.int32)
     output_slots[query_rows] = np.arange(len(query_rows), dtype=np.int32)
     example_ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
         blocks=tasks.blocks,
         classes=tuple(_task_class(*pair, keys[own]) for pair, own in zip(slots, members, strict=True)),
-        slots=torch.from_numpy(_joined([_projections(*pair, tasks.blocks) for pair in slots])),
+        slots=torch.from_numpy(_concatenate([_projections(*pair, tasks.blocks) for pair in slots])),
         output_slots=torch.from_numpy(output_slots),
         globals=_global_tokens(tasks, example_ends),
         spans=tuple(zip([0, *example_ends], example_ends, strict=False)),
@@ -199,7 +199,7 @@ def _task_class(query_rows: Ints, key_rows: Ints, key_counts: Ints) -> TaskClass
     return TaskClass(tasks, queries, keys, torch.from_numpy(key_counts), bool((key_counts < keys).any()))
 
 
-def _joined(arrays: list[Ints]) -> Ints:
+def _concatenate(arrays: list[Ints]) -> Ints:
     return np.concatenate([np.zeros(0, dtype=np.int32), *arrays])
 
 
