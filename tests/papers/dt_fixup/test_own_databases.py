@@ -61,7 +61,7 @@ def model(monkeypatch):
     monkeypatch.setattr(databases, "EncodedExamples", encoded)
     data = SimpleNamespace(loader_encoded=lambda encodings: encodings)
     parts = SimpleNamespace(task=SimpleNamespace(answers=answers, spec=SqlParsing.spec), data=data, serializer=None)
-    return SimpleNamespace(name="a model", parts=parts, config=None)
+    return SimpleNamespace(name="a model", parts=parts, settings=None)
 
 
 def ask(model, path, *questions, schema=None):
