@@ -1,1 +1,4 @@
-"""Analyses of trained networks, each with a module here and a file in conf/analysis/."""
+"""Analyses of trained networks.
+
+Each analysis has a module here and a file in conf/analysis/.
+"""

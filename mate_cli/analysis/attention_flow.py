@@ -1,6 +1,6 @@
-"""Attention flow: which types of tokens table cells attend to.
+"""Attention flow: how table cells distribute their attention over types of tokens.
 
-The attention is compared with uniform attention.
+The attention of tokens in body cells is compared with uniform attention over all tokens.
 
 Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
 """
@@ -35,7 +35,10 @@ TARGETS = (
     "table, same column",
     "table, same cell",
 )
-"""Types of keys relative to a query token in a body cell. "question" is every token before the table except [CLS]."""
+"""Types of key tokens relative to a query token in a body cell, such as "table, same row".
+
+"question" includes all tokens before the table except [CLS].
+"""
 HEADER, BODY = TARGETS.index("header, other column"), TARGETS.index("table, neither")
 PADDING = len(TARGETS)
 EAGER = Eager()
@@ -43,27 +46,32 @@ EAGER = Eager()
 
 @dataclass(frozen=True)
 class AttentionFlow(Analysis):
-    """Attention shares of body tokens by type of key. Every example has the same weight.
+    """Analysis of the fraction of attention that table cells pay to each type in `TARGETS`.
+
+    Queries are tokens in body cells. All examples have equal weight.
 
     Args:
-        examples: number of examples of the split, evenly spaced. None means all.
+        examples: number of evenly spaced examples of the split to use. None means all.
     """
 
     name: ClassVar[str] = "attention_flow"
     examples: Annotated[int, Field(gt=0)] | None = 200
 
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Return the attention shares of every head of every encoder.
-
-        `attention` is a nested list [layers][heads][targets] of fractions.
+        """Compute the fractions of attention for each attention head of each encoder.
 
         Args:
-            parts: task with the trained network, data module and serializer.
+            parts: assembled run: task with the trained network, data module and serializer.
             config: configuration of the run.
-            split: split to analyze.
+            split: name of the split to analyze.
+
+        Returns:
+            `examples`: number of examples with table cells. `targets`: names of the token types. `networks`: for each
+                encoder its name, `attention` as a nested list [layers][heads][targets] of fractions, `uniform` and
+                `groups`, see `Flow.content`.
 
         Raises:
-            ConfigError: an encoder has attention weights that do not belong to pairs of tokens.
+            ConfigError: the attention weights of an encoder are not between pairs of tokens, as in Linformer.
             RunError: no input has table cells.
         """
         encoder, data = parts.task.encoder, parts.data
@@ -83,7 +91,9 @@ class AttentionFlow(Analysis):
 
 
 class Flow:
-    """Accumulates the attention of one encoder over batches, by forward pre-hooks of its layers.
+    """Accumulates the attention fractions of one encoder over batches.
+
+    The method `look` is registered as a forward pre-hook of every attention layer of the encoder.
 
     Args:
         encoder: encoder to observe.
@@ -102,11 +112,11 @@ class Flow:
         self.batch: TableBatch | None = None
 
     def look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
-        """Record the attention of a layer. This is a forward pre-hook of the layer.
+        """Compute and store the attention fractions of one layer. Called as its forward pre-hook.
 
         Args:
-            attention: attention layer.
-            inputs: hidden states, attention plan and key bias of the layer.
+            attention: attention layer that is about to run.
+            inputs: hidden states, attention plan and key bias, the inputs of the layer.
         """
         states, plan, key_bias = inputs
         if self.batch is not plan.batch:
@@ -115,14 +125,14 @@ class Flow:
         self.seen.append(target_shares(probabilities, self.kinds, plan.batch.in_body))
 
     def add(self) -> None:
-        """Add the recorded attention of a batch to the sums.
+        """Add the fractions of the current batch to the sums, after all layers have run.
 
-        Examples without body tokens are ignored.
+        Examples without tokens in body cells are skipped.
         """
         if self.batch is None:
             raise RuntimeError("no example was read")
-        real = self.batch.attention_mask[:, None, None, :].float()
-        uniform_attention = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
+        mask = self.batch.attention_mask[:, None, None, :].float()
+        uniform_attention = (mask / mask.sum(-1, keepdim=True)).expand(-1, 1, mask.shape[-1], -1)
         uniform = target_shares(uniform_attention, self.kinds, self.batch.in_body).squeeze(1)
         has_body = self.batch.in_body.any(1)
         self.attention = self.attention + torch.stack([layer[has_body].sum(0) for layer in self.seen]).cpu()
@@ -131,9 +141,11 @@ class Flow:
         self.seen = []
 
     def content(self) -> dict[str, Any]:
-        """Return the mean shares and the head groups as JSON-serializable values.
+        """Return the mean fractions and the groups of attention heads as JSON-serializable values.
 
-        A group of heads shares a mask.
+        Returns:
+            `attention`: nested list [layers][heads][targets] of fractions. `uniform`: fraction per target under uniform
+                attention. `groups`: label and (layer, head) pairs of each group of attention heads with the same mask.
         """
         groups = [{"label": label, "heads": heads} for label, heads in head_groups(self.encoder).items()]
         attention, uniform = self.attention / self.examples, self.uniform / self.examples
@@ -141,9 +153,10 @@ class Flow:
 
 
 def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
-    """Return the heads of each group that shares a mask, as (layer, head) from 0.
+    """Map each group of attention heads with the same mask to its (layer, head) pairs.
 
-    The result is {} if all heads share one mask.
+    Groups are named by their label. Layers and attention heads are counted from 0. The result is {} if all attention
+    heads share one mask.
     """
     patterns = {pattern: name for name, pattern in encoder.patterns.items()}
     groups: dict[str, list[tuple[int, int]]] = {}
@@ -157,10 +170,12 @@ def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
 
 
 def refuse_slots(encoder: TableEncoder) -> None:
-    """Check that all attention weights of an encoder belong to pairs of tokens.
+    """Check that the attention weights of an encoder are between pairs of tokens.
+
+    Linformer, for example, attends to learned combinations of tokens instead.
 
     Raises:
-        ConfigError: some attention weights do not.
+        ConfigError: the encoder has other attention weights, or no attention layers.
     """
     if not encoder.specs or not all(spec.backend.among_tokens for spec in encoder.specs):
         name = type(encoder).__name__
@@ -172,7 +187,7 @@ def refuse_slots(encoder: TableEncoder) -> None:
 
 
 def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:
-    """Run a network on batches, and accumulate the attention of body tokens.
+    """Run a network on batches without gradients, and accumulate the attention of body cells.
 
     Args:
         encoder: network to run.
@@ -180,7 +195,7 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
         cls_id: token id of [CLS].
 
     Returns:
-        A flow for each encoder, by the prefix of its parameter names.
+        The accumulated attention of each encoder, by the prefix of the encoder's parameter names.
     """
     flows = {name: Flow(network, cls_id) for name, network in encoder.encoders.items()}
     hooks = [layer.register_forward_pre_hook(flow.look) for flow in flows.values() for layer in flow.layers]
@@ -195,9 +210,9 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
-    """Return the type of each key for each query, Int64 [B, T, T].
+    """Compute the type of each key token relative to each query token, Int64 [B, T, T].
 
-    A type is an index in `TARGETS`, or `PADDING`.
+    A type is an index in `TARGETS`, or `PADDING` for a padding token.
     """
     same_row, same_column = ((ids[:, :, None] == ids[:, None, :]).long() for ids in (batch.row_ids, batch.column_ids))
     is_outside, is_header = (mask[:, None, :] for mask in (batch.segment_ids == 0, batch.row_ids == 0))
@@ -207,14 +222,12 @@ def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
 
 
 def target_shares(probabilities: Tensor, kinds: Tensor, sources: Tensor) -> Tensor:
-    """Compute the mean share of attention to each type of key, [B, N, targets].
-
-    The mean is over source tokens.
+    """Compute the mean attention from source tokens to each type of key, [B, N, targets].
 
     Args:
-        probabilities: attention probabilities of every head, [B, N, T, T].
-        kinds: types of keys from `target_kinds`, [B, T, T].
-        sources: mask of the source tokens, Bool [B, T]. An example without source tokens has zeros.
+        probabilities: attention probabilities of every attention head, [B, N, T, T].
+        kinds: types of keys from `target_kinds`, Int64 [B, T, T].
+        sources: mask of the source tokens, Bool [B, T]. The result is zero for examples without source tokens.
     """
     sums = probabilities.new_zeros(*probabilities.shape[:3], PADDING + 1)
     sums.scatter_add_(-1, kinds[:, None].expand_as(probabilities), probabilities)

@@ -14,49 +14,49 @@ from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 
 FOLDER = "analysis"
-"""Subfolder of the run's folder with one result file per analysis."""
+"""Subfolder of a run folder that contains one JSON file per analysis."""
 
 
 class Analysis(ABC):
-    """Base class of analyses of a trained network on a split."""
+    """Base class of analyses, which measure properties of a trained network on one split."""
 
     name: ClassVar[str]
-    """Name of the result file in the run's folder."""
+    """Name of the analysis, and of its result file `analysis/NAME.json` in the run folder."""
 
     @abstractmethod
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """Return the results as JSON-serializable values.
+        """Run the analysis and return its results as JSON-serializable values.
 
         Args:
-            parts: task with the trained network, data module and serializer.
+            parts: assembled run: task with the trained network, data module and serializer.
             config: configuration of the run.
-            split: split to analyze.
+            split: name of the split to analyze.
 
         Raises:
-            MateError: the analysis does not apply to this network or these inputs.
+            MateError: the analysis does not support this network or these inputs.
         """
 
 
 def analyse_run(
     run: str, split: str, runtime: RuntimeOverrides, analysis: Analysis
 ) -> tuple[RunFolder, dict[str, Any]]:
-    """Analyze a finished run with its best checkpoint.
+    """Analyze a finished run with its best checkpoint and write the results into its folder.
 
-    The results are written to `analysis/NAME.json` in the folder of the run.
+    The results are written to `analysis/NAME.json`.
 
-    Batches have one example, because the memory of an analysis may grow with the square of the length.
+    The batch size is 1, because the memory of an analysis may grow quadratically with the input length.
 
     Args:
-        run: folder of the run.
-        split: split to analyze.
-        runtime: overrides for this machine.
+        run: path of the run folder.
+        split: name of the split to analyze.
+        runtime: overrides of settings for this machine, such as the device.
         analysis: analysis to run.
 
     Returns:
-        The folder of the run, and the results.
+        The run folder and the results.
 
     Raises:
-        RunError: the run is not finished, or is a system of several networks.
+        RunError: the run is not finished, or it is a pipeline of several networks.
         DataError: the split is missing.
     """
     folder = open_run(run)
@@ -72,7 +72,10 @@ def analyse_run(
 
 
 def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
-    """Pick `count` evenly spaced examples, or all examples if `count` is None or larger."""
+    """Select `count` evenly spaced examples.
+
+    All examples are returned if `count` is None or not smaller than their number.
+    """
     if count is None or count >= len(examples):
         return list(examples)
     return [examples[index * len(examples) // count] for index in range(count)]

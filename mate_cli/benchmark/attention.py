@@ -1,4 +1,4 @@
-"""Benchmark of attention alone: all implementations in one process, at any length."""
+"""Benchmark of attention alone: all implementations in one process, at any input length."""
 
 import statistics
 from collections.abc import Mapping
@@ -37,30 +37,30 @@ from mate_cli.tokenization.layout import TableBatch
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 PLAN_ROUNDS = 3
 SLICE = 256
-"""Number of queries per slice when outputs are compared with the definition, which bounds the memory."""
+"""Number of queries per slice in `attend_by_definition`, which limits its memory."""
 REHEARSED = (64, 512)
-"""Numbers of tokens of the tables for warm-up calls."""
+"""Numbers of tokens of the synthetic tables that warm-up calls use."""
 
 
 class PreparedVariant(NamedTuple):
-    """An attention layer with the plan for the batch of a case."""
+    """An attention layer together with its attention plan for the batch of a benchmark case."""
 
     attention: LayerSpec
     plan: AttentionPlan
 
     @property
     def parameters(self) -> list[Tensor]:
-        """Parameters of the layer; empty unless it is Linformer."""
+        """The trainable parameters of the layer. Only Linformer has any."""
         mixer = getattr(self.attention.backend, "mixer", None)
         return list(mixer.parameters()) if mixer is not None else []
 
 
 @dataclass(kw_only=True)
 class AttentionBenchmark(BenchmarkOptions):
-    """Benchmark of attention on synthetic and real tables.
+    """Benchmark of attention implementations (variants) on synthetic and real tables.
 
-    Variants are the names in `conf/attention`, `dense` (PyTorch's kernel with full attention, as in TAPAS),
-    `dense_mask` (the same kernel with MATE's pattern as mask) and `linformer`.
+    Variants are the names in `conf/attention`, `dense` (PyTorch's `scaled_dot_product_attention` with full attention,
+    as in TAPAS), `dense_mask` (the same function with MATE's pattern as mask) and `linformer`.
     """
 
     backends: list[str] | None
@@ -71,7 +71,7 @@ class AttentionBenchmark(BenchmarkOptions):
     checked: NonNegativeInt
 
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
-        """Return the selected variants for inputs of `tokens` tokens, dense attention first.
+        """Build the selected variants for inputs of `tokens` tokens, dense attention first.
 
         Raises:
             ConfigError: the name of a variant is unknown.
@@ -88,88 +88,93 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """The selected backends of `conf/attention`.
+        """The selected backends of `conf/attention`, by name.
 
-        By default all except sdpa, which is measured as `dense_mask`.
+        By default all backends are selected except sdpa, which is measured as `dense_mask`.
         """
         if self.backends is None:
             return find_backends([name for name in list_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small synthetic tables."""
+        """Call every variant on small synthetic tables, so that compilation is not timed later."""
         for case in draw_cases(["square"], REHEARSED, [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
             for variant in ready.values():
                 warm_up(partial(attend_and_back, variant, qkv), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Return all measurements of one case: times, memory, operations and errors."""
-        named, ready = self._prepared(case, pace.device)
+        """Measure all variants on one case: times, memory, operations and numerical errors."""
+        results, layers = self._prepared(case, pace.device)
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
         for direction, backward in DIRECTIONS.items():
-            work = {name: self._work(variant, case.batch, qkv, backward=backward) for name, variant in ready.items()}
-            timings = measure_variants(work, pace)
+            calls = {name: self._work(variant, case.batch, qkv, backward=backward) for name, variant in layers.items()}
+            timings = measure_variants(calls, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
-            place = f"attention/{{}}/{case.name}/{direction}"
-            named |= name_figures(timings, work, place.format)
+            prefix = f"attention/{{}}/{case.name}/{direction}"
+            results |= name_figures(timings, calls, prefix.format)
         if case.tokens <= self.checked:
-            errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
+            errors = max_errors({name: layers[name] for name in layers if name in ran and name != LINFORMER}, qkv)
             for name, error in errors.items():
                 if isinstance(error, NotRun):
-                    named[f"errors/{name}/{case.name}/not_run"] = error.not_run
+                    results[f"errors/{name}/{case.name}/not_run"] = error.not_run
                 else:
-                    named[f"attention/{name}/{case.name}/forward/max_error"] = error
-        return named
+                    results[f"attention/{name}/{case.name}/forward/max_error"] = error
+        return results
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, PreparedVariant]]:
         """Prepare the variants for a case.
 
         Returns:
-            The time of each plan or the reason for each variant that cannot run, and the prepared variants.
+            Measurements by name (planning time in ms of each prepared variant, or the reason why a variant cannot run),
+                and the prepared variants by name.
         """
-        named: Figures = {}
-        ready: dict[str, PreparedVariant] = {}
+        results: Figures = {}
+        layers: dict[str, PreparedVariant] = {}
         outcome: tuple[PreparedVariant, float] | NotRun
         for name, attention in self.variants(case.tokens).items():
-            place = f"attention/{name}/{case.name}"
+            prefix = f"attention/{name}/{case.name}"
             if case.tokens > self.longest.get(name, case.tokens):
                 outcome = NotRun(f"more than {self.longest[name]:,} tokens take too much memory")
             else:
                 outcome = attempt(partial(prepare_variant, attention, case.batch, device))
             if isinstance(outcome, NotRun):
-                named |= {f"{place}/{direction}/not_run": outcome.not_run for direction in DIRECTIONS}
+                results |= {f"{prefix}/{direction}/not_run": outcome.not_run for direction in DIRECTIONS}
             else:
-                ready[name], named[f"{place}/plan/ms"] = outcome
-        return named, ready
+                layers[name], results[f"{prefix}/plan/ms"] = outcome
+        return results, layers
 
     def _projections(self, tokens: int, device: torch.device) -> Tensor:
         generator = torch.Generator().manual_seed(0)
         values = torch.randn(tokens, 3, self.heads, self.head_size, generator=generator)
         return values.to(device, self.torch_dtype)
 
-    def _work(self, ready: PreparedVariant, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
-        call = partial(attend_and_back if backward else forward_pass, ready, qkv)
-        work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
-        return Variant(call, work_flops(work, self.head_size, backward=backward) / 1e9)
+    def _work(self, variant: PreparedVariant, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
+        call = partial(attend_and_back if backward else forward_pass, variant, qkv)
+        count = variant.attention.backend.work(AttentionPlan(variant.attention.pattern, batch))
+        return Variant(call, work_flops(count, self.head_size, backward=backward) / 1e9)
 
 
 @torch.no_grad()
 def forward_pass(ready: PreparedVariant, qkv: Tensor) -> Tensor:
-    """Run the forward pass without gradients: [P, 3, N, H] to [P, N, H]."""
+    """Run attention without gradients: query, key and value [P, 3, N, H] to output [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
 
 def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
-    """Run forward and backward, with the output as its own gradient. Return the gradients."""
+    """Run the forward and backward pass, with the output as its own gradient.
+
+    Returns:
+        The gradients of query, key and value, and of the parameters of the layer.
+    """
     inputs = qkv.detach().requires_grad_()
     output = ready.attention.backend.forward(inputs, ready.plan)
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[PreparedVariant, float]:
-    """Prepare a variant for a batch.
+    """Check that a backend supports its pattern, and plan a batch on the device.
 
     Args:
         attention: pattern and backend of the variant.
@@ -177,31 +182,43 @@ def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.devic
         device: device of the measurement.
 
     Returns:
-        The prepared variant, and the time of its plan in milliseconds.
+        The prepared variant, and the planning time in milliseconds.
 
     Raises:
         ConfigError: the backend does not support the pattern.
     """
     attention.backend.supports(attention.pattern)
-    planned, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
-    return PreparedVariant(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
+    planned_batch, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
+    return PreparedVariant(attention, AttentionPlan(attention.pattern, planned_batch.to(device))), ms
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """Return a batch with its plan, and the median of three CPU planning times in ms."""
-    read, spent, planned = clock(torch.device("cpu")), [], batch
+    """Plan a batch three times on the CPU.
+
+    Returns:
+        The batch with its attention plan, and the median planning time in milliseconds.
+    """
+    timer, spent, planned = clock(torch.device("cpu")), [], batch
 
     def plan() -> None:
         nonlocal planned
         planned = planner(batch)
 
     for _ in range(PLAN_ROUNDS):
-        spent.append(time_call(plan, read)[0])
+        spent.append(time_call(plan, timer)[0])
     return planned, 1000 * statistics.median(spent)
 
 
 def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, float | NotRun]:
-    """Return the maximum error of each variant against its definition, or why it failed."""
+    """Compare the output of each variant with `attend_by_definition` in float64.
+
+    Args:
+        ready: prepared variants by name.
+        qkv: query, key and value of all tokens, [P, 3, N, H].
+
+    Returns:
+        The maximum absolute error of each variant, or the reason why the comparison failed.
+    """
     exact: dict[AttentionPattern, Tensor] = {}
 
     def largest(variant: PreparedVariant) -> float:
@@ -215,7 +232,10 @@ def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, f
 
 @torch.no_grad()
 def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
-    """Compute attention by definition in slices of queries: [P, 3, N, H] to float64 [P, N, H]."""
+    """Compute exact attention in slices of queries: [P, 3, N, H] to float64 [P, N, H].
+
+    The result is the reference for the numerical errors of all variants.
+    """
     masks = plan.pattern.group_masks(plan.batch).unbind(1)
     heads = [split_heads(x, plan.pattern) for x in plan.heads(qkv.double())]
     outputs = []
@@ -226,6 +246,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Compute attention of queries [B, n, t, H] of a group of heads with mask [B, t, T]."""
+    """Compute attention of queries [B, n, t, H] of n attention heads with mask [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -1,4 +1,4 @@
-"""Configured attention backends and networks, and encoders of `transformers`."""
+"""Networks and attention backends of `conf/`, and encoders of `transformers`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,22 +21,22 @@ from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 
 def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
-    """Instantiate backends of `conf/attention` by name. Hydra must be initialized.
+    """Instantiate attention backends of `conf/attention` by name. Hydra must be initialized.
 
     Raises:
         ConfigError: a name is unknown.
     """
-    known = list_backends()
+    options = list_backends()
     for name in names:
-        if name not in known:
+        if name not in options:
             raise ConfigError(
-                f"unknown attention {name!r}", where="benchmark", remedy=f"Choose from {', '.join(known)}"
+                f"unknown attention {name!r}", where="benchmark", remedy=f"Choose from {', '.join(options)}"
             )
     return {name: instantiate(_composed("attention", [f"+attention={name}"])) for name in names}
 
 
 def list_backends() -> list[str]:
-    """Return the names in `conf/attention`, including user-defined files."""
+    """List the names in `conf/attention`, including user-defined files."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 
@@ -50,17 +50,19 @@ def _composed(group: str, words: list[str]) -> DictConfig:
 def find_network(
     name: str, attention: AttentionBackend, length: int, settings: Mapping[str, object], **options: Any
 ) -> TableEncoder:
-    """Instantiate a network of `conf/model`. Hydra must be initialized.
+    """Instantiate a network of `conf/model` with a given attention backend.
+
+    Hydra must be initialized.
 
     Args:
         name: name from `list_networks`.
         attention: attention backend.
         length: number of tokens of the longest input.
-        settings: changed values of the file in `conf/model`, by key.
-        **options: arguments of the network that replace values of the file.
+        settings: values by key that replace values of the file in `conf/model`.
+        **options: constructor arguments of the network that replace values of the file.
 
     Raises:
-        ConfigError: the file does not have a key of `settings`, or the network has no encoder layers.
+        ConfigError: the file lacks a key of `settings`, or the network has no encoder layers.
     """
     words = [f"+model={name}", f"+encoding.max_tokens={length}"]
     node = _composed("model", words)
@@ -69,8 +71,8 @@ def find_network(
             OmegaConf.update(node, key, value)
         except OmegaConfBaseException as error:
             raise ConfigError(f"conf/model/{name}.yaml has no key {key}", where="benchmark.networks") from error
-    make = instantiate(node, _partial_=True)
-    network: TableEncoder = make(attention=attention, **options)
+    constructor = instantiate(node, _partial_=True)
+    network: TableEncoder = constructor(attention=attention, **options)
     check_network(network)
     if not network.layers:
         raise ConfigError(f"{name} has no layers whose work is known", where="benchmark", remedy="Leave it out")
@@ -78,12 +80,12 @@ def find_network(
 
 
 def list_networks() -> list[str]:
-    """Return the names in `conf/model`, including user-defined files."""
+    """List the names in `conf/model`, including user-defined files."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))
 
 
 class TransformersBert(nn.Module):
-    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
+    """`BertModel` of `transformers` with `attn_implementation="sdpa"`: dense, fused attention."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import BertConfig, BertModel
@@ -94,14 +96,14 @@ class TransformersBert(nn.Module):
         self.model = BertModel(config, add_pooling_layer=False)
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """Return the states [B, T, D]."""
+        """Return the hidden states [B, T, D]."""
         return self.model(batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
 
 
 class TransformersTapas(nn.Module):
-    """`TapasModel` with its default attention.
+    """`TapasModel` of `transformers` with its default attention.
 
-    Row and column ids are clamped to the size of its embeddings.
+    Row and column ids are clamped to the number of rows of the embedding tables of `TapasModel`.
     """
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
@@ -111,7 +113,7 @@ class TransformersTapas(nn.Module):
         self.model = TapasModel(TapasConfig(vocab_size=VOCABULARY, **size.standard_numbers), add_pooling_layer=False)
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """Return the states [B, T, D]."""
+        """Return the hidden states [B, T, D]."""
         types = [getattr(batch, name).clamp(max=rows - 1) for name, rows in TOKEN_TYPES.items()]
         output = self.model(batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=torch.stack(types, -1))
         return output.last_hidden_state
@@ -121,4 +123,7 @@ PEERS: dict[str, Callable[[EncoderSize, int], nn.Module]] = {
     "transformers_tapas": TransformersTapas,
     "transformers_bert": TransformersBert,
 }
-"""Constructors of the encoders of `transformers`, by variant name."""
+"""Classes of `transformers` encoders by variant name.
+
+Their arguments are the encoder size and the maximum number of positions.
+"""

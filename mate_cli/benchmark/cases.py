@@ -1,4 +1,4 @@
-"""Inputs of benchmarks: synthetic tables of any length, and batches of real tables."""
+"""Inputs of benchmarks: synthetic tables of any length, and tables of datasets."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +19,16 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 QUESTION = 24
-"""Number of tokens of the question, [CLS] and [SEP] in a synthetic table. All of them are global."""
+"""Number of tokens of the question, [CLS] and [SEP] in a synthetic table.
+
+All of these tokens are global.
+"""
 MIXED = 4
 """Number of examples in a batch of mixed lengths."""
 SAMPLE = "sample"
-"""Name of the dataset that is part of mate_cli."""
+"""Name of the sample dataset that is part of the package."""
 MAX_TABLES = 16
-"""Number of largest tables of WikiTableQuestions to use. They are selected by text length, before encoding."""
+"""Number of WikiTableQuestions tables to encode: the largest by text length in characters."""
 POSITIONS = 512
 VOCABULARY = 30522
 
@@ -33,10 +36,10 @@ Batches = Sequence[int | Literal["mixed"]]
 
 
 class Shape(NamedTuple):
-    """The shape of a synthetic table.
+    """The shape of a synthetic table, which determines its row and column ids.
 
     Args:
-        rows: returns the number of body rows for a number of tokens.
+        rows: function that returns the number of body rows for a number of tokens.
         columns: number of columns.
         sigma: standard deviation of the logarithm of the cell lengths, which are log-normal.
     """
@@ -51,16 +54,19 @@ SHAPES = {
     "tall": Shape(lambda tokens: max(2, tokens // 24), 6, 0.3),
     "hybridqa_like": Shape(lambda tokens: 15, 5, 0.8),
 }
-"""Shapes of synthetic tables. `hybridqa_like` is HybridQA's median table with heavy-tailed cell lengths."""
+"""Shapes of synthetic tables by name.
+
+`hybridqa_like` has the size of HybridQA's median table, with heavy-tailed cell lengths.
+"""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One batch to measure on.
+    """One benchmark input: a batch of synthetic tables or of tables from a dataset.
 
     Args:
-        shape: shape of the synthetic tables, or name of the dataset.
-        label: number of examples, or "mixed" for different lengths.
+        shape: name of the shape of synthetic tables, or name of the dataset.
+        label: number of examples as text, or "mixed" for different lengths.
         batch: collated examples.
     """
 
@@ -70,23 +76,23 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        """The length T of the longest example."""
+        """The length T of the longest example in tokens."""
         return self.batch.input_ids.shape[1]
 
     @property
     def name(self) -> str:
-        """Name in the keys of measurements: shape, tokens and batch."""
+        """Name that identifies the case in measurements: `shape/tokens/label`."""
         return f"{self.shape}/{self.tokens}/{self.label}"
 
 
 def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
-    """Yield batches of synthetic tables, sorted by length within each shape.
+    """Yield batches of random synthetic tables, sorted by length within each shape.
 
     Args:
         shapes: names in `SHAPES`.
-        lengths: numbers of tokens of the longest example.
-        batches: numbers of examples, or "mixed" for lengths n, 3/4 n, n/2 and n/4.
-        seed: seed of the first example of each batch.
+        lengths: lengths of the longest example of a batch, in tokens.
+        batches: numbers of examples, or "mixed" for four examples of lengths n, 3/4 n, n/2 and n/4.
+        seed: seed of the first example of each batch. Later examples add their index.
 
     Raises:
         ConfigError: a shape is unknown, or a length has no room for a question and a table.
@@ -99,22 +105,22 @@ def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, 
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """Return the lengths of the examples of a batch whose longest example has `tokens` tokens."""
+    """Compute the example lengths of a batch whose longest example has `tokens` tokens."""
     if label == "mixed":
         return [tokens - tokens * i // MIXED for i in range(MIXED)]
     return [tokens] * int(label)
 
 
 def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
-    """Sample one table without a header, of exactly `tokens` tokens. Cells may be empty.
+    """Sample a random table without a header, of exactly `tokens` tokens. Cells may be empty.
 
     Args:
         shape: name in `SHAPES`.
-        tokens: number of tokens of question and table.
-        seed: seed of the generator.
+        tokens: number of tokens of question and table together.
+        seed: seed of the random generator.
 
     Raises:
-        ConfigError: the shape is unknown, or there is no room for a question and a table.
+        ConfigError: the shape is unknown, or `tokens` is too small for a question and a table.
     """
     if shape not in SHAPES:
         raise ConfigError(
@@ -129,8 +135,8 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
     rows_of, columns, sigma = SHAPES[shape]
     rows = rows_of(tokens)
     weights = np.exp(sigma * random.standard_normal(rows * columns))
-    ends = np.round(weights.cumsum() / weights.sum() * (tokens - question)).astype(int)
-    cells = np.repeat(np.arange(rows * columns), np.diff(ends, prepend=0))
+    borders = np.round(weights.cumsum() / weights.sum() * (tokens - question)).astype(int)
+    cells = np.repeat(np.arange(rows * columns), np.diff(borders, prepend=0))
     row_ids, column_ids = (np.append(np.zeros(question, int), ids + 1) for ids in np.divmod(cells, columns))
     zero = np.zeros(tokens, int)
     return TableEncoding(
@@ -148,7 +154,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Yield batches of real tables: the longest, or for "mixed" a sample of all lengths.
+    """Yield batches of a dataset's tables: the longest, or for "mixed" evenly spaced lengths.
 
     Args:
         name: name of the dataset.
@@ -158,41 +164,49 @@ def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) 
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
         if label == "mixed":
-            chosen = [by_length[i * (len(by_length) - 1) // MIXED] for i in range(MIXED)]
+            members = [by_length[i * (len(by_length) - 1) // MIXED] for i in range(MIXED)]
         else:
-            chosen = by_length[: int(label)]
-        yield Case(name, str(label), together(chosen))
+            members = by_length[: int(label)]
+        yield Case(name, str(label), together(members))
 
 
 together = partial(collate, reset_positions=True, max_positions=POSITIONS)
-"""Function that pads encodings to a batch. Positions restart in every cell."""
+"""Function that collates encodings to a padded batch.
+
+Positions restart in every cell.
+"""
 
 
 def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, Path]:
-    """Find datasets in subfolders of their names, and print which datasets are available.
+    """Search the folders for datasets, and print which datasets are available.
+
+    Args:
+        names: names of datasets, None for no datasets.
+        folders: folders that may contain a subfolder named after a dataset.
 
     Returns:
-        The folder of each available dataset, or of the sample dataset if none is available; empty without names.
+        The folder of each available dataset, by name. If no dataset is available, the sample dataset of the package is
+            returned. The result is empty without names.
     """
-    places = {name: [Path(folder).expanduser() / name for folder in folders] for name in names or ()}
-    roots = {name: root for name, paths in places.items() if (root := next(filter(Path.is_dir, paths), None))}
+    paths_by_name = {name: [Path(folder).expanduser() / name for folder in folders] for name in names or ()}
+    roots = {name: root for name, paths in paths_by_name.items() if (root := next(filter(Path.is_dir, paths), None))}
     if names and (not roots or SAMPLE in names):
         roots[SAMPLE] = Path("the package")
     if names:
-        used = ", ".join(f"{name} ({root})" for name, root in roots.items())
+        available = ", ".join(f"{name} ({root})" for name, root in roots.items())
         absent = ", ".join(name for name in names if name not in roots)
-        missing = f"; not there: {absent} (mate data download data=NAME)" if absent else ""
-        Console(stderr=True, highlight=False).print(f"real tables: {used}{missing}", soft_wrap=True)
+        hint = f"; not there: {absent} (mate data download data=NAME)" if absent else ""
+        Console(stderr=True, highlight=False).print(f"real tables: {available}{hint}", soft_wrap=True)
     return roots
 
 
 def real_lengths(batch: TableBatch) -> list[int]:
-    """Return the number of tokens of each example, padding excluded."""
+    """Count the tokens of each example of a batch, padding excluded."""
     return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]
 
 
 def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
-    """Return the first dev questions of a dataset without answers, grouped by table.
+    """Load the first questions of a dataset's dev split without answers, grouped by table.
 
     Args:
         name: name of the dataset.
@@ -203,14 +217,12 @@ def real_questions(name: str, root: str | Path, limit: int | None = None) -> lis
         DataError: the dataset is unknown, or its files are missing.
     """
     examples = find_dataset(name).open(Path(root)).examples("dev")
-    places = [place for group in group_by_table(examples) for place in group][:limit]
-    return [replace(examples[place], answer=None, history=(), previous_cells=()) for place in places]
+    indices = [index for group in group_by_table(examples) for index in group][:limit]
+    return [replace(examples[index], answer=None, history=(), previous_cells=()) for index in indices]
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """Encode the dev questions of a dataset, including linked sentences if available.
-
-    For WikiTableQuestions, encode one question for each of the `MAX_TABLES` largest tables.
+    """Encode the dev questions of a dataset, with linked sentences if the dataset has any.
 
     Args:
         name: name of the dataset.
@@ -223,8 +235,8 @@ def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int)
     """
     examples = real_questions(name, root)
     if name == "wtq":
-        one_each = {id(example.table): example for example in examples}
-        examples = sorted(one_each.values(), key=_letters, reverse=True)[:MAX_TABLES]
+        by_table = {id(example.table): example for example in examples}
+        examples = sorted(by_table.values(), key=_letters, reverse=True)[:MAX_TABLES]
     serializer = TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens)
     return [encoding for encoding in serializer.encode(examples) if isinstance(encoding, TableEncoding)]
 

@@ -36,21 +36,24 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 CUT = "@"
-"""Separator between the name of a variant and the number of tokens it reads."""
+"""Separator in the name of a variant, before the number of tokens that the variant reads."""
 DENSE = "sdpa"
-"""Backend of a network variant without a backend in its name: PyTorch's kernel, if the network uses the backend."""
+"""Backend of a network variant whose name contains no backend.
+
+It is PyTorch's `scaled_dot_product_attention`, if the network uses the backend.
+"""
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
 
 
 class EncoderJob(NamedTuple):
-    """A model and its input batch.
+    """An encoder with its input batch, ready to be timed.
 
     Args:
         model: encoder to measure.
-        batch: batch on the device, with the attention plan for networks of mate.
-        counted: the same batch on the CPU, from which operations are counted.
+        batch: batch on the device, with the attention plan if the encoder is a network of mate.
+        counted: same batch on the CPU, from which operations are counted.
     """
 
     model: nn.Module
@@ -60,7 +63,7 @@ class EncoderJob(NamedTuple):
 
 @dataclass(kw_only=True)
 class EncoderBenchmark(BenchmarkOptions):
-    """Benchmark of encoders with random weights and without dropout.
+    """Benchmark of encoders (variants) with random weights and without dropout.
 
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
     `transformers_tapas`, `transformers_bert`, and names in `networks`. A variant with the suffix `@256` reads only the
@@ -75,7 +78,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @property
     def shape(self) -> EncoderSize:
-        """The size of all encoders."""
+        """The size of all encoders: hidden size, attention heads and number of layers."""
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
@@ -92,26 +95,26 @@ class EncoderBenchmark(BenchmarkOptions):
         return self._model(name).to(self.device).eval()
 
     def _model(self, name: str) -> nn.Module:
-        """Return a network with random weights.
+        """Build the network of a variant with random weights.
 
         Raises:
             ConfigError: the name is unknown.
         """
         longest, (name, _, tokens) = max([*self.lengths, self.max_tokens]), name.partition(CUT)
         if tokens and not (tokens.isdecimal() and int(tokens)):
-            remedy = f"Write {name}{CUT}256"
-            raise ConfigError(f"{tokens!r} is not a number of tokens", where="benchmark.variants", remedy=remedy)
+            hint = f"Write {name}{CUT}256"
+            raise ConfigError(f"{tokens!r} is not a number of tokens", where="benchmark.variants", remedy=hint)
         if name in PEERS:
             return PEERS[name](self.shape, longest)
-        known = list_variants() | {label: (str(options["model"]), DENSE) for label, options in self.networks.items()}
-        if name not in known:
+        variants = list_variants() | {label: (str(options["model"]), DENSE) for label, options in self.networks.items()}
+        if name not in variants:
             names = [*PEERS, *list_networks(), *(f"mate_{backend}" for backend in list_backends()), *self.networks]
             raise ConfigError(
                 f"unknown variant {name!r}",
                 where="benchmark.variants",
                 remedy=f"Choose from {', '.join(names)}, or combine a choice of conf/model with one of conf/attention",
             )
-        network, attention = known[name]
+        network, attention = variants[name]
         backend = find_backends([attention])[attention]
         settings = {key: value for key, value in self.networks.get(name, {}).items() if key != "model"}
         options = {"size": self.shape, "vocab_size": VOCABULARY, "attention_dropout": 0.0}
@@ -119,47 +122,48 @@ class EncoderBenchmark(BenchmarkOptions):
         return find_network(network, backend, longest, settings, **options)
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small synthetic tables."""
+        """Call every variant on small synthetic tables, so that compilation is not timed later."""
         longest = max([*self.lengths, self.max_tokens])
         for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
             for job in self._jobs(case, device)[0].values():
                 warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Return all measurements of one case: times, memory, operations and throughput."""
-        jobs, plans, refused = self._jobs(case, pace.device)
-        named: Figures = {}
+        """Measure all variants on one case: times, memory, operations and throughput."""
+        jobs, plans, failures = self._jobs(case, pace.device)
+        results: Figures = {}
         for direction, backward in DIRECTIONS.items():
             prefix = f"encoder/{{}}/{case.name}/{direction}".format
-            work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
-            timings = measure_variants(work, pace)
-            named |= name_figures(refused | timings, work, prefix)
+            calls = {name: self._work(job, backward=backward) for name, job in jobs.items()}
+            timings = measure_variants(calls, pace)
+            results |= name_figures(failures | timings, calls, prefix)
             for name, timing in timings.items():
                 if isinstance(timing, Timing):
-                    named[f"{prefix(name)}/examples_per_second"] = 1000 * len(case.batch.input_ids) / timing.ms
-        return named | {f"encoder/{name}/{case.name}/plan/ms": ms for name, ms in plans.items() if ms is not None}
+                    results[f"{prefix(name)}/examples_per_second"] = 1000 * len(case.batch.input_ids) / timing.ms
+        return results | {f"encoder/{name}/{case.name}/plan/ms": ms for name, ms in plans.items() if ms is not None}
 
     def _jobs(
         self, case: Case, device: torch.device
     ) -> tuple[dict[str, EncoderJob], dict[str, float | None], dict[str, NotRun]]:
-        """Prepare the job of each variant.
+        """Prepare the job of each variant for a case.
 
         Returns:
-            The jobs, the milliseconds of their plans (None without a plan), and the reasons of failed variants.
+            The jobs, the planning times in ms (None if a variant has no plan), and the reasons why variants failed,
+                each by variant name.
         """
         jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float | None] = {}
-        refused: dict[str, NotRun] = {}
+        failures: dict[str, NotRun] = {}
         for name, model in self._models.items():
             if isinstance(model, NotRun):
-                refused[name] = model
+                failures[name] = model
                 continue
             outcome = attempt(partial(plan_job, model, select_tokens(name, case.batch), device))
             if isinstance(outcome, NotRun):
-                refused[name] = outcome
+                failures[name] = outcome
             else:
                 jobs[name], plans[name] = outcome
-        return jobs, plans, refused
+        return jobs, plans, failures
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         call = partial(encode_and_back if backward else encode, job, self._autocast)
@@ -171,7 +175,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
 
 def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """Plan a batch for a model and move it to the device.
+    """Plan a batch for a model, and move the batch to the device.
 
     Args:
         model: encoder to measure.
@@ -179,23 +183,23 @@ def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple
         device: device of the measurement.
 
     Returns:
-        The job, and the time of its plan in milliseconds; None for models of transformers.
+        The job, and the planning time in milliseconds, which is None for models of `transformers`.
     """
     if not isinstance(model, TableEncoder):
         return EncoderJob(model, batch.to(device), batch), None
-    planned, ms = time_plan(model.planner.on(device.type), batch)
-    return EncoderJob(model, planned.to(device), batch), ms
+    planned_batch, ms = time_plan(model.planner.on(device.type), batch)
+    return EncoderJob(model, planned_batch.to(device), batch), ms
 
 
 def list_variants() -> dict[str, tuple[str, str]]:
-    """Return the network and backend of each variant of mate, by variant name."""
+    """Map the name of each variant of mate to its network and attention backend."""
     networks, backends = list_networks(), list_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
 
 
 def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
-    """Return the tokens of a batch that a variant reads: all, or the first `n` for `@n`."""
+    """Select the tokens that a variant reads: the first `n` if its name ends in `@n`, or all."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
         return batch
@@ -204,32 +208,33 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
-    """Return the FLOPs of the dense layers and of attention.
+    """Compute the number of floating point operations of dense layers and attention.
 
-    Embeddings, norms and activations are not counted.
+    Embeddings, normalization and activations are not counted.
 
     Args:
         job: model and batch.
         size: size of the encoder.
-        backward: include the backward pass.
+        backward: whether to include the backward pass.
     """
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
-    work = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
-    attention = work_flops(work, size.head_size, backward=backward)
+    count = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
+    attention = work_flops(count, size.head_size, backward=backward)
     return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
 
 
 def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
-    """Run the forward pass without gradients."""
+    """Run the forward pass without gradients, and return the hidden states [B, T, D]."""
     with torch.no_grad(), autocast():
         return states_of(job)
 
 
 def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """Run forward and backward, with the hidden states as their own gradient.
+    """Run the forward and backward pass, with the hidden states as their own gradient.
 
-    Return the gradients of all weights.
+    Returns:
+        The gradient of each parameter, None if the parameter is not used.
     """
     with autocast():
         states = states_of(job)
@@ -237,6 +242,6 @@ def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None,
 
 
 def states_of(job: EncoderJob) -> Tensor:
-    """Return the hidden states [B, T, D] of a model of mate or transformers."""
+    """Run the model of a job on its batch, and return the hidden states [B, T, D]."""
     output = job.model(job.batch)
     return output if isinstance(output, Tensor) else output.states

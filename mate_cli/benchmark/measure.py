@@ -1,4 +1,4 @@
-"""Execution of a benchmark and the record of its measurements."""
+"""Execution of a benchmark, and the record of its measurements."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -23,10 +23,10 @@ from mate_cli.terminal.progress import time_text
 
 
 class BenchmarkStopped(KeyboardInterrupt):
-    """Interrupt of a benchmark.
+    """Interrupt of a benchmark by the user or a signal.
 
     Args:
-        folder: folder with the measurements before the interrupt.
+        folder: run folder with the measurements made before the interrupt.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -35,7 +35,7 @@ class BenchmarkStopped(KeyboardInterrupt):
 
 
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
-    """Run a benchmark and write its configuration and record to outputs/benchmark/.
+    """Run a benchmark, and write its configuration and record to outputs/benchmark/.
 
     The `_target_` of `benchmark` is an iterable that yields mappings of measurements by name. The record is written
     after each mapping, so earlier measurements are stored even if a later one fails. Text values (the name of the
@@ -46,7 +46,10 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
         config: resolved configuration.
         outputs: folder of all runs.
         seed: seed for the record.
-        overrides: overrides for the record.
+        overrides: command-line overrides for the record.
+
+    Returns:
+        The run folder with config.yaml and record.json.
 
     Raises:
         BenchmarkStopped: the user or a signal interrupted the benchmark. The folder contains earlier measurements.
@@ -85,7 +88,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
 
 
 def keep(record: RunRecord, figures: Figures) -> None:
-    """Add numbers to the metrics of a record, and text to its facts."""
+    """Store measurements in a record: numbers in `metrics`, text in `facts`."""
     record.facts |= {name: value for name, value in figures.items() if isinstance(value, str)}
     record.metrics |= {name: value for name, value in figures.items() if not isinstance(value, str)}
 
@@ -95,7 +98,7 @@ DIRECTIONS = {"forward": False, "forward_backward": True}
 
 @dataclass(kw_only=True)
 class BenchmarkOptions(ABC):
-    """Base class of benchmarks of several variants.
+    """Base class of benchmarks that compare several variants on the same inputs.
 
     The keys are documented in `conf/benchmark`.
     """
@@ -115,7 +118,7 @@ class BenchmarkOptions(ABC):
     threads: PositiveInt | None
 
     def cases(self) -> Iterator[Case]:
-        """Yield the batches to measure on, one at a time."""
+        """Yield the input batches, synthetic tables first, then tables of the available datasets."""
         yield from draw_cases(self.shapes, self.lengths, self.batches)
         for name, root in find_real(self.real, self.folders).items():
             try:
@@ -126,7 +129,7 @@ class BenchmarkOptions(ABC):
             yield from pick_cases(name, encodings, self.real_batches)
 
     def __iter__(self) -> Iterator[Figures]:
-        """Yield facts about the machine, then the measurements of each case.
+        """Yield a description of the machine, then the measurements of each case.
 
         Raises:
             ConfigError: a name is unknown, or the device is missing.
@@ -144,16 +147,24 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """Return all measurements of one case."""
+        """Measure all variants on one case.
+
+        Args:
+            case: input batch.
+            pace: limits of time and rounds, and the speeds measured so far.
+
+        Returns:
+            The measurements by name.
+        """
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """`dtype` as `torch.dtype`."""
+        """The setting `dtype` as a `torch.dtype`."""
         return DTYPES[self.dtype]
 
     @contextmanager
     def pace(self) -> Iterator[Pace]:
-        """Set the number of threads, measure the peak speed, and yield the limits.
+        """Set the number of threads, measure the peak speed of the device, and yield the limits.
 
         Raises:
             ConfigError: the device is missing.
@@ -169,12 +180,12 @@ Part = TypeVar("Part")
 
 
 def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
-    """Yield the parts of a benchmark with their names, and print the progress.
+    """Yield named parts of a benchmark, and print the progress to a console.
 
     Args:
         parts: parts by name, in order.
         seconds: approximate maximum time of one part in seconds.
-        console: console for the progress; None for the error stream.
+        console: console for the progress. None means stderr.
     """
     console = console or Console(stderr=True, highlight=False)
     total = len(parts) * seconds

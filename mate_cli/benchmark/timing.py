@@ -1,4 +1,4 @@
-"""Timing of variants, and facts of the machine.
+"""Timing of variants on one machine.
 
 Variants are timed in turns in one process, so that a slow machine affects all variants equally.
 """
@@ -23,7 +23,7 @@ from mate_cli.errors import ConfigError, MateError
 NO_MEMORY, NO_GPU_MEMORY = "can't allocate memory", "CUDA error: out of memory"
 """Text in out-of-memory errors of PyTorch on a CPU and on a GPU."""
 MAX_REASON = 200
-"""Maximum characters of a library error in a record."""
+"""Maximum number of characters of a library's error message in a record."""
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 FORGET_PEAK = "5"
@@ -32,17 +32,20 @@ Call = Callable[[], object]
 Result = TypeVar("Result")
 Clock = Callable[[], tuple[float, float]]
 Figures = dict[str, float | str]
-"""Measurements by name, as in a record. Text values are facts, such as the reason of a missing measurement."""
+"""Measurements by name, as in a record.
+
+Text values are not measured, for example the reason of a missing measurement.
+"""
 
 
 class Timing(NamedTuple):
-    """Time and memory of one call. Times are medians of all rounds.
+    """Time and memory of one call of a variant. Times are medians over all rounds.
 
     Args:
         ms: wall time in milliseconds.
         cpu_ms: CPU time in milliseconds, summed over threads.
         rounds: number of timed calls, without the first call.
-        peak_mb: additional memory of the first call in MB (10**6 bytes); None if it cannot be measured.
+        peak_mb: additional memory of the first call in MB (10**6 bytes), None if it cannot be measured.
     """
 
     ms: float
@@ -52,13 +55,13 @@ class Timing(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """The reason why a variant has no measurements."""
+    """The reason why a variant has no measurements, such as "out of memory"."""
 
     not_run: str
 
 
 def clock(device: torch.device) -> Clock:
-    """Return a clock of (wall, CPU) seconds that first synchronizes the device."""
+    """Create a function that synchronizes the device and returns (wall, CPU) seconds."""
 
     def read() -> tuple[float, float]:
         if device.type == "cuda":
@@ -76,38 +79,38 @@ def time_turns(
     device: torch.device,
     read: Clock | None = None,
 ) -> dict[str, Timing | NotRun]:
-    """Time variants in turns.
+    """Time variants in turns: every round calls each variant once.
 
-    Each variant has one warm-up call, in which memory is measured, then rounds of timed calls.
+    The first call of each variant is a warm-up call, in which its memory is measured.
 
     Args:
-        calls: calls by name of the variant.
+        calls: functions to time, by name of the variant.
         rounds: maximum number of rounds. Fewer, but at least one, if all rounds would take longer than `seconds`.
-        seconds: time limit. A variant whose first call takes longer is not called again.
+        seconds: time limit of all rounds. A variant whose first call takes longer is not called again.
         device: device of the calls.
-        read: clock; None for the clock of the device.
+        read: clock, None for the clock of the device.
 
     Returns:
         The timing of each variant, or the reason why it has no timing, in the order of `calls`.
     """
     read = read or clock(device)
     first = {name: warm_up(call, read, device) for name, call in calls.items()}
-    refused = {name: outcome for name, outcome in first.items() if isinstance(outcome, NotRun)}
-    ready = {name: outcome for name, outcome in first.items() if not isinstance(outcome, NotRun)}
-    for name in [name for name, (spent, _) in ready.items() if spent > seconds]:
-        refused[name] = NotRun(f"one call took {ready.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
-    rounds = max(1, min(rounds, int(seconds / max(sum(spent for spent, _ in ready.values()), 1e-9))))
-    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
+    failures = {name: outcome for name, outcome in first.items() if isinstance(outcome, NotRun)}
+    warm = {name: outcome for name, outcome in first.items() if not isinstance(outcome, NotRun)}
+    for name in [name for name, (spent, _) in warm.items() if spent > seconds]:
+        failures[name] = NotRun(f"one call took {warm.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
+    rounds = max(1, min(rounds, int(seconds / max(sum(spent for spent, _ in warm.values()), 1e-9))))
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in warm}
     for _ in range(rounds):
         for name in list(samples):
             spent = attempt(partial(time_call, calls[name], read))
             if isinstance(spent, NotRun):
-                refused[name] = spent
+                failures[name] = spent
                 del samples[name]
             else:
                 samples[name].append(spent)
-    timings = {name: _median(times, ready[name][1]) for name, times in samples.items()}
-    return {name: timings.get(name) or refused[name] for name in calls}
+    timings = {name: _median(times, warm[name][1]) for name, times in samples.items()}
+    return {name: timings.get(name) or failures[name] for name in calls}
 
 
 def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:
@@ -116,7 +119,7 @@ def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timin
 
 
 def time_call(call: Call, read: Clock) -> tuple[float, float]:
-    """Return the wall and CPU seconds of one call."""
+    """Measure the wall and CPU time of one call in seconds."""
     wall, on_cpu = read()
     call()
     wall_after, on_cpu_after = read()
@@ -124,15 +127,15 @@ def time_call(call: Call, read: Clock) -> tuple[float, float]:
 
 
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Run the first call of a variant.
+    """Run the first call of a variant, and measure its time and memory.
 
     Args:
-        call: call to measure.
+        call: function to measure.
         read: clock of the device.
         device: device of the call.
 
     Returns:
-        The wall time in seconds and the additional memory in MB (None if unknown), or the reason of a failure.
+        The wall time in seconds and the additional memory in MB (None if unknown), or the reason why the call failed.
     """
     spent: list[tuple[float, float]] = []
     memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
@@ -140,9 +143,9 @@ def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
-    """Return the result of a call, or the reason of its failure.
+    """Run a function, and return its result or the reason why it failed.
 
-    Failures are for example unsupported settings, compiler errors, too little memory and kernel errors.
+    Failures are, for example, unsupported settings, compiler errors, out of memory and kernel errors.
 
     Raises:
         ConfigError: a key of the benchmark itself is invalid.
@@ -156,7 +159,7 @@ def attempt(call: Callable[[], Result]) -> Result | NotRun:
 
 
 def failure_text(error: Exception) -> str:
-    """Return the reason of a failure as one line."""
+    """Describe an exception in one line, such as "out of memory"."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, MateError):
         return error.problem
@@ -169,21 +172,20 @@ def failure_text(error: Exception) -> str:
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
-    """Return the additional peak memory of a call in MB (10**6 bytes).
-
-    Return None if it cannot be measured.
+    """Measure the additional peak memory of a call in MB (10**6 bytes), None if impossible.
 
     On CUDA this is the memory allocated by PyTorch. On a CPU it is the peak of the process (VmHWM, reset before the
-    call) minus its size before the call. A large block that is freed and allocated again counts as new memory.
+    call) minus the resident memory before the call. A large block that is freed and allocated again counts as new
+    memory.
     """
     gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+        baseline = torch.cuda.memory_allocated(device)
         call()
         torch.cuda.synchronize(device)
-        return (torch.cuda.max_memory_allocated(device) - before) / 1e6
+        return (torch.cuda.max_memory_allocated(device) - baseline) / 1e6
     return _process_peak(call)
 
 
@@ -193,9 +195,9 @@ def _process_peak(call: Call) -> float | None:
         ctypes.CDLL(None).malloc_trim(0)
     try:
         CLEAR.write_text(FORGET_PEAK)
-        before = _status_mb("VmRSS")
+        baseline = _status_mb("VmRSS")
         call()
-        return max(0.0, _status_mb("VmHWM") - before)
+        return max(0.0, _status_mb("VmHWM") - baseline)
     except OSError:
         return None
 
@@ -206,11 +208,11 @@ def _status_mb(key: str) -> float:
 
 
 class Variant(NamedTuple):
-    """One implementation of a case in one direction.
+    """One implementation, prepared for one case and direction.
 
     Args:
         call: function to time.
-        gflop: computed number of operations, in 10**9.
+        gflop: computed number of floating point operations, in 10**9.
     """
 
     call: Call
@@ -219,14 +221,14 @@ class Variant(NamedTuple):
 
 @dataclass
 class Pace:
-    """Limits of measurements, and the speeds measured so far.
+    """Limits of the measurements, and the speeds measured so far.
 
     Args:
         rounds: maximum number of rounds.
-        seconds: approximate time of all rounds of one case and direction, and maximum time of a first call.
+        seconds: approximate time in seconds of all rounds of one case and direction, and maximum time of a first call.
         device: device of the variants.
         peak: speed of matrix products in GFLOP per second.
-        speeds: highest measured speed of each variant in GFLOP per second.
+        speeds: highest measured speed of each variant in GFLOP per second, by name. `measure_variants` updates it.
     """
 
     rounds: int
@@ -239,7 +241,15 @@ class Pace:
 def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
     """Time variants in turns, except variants that are expected to exceed the time limit.
 
-    The expected speed of a variant is its highest speed so far, or the peak of the machine for its first case.
+    The expected time of a variant is computed from its highest speed so far, or from the peak of the machine if the
+    variant has not been timed.
+
+    Args:
+        variants: variants by name.
+        pace: limits and measured speeds. The speeds are updated.
+
+    Returns:
+        The timing of each variant, or the reason why the variant was not run.
     """
     expected = {name: variant.gflop / pace.speeds.get(name, pace.peak) for name, variant in variants.items()}
     slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
@@ -256,18 +266,18 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
 def name_figures(
     timings: Mapping[str, Timing | NotRun], variants: Mapping[str, Variant], prefix: Callable[[str], str]
 ) -> Figures:
-    """Return the measurements of one case and direction by their names in a record.
+    """Name the measurements of one case and direction for the record: `prefix/figure`.
 
     Args:
-        timings: timing of each variant, or the reason why it has no timing.
+        timings: timing of each variant, or the reason why the variant has no timing.
         variants: variants by name.
-        prefix: returns the first part of the names for a variant.
+        prefix: function from the name of a variant to the first part of the names.
     """
-    named: Figures = {}
+    results: Figures = {}
     for name, timing in timings.items():
         values = timing._asdict() if isinstance(timing, NotRun) else timing._asdict() | {"gflop": variants[name].gflop}
-        named |= {f"{prefix(name)}/{figure}": value for figure, value in values.items() if value is not None}
-    return named
+        results |= {f"{prefix(name)}/{figure}": value for figure, value in values.items() if value is not None}
+    return results
 
 
 # On a GPU a smaller product would finish before the next one is launched.
@@ -276,7 +286,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device with this name.
+    """Return the PyTorch device with this name, after checking that CUDA is available.
 
     Raises:
         ConfigError: the device is CUDA, but CUDA is not available.
@@ -289,38 +299,44 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[int]:
-    """Set the threads of PyTorch (None: unchanged), yield their number and restore it on exit."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
+    """Set the number of threads of PyTorch within a context, and yield the number.
+
+    None keeps the current number. The previous number is restored on exit.
+    """
+    previous = torch.get_num_threads()
+    torch.set_num_threads(count or previous)
     try:
-        yield count or before
+        yield count or previous
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int | None = None, seconds: float = 0.5) -> float:
-    """Return the highest speed of square matrix products in GFLOP per second of wall time.
+    """Measure the highest speed of square matrix products in GFLOP per second of wall time.
 
     Args:
         device: device of the matrices.
         dtype: type of the matrices.
-        side: number of rows and columns; None for 8192 on a GPU and 2048 on a CPU.
+        side: number of rows and columns. None means 8192 on a GPU and 2048 on a CPU.
         seconds: duration of the measurement in seconds.
     """
     side = side or (GPU_SIDE if device.type == "cuda" else SIDE)
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-    best, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end or best == float("inf"):
+    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    shortest, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end or shortest == float("inf"):
         start = time.perf_counter()
-        torch.mm(left, right)
+        torch.mm(a, b)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        best = min(best, time.perf_counter() - start)
-    return 2 * side**3 / best / 1e9
+        shortest = min(shortest, time.perf_counter() - start)
+    return 2 * side**3 / shortest / 1e9
 
 
 def machine_facts(pace: Pace) -> Figures:
-    """Return cores, threads, peak, and the names of CPU, device and PyTorch, as `machine/...`."""
+    """Describe the machine: cores, threads, peak speed, and names of CPU, device and PyTorch.
+
+    The keys begin with `machine/`.
+    """
     cuda = pace.device.type == "cuda"
     return {
         "machine/cores": float(os.cpu_count() or 0),
@@ -333,7 +349,7 @@ def machine_facts(pace: Pace) -> Figures:
 
 
 def cpu_model() -> str:
-    """Return the model name of the CPU."""
+    """Read the model name of the CPU."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

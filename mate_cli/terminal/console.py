@@ -1,4 +1,4 @@
-"""Consoles for terminal output, and the transcript of their output."""
+"""Consoles for terminal output, and the transcript that copies their output."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rich.segment import Segment
 from mate_cli.terminal.streams import printable
 
 COPY_WIDTH, MIN_WIDTH, MAX_WIDTH = 100, 20, 120
-"""Widths in characters: of the copied output, and minimum and maximum of a layout."""
+"""Widths in characters: of copied text, and the minimum and maximum of a layout."""
 
 
 class Console(rich.console.Console):
-    """A rich console that removes control characters and interprets no markup or emoji codes.
+    """A `rich` console that removes control characters and ignores markup and emoji codes.
 
     Args:
-        copy: function that receives all printed text without colors, except progress lines.
+        copy: function that receives all printed text without colors. Progress lines are not passed to the function.
         **options: options of `rich.console.Console`.
     """
 
@@ -33,7 +33,7 @@ class Console(rich.console.Console):
 
     @property
     def size(self) -> ConsoleDimensions:
-        """Width and height in characters. The width is at least `MIN_WIDTH`."""
+        """The width (at least `MIN_WIDTH`) and the height of the console in characters."""
         width, height = super().size
         return ConsoleDimensions(max(width, MIN_WIDTH), height)
 
@@ -42,16 +42,19 @@ class Console(rich.console.Console):
         self._width, self._height = size
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as rich does, and pass the text to `copy` unless it only contains control codes."""
+        """Print objects as `rich` does, and pass the printed text to `copy` without colors.
+
+        Objects that are only control codes, such as cursor movements, are not passed to `copy`.
+        """
         super().print(*objects, **options)
-        if self._copy and not all(isinstance(shown, Control) for shown in objects):
+        if self._copy and not all(isinstance(item, Control) for item in objects):
             plain_console = Console(file=io.StringIO(), width=COPY_WIDTH, color_system=None, force_terminal=False)
             with plain_console.capture() as captured:
                 plain_console.print(*objects, **options)
             self._copy(captured.get())
 
     def print_progress(self, text: str) -> None:
-        """Print a line that is not passed to `copy`."""
+        """Print a line of progress, which is not passed to `copy`."""
         super().print(text)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
@@ -61,9 +64,9 @@ class Console(rich.console.Console):
 
 
 def report_console() -> Console:
-    """Return a console for reports, at most 120 columns wide.
+    """Create a console for reports that is at most 120 columns wide.
 
-    Output to a file or pipe is plain text, 120 columns wide unless COLUMNS is set.
+    Output to a file or pipe is plain text. It is 120 columns wide unless the variable COLUMNS is set.
     """
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
@@ -73,13 +76,17 @@ def report_console() -> Console:
 
 
 MAX_WAITING = 1000
-"""Maximum number of lines that are buffered until `hand_to` is called."""
+"""Maximum number of lines that a `Transcript` buffers until `hand_to` is called.
+
+If more lines are printed, the oldest are discarded.
+"""
 
 
 class Transcript:
-    """Printed lines, passed on one by one.
+    """A text sink that splits printed text into lines and passes each line to a function.
 
-    Of a line that is overwritten, such as a progress bar, only the final text is passed.
+    If a line is overwritten, as a progress bar is, only its final text is passed. Lines are buffered until `hand_to`
+    sets the function.
     """
 
     def __init__(self) -> None:
@@ -88,7 +95,7 @@ class Transcript:
         self._take: Callable[[str], None] = self._waiting.append
 
     def write(self, text: str) -> None:
-        """Append text and pass on the lines that have ended."""
+        """Append text, and pass on all lines that the text completes."""
         *lines, unended = (self._unended + text).replace("\r\n", "\n").split("\n")
         self._unended = unended.rpartition("\r")[2]
         for line in lines:
@@ -96,7 +103,7 @@ class Transcript:
                 self._take(visible_text)
 
     def hand_to(self, take: Callable[[str], None]) -> None:
-        """Pass the buffered lines to `take`, and from now on each line as it is printed."""
+        """Pass all buffered lines to the function `take`, and later each line once it is complete."""
         self._take = take
         while self._waiting:
             take(self._waiting.popleft())

@@ -1,6 +1,6 @@
-"""Progress of tasks: an updated line in a terminal, else one line per minute.
+"""Progress of tasks: one updated line in a terminal, otherwise one new line per minute.
 
-Short tasks show nothing.
+Tasks that take less than `DELAY` (in a terminal) or `PLAIN_DELAY` seconds show nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mate_cli.terminal import streams
 from mate_cli.terminal.streams import printable
 
 DELAY, REFRESH = 1.5, 0.25
-"""Seconds before a terminal shows a line, and between two updates of the line."""
+"""Seconds before the progress line appears in a terminal, and between two of its updates."""
 PLAIN_DELAY, PLAIN_SECONDS = 10.0, 60.0
-"""Seconds before the first line without a terminal, and between two lines."""
+"""Seconds before the first progress line if stderr is no terminal, and between two lines."""
 BAR = 20
 """Width of a progress bar in characters."""
 
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class Progress:
-    """The progress of a task, shown from `__enter__` to `__exit__`.
+    """Context manager that shows the progress of a task on stderr.
 
-    Of nested tasks the latest is shown.
+    If tasks are nested, only the innermost task is shown.
 
     Args:
         task: name of the task, such as "encoding train".
-        total: amount of work in units, None if unknown.
-        unit: unit of the counts, such as "examples". "B" for bytes, "" for no counts.
+        total: total amount of work in units, None if unknown.
+        unit: unit of the amounts, such as "examples". "B" formats bytes, "" shows no amounts.
     """
 
     def __init__(self, task: str, total: float | None = None, unit: str = "") -> None:
@@ -50,23 +50,26 @@ class Progress:
         _LINE.end(self)
 
     def begin(self, task: str) -> None:
-        """Switch to another task without counts."""
+        """Rename the task, restart its clock, and stop showing amounts."""
         self.task, self.total, self.unit, self.began = task, None, "", time.monotonic()
 
     def start_at(self, done: float) -> None:
-        """Set the amount that was already done, which is excluded from the speed."""
+        """Set the amount of work completed earlier, which is excluded when the speed is computed."""
         self.done = self._before = done
 
     def advance(self, count: float = 1) -> None:
-        """Add to the amount that is done."""
+        """Add `count` units to the amount of completed work."""
         self.done += count
 
     def text(self, *, bar: bool = False) -> str:
-        """Return the progress as text: "encoding train 1,280 of 23,000 examples, 3 min left"."""
-        spent, done_here = time.monotonic() - self.began, self.done - self._before
+        """Format the progress: "encoding train 1,280 of 23,000 examples, 3 min left".
+
+        The remaining time is estimated from the speed so far. If `total` is unknown, the elapsed time is shown instead.
+        """
+        spent, progress = time.monotonic() - self.began, self.done - self._before
         time_left = f"{time_text(spent)} so far"
-        if self.total and done_here > 0:
-            time_left = f"{time_text(max(0.0, self.total - self.done) * spent / done_here)} left"
+        if self.total and progress > 0:
+            time_left = f"{time_text(max(0.0, self.total - self.done) * spent / progress)} left"
         full = round(BAR * min(1.0, self.done / self.total)) if self.total else 0
         bar_text = f"{'━' * full}{'─' * (BAR - full)}" if bar and self.total else ""
         return " ".join(filter(None, [self.task, bar_text, f"{self._counts()}{time_left}"]))
@@ -80,12 +83,12 @@ class Progress:
 
 
 def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:
-    """Yield items and show how many have been processed.
+    """Yield the given items and show how many of them have been processed.
 
     Args:
         items: items to yield.
-        task: name of the task.
-        unit: plural noun for the items.
+        task: name of the task, such as "reading runs".
+        unit: plural noun for the items, such as "folders".
     """
     with Progress(task, len(items) if isinstance(items, Sized) else None, unit) as progress:
         for item in items:
@@ -94,13 +97,13 @@ def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:
 
 
 def leave_line() -> None:
-    """Clear the progress line, so that subprocesses can use it."""
+    """Clear the progress line, so that a subprocess can write to the terminal."""
     _LINE.hide()
     _LINE.reset()
 
 
 def time_text(seconds: float) -> str:
-    """Format a duration: "40 s", "3 min", "2 h 5 min"."""
+    """Format a duration in seconds as text: "40 s", "3 min", "2 h 5 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -108,14 +111,14 @@ def time_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Format a number of bytes: "1.2 MB"."""
+    """Format a number of bytes as text: "1.2 MB", "3.40 GB"."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 class _Line:
-    """The progress line on stderr, drawn by a thread while a task is running.
+    """The progress line on stderr, drawn by a background thread while any task is running.
 
-    Only rank 0 draws it.
+    Only the process with rank 0 draws the line.
     """
 
     def __init__(self) -> None:
@@ -125,52 +128,52 @@ class _Line:
         self._drawn = False
         self._next = 0.0  # time of the next line without a terminal
 
-    def show(self, work: Progress) -> None:
-        self._works.append(work)
+    def show(self, task: Progress) -> None:
+        self._works.append(task)
         if len(self._works) == 1:
             self._ended = threading.Event()
             streams.before_write = self.hide
             threading.Thread(target=self._draw, args=(self._ended,), daemon=True).start()
 
-    def end(self, work: Progress) -> None:
+    def end(self, task: Progress) -> None:
         with self._lock:
-            if work in self._works:  # False in a process that was forked meanwhile
-                self._works.remove(work)
+            if task in self._works:  # False in a process that was forked meanwhile
+                self._works.remove(task)
             self.hide()
             if not self._works:
                 self._ended.set()
 
     def hide(self) -> None:
-        """Clear the progress line before other output."""
+        """Clear the progress line before other output is written."""
         with self._lock:
             if self._drawn:
                 self._drawn = False
                 _write("\r\x1b[K")
 
     def reset(self) -> None:
-        """Reset the state after a fork: the child process has no drawing thread."""
+        """Reset the state after a fork, because the child process has no drawing thread."""
         self.__init__()  # type: ignore[misc]
         streams.before_write = None
 
-    def _draw(self, ended: threading.Event) -> None:
-        while not ended.wait(REFRESH):
+    def _draw(self, stop: threading.Event) -> None:
+        while not stop.wait(REFRESH):
             with self._lock:
-                now = time.monotonic()
+                seconds = time.monotonic()
                 progress = self._works[-1] if self._works and os.environ.get("RANK", "0") == "0" else None
                 terminal = sys.stderr.isatty()
-                if progress is None or ended.is_set() or now - progress.began < (DELAY if terminal else PLAIN_DELAY):
+                if progress is None or stop.is_set() or seconds - progress.began < (DELAY if terminal else PLAIN_DELAY):
                     continue
                 if terminal:
                     width = max(20, shutil.get_terminal_size().columns - 1)
                     _write(f"\r{printable(progress.text(bar=width >= 70))[:width]}\x1b[K")
                     self._drawn = True
-                elif now >= self._next:
+                elif seconds >= self._next:
                     _write(f"{printable(progress.text())}\n")
-                    self._next = now + PLAIN_SECONDS
+                    self._next = seconds + PLAIN_SECONDS
 
 
 def _write(text: str) -> None:
-    """Write to the original stderr, bypassing cleaning and copying."""
+    """Write to the original stderr, bypassing the removal of control characters and the copy."""
     stream: Any = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
     stream = getattr(stream, "raw_stream", stream)
     try:

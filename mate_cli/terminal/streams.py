@@ -1,4 +1,4 @@
-"""Removal of control characters from all output to stdout and stderr."""
+"""Streams that remove control characters from all output to stdout and stderr."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _STEERING = re.compile(
 
 
 before_write: Callable[[], None] | None = None
-"""Function that clears the progress line before other output is written."""
+"""Function that clears the progress line.
+
+Streams call the function before they write other output.
+"""
 
 
 def printable(text: str) -> str:
@@ -32,9 +35,9 @@ def printable(text: str) -> str:
 
 
 class LastingStream:
-    """A text stream that discards output once its reader has closed the pipe.
+    """A text stream that discards output after the reader of its pipe has exited.
 
-    Work therefore continues.
+    A run therefore continues after, for example, `mate train ... | head` has closed the pipe.
 
     Args:
         stream: stream to write to.
@@ -44,7 +47,7 @@ class LastingStream:
         self.raw_stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text unless the pipe is broken, and return its length."""
+        """Write a text unless the pipe is broken, and return the length of the text."""
         if before_write:
             before_write()
         with self._outliving():
@@ -70,13 +73,13 @@ class LastingStream:
 
 
 class CleanStream:
-    """A text stream that removes control characters.
+    """A text stream that removes control characters from everything written to it.
 
-    Consoles clean their output themselves and write to `rich_proxied_file` directly.
+    `Console` removes control characters itself, so it writes to the underlying stream, `rich_proxied_file`.
 
     Args:
         stream: stream to write to.
-        copy: function that receives all written text.
+        copy: function that receives all written text after cleaning.
     """
 
     def __init__(self, stream: IO[str] | CleanStream, copy: Callable[[str], object] | None = None) -> None:
@@ -87,7 +90,10 @@ class CleanStream:
         self._copy = copy
 
     def write(self, text: str) -> int:
-        """Write a text. A leading carriage return is kept for progress bars."""
+        """Write a text without control characters.
+
+        A leading carriage return is kept for progress bars.
+        """
         start = "\r" if text.startswith("\r") else ""
         clean_text = start + printable(text[len(start) :])
         self.rich_proxied_file.write(clean_text)
@@ -106,9 +112,10 @@ class CleanStream:
 
 @contextmanager
 def clean_streams() -> Iterator[None]:
-    """Clean all output to stdout and stderr.
+    """Replace stdout and stderr by streams that remove control characters, within a context.
 
-    Characters that they cannot encode become question marks. Output to a closed stream is discarded.
+    Characters that the terminal's encoding cannot represent become question marks. Output to a closed stream is
+    discarded.
     """
     _open_standard_files()
     original = sys.stdout, sys.stderr
@@ -123,7 +130,7 @@ def clean_streams() -> Iterator[None]:
 
 
 def _open_standard_files() -> None:
-    """Open standard streams that the shell closed (`>&-`) on /dev/null.
+    """Open /dev/null for standard streams that the shell closed (`>&-`).
 
     Otherwise the next opened file would get the file descriptor of stdout.
     """
@@ -140,7 +147,10 @@ def _open_standard_files() -> None:
 
 @contextmanager
 def copy_streams(copy: Callable[[str], object]) -> Iterator[None]:
-    """Pass a copy of all output to stdout and stderr to `copy`, except the output of consoles."""
+    """Pass a copy of all output to stdout and stderr to `copy`, within a context.
+
+    Output of `Console` is not copied, because consoles have their own `copy` function.
+    """
     original = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in original)
     try:
