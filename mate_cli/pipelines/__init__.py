@@ -1,1 +1,1 @@
-"""Whole jobs: a training run, and the chain of PointR's stages."""
+"""Training, evaluation, inference and export of runs with one or several stages."""

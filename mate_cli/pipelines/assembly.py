@@ -45,15 +45,16 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """The assembled parts of a run.
+    """The objects built from the configuration of a run, such as its task and data module.
 
     Args:
-        task: Lightning task with the network.
-        data: data module.
-        serializer: serializer of tables.
-        initializer: initializer of the weights.
-        report: report about the loaded weights.
-        replaced: replacements of parts that this machine does not support, by description.
+        task: task module, which contains the network and its output head.
+        data: data module, which encodes the splits and builds their data loaders.
+        serializer: converter of a question and its table to tokens.
+        initializer: object that loads the initial weights.
+        report: names of the loaded and of the randomly initialized weights.
+        replaced: parts that this machine does not support, such as `{"attention replaced": "triton by auto"}`.
+            Empty if all configured parts are used.
     """
 
     task: TableTask[Any, Any]
@@ -65,23 +66,23 @@ class Parts:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Facts about the machine for a record: replacements in this run and in its row ranker."""
+        """Parts of this run and of its row ranker that were replaced on this machine, for `RunRecord.facts`."""
         ranker = getattr(self.serializer, "ranker", None)
         return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
 
 def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, moved: bool = False) -> Parts:
-    """Build the network, task and data loaders.
+    """Build the network, task, serializer and data module that a configuration describes.
 
     Args:
-        cfg: configuration of the parts.
-        dataset: dataset of the loaders.
-        load: load the initial weights. False if the caller loads other weights afterwards.
-        moved: the run was trained before, perhaps on another machine. Parts that this machine does not support are
-            replaced.
+        cfg: configuration of the run or checkpoint.
+        dataset: dataset from which the data module reads examples.
+        load: whether to load the initial weights. False if the caller loads other weights afterwards.
+        moved: whether the run was trained before, perhaps on another machine. Then parts that this machine does not
+            support are replaced instead of raising an error.
 
     Raises:
-        ConfigError: the parts do not fit together, or the machine does not support a part.
+        ConfigError: the configured classes do not fit together, or the machine does not support one of them.
         CheckpointError: the initial weights do not fit the network.
     """
     hardware, device = resolve_profile(cfg.hardware, moved=moved), device_of(cfg.hardware)
@@ -92,7 +93,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
         raise ConfigError("follows from the tokenizer", where="model.vocab_size", remedy="Leave it out")
     serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
-    backend, replaced = _attention(cfg.attention, device.type, moved=moved)
+    backend, replacements = _attention(cfg.attention, device.type, moved=moved)
     cache = open_cache(cfg.paths.cache)
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
     encoder: TableEncoder = build_encoder()
@@ -129,16 +130,16 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     )
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
-    return Parts(task, data, serializer, initializer, report, replaced)
+    return Parts(task, data, serializer, initializer, report, replacements)
 
 
 def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
-    """Plan the steps of a run; see `plan_schedule`.
+    """Compute the training schedule of a run: optimizer steps and micro-batches per step.
 
     Args:
-        cfg: configuration of the run.
+        cfg: configuration of the run, with batch sizes, `trainer.max_epochs` and `trainer.max_steps`.
         examples: number of training examples.
-        processes: world size.
+        processes: number of ranks (world size).
     """
     return plan_schedule(
         examples,
@@ -152,6 +153,8 @@ def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
 
 def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int) -> int:
     """Return the number of optimizer steps between two validations.
+
+    `trainer.val_every` is the distance in epochs. The result is at least 1 and at most the steps of the whole run.
 
     Args:
         cfg: configuration of the run.
@@ -168,7 +171,7 @@ def use_machine(hardware: Hardware) -> None:
     torch.backends.cuda.matmul.allow_tf32 = hardware.tf32 and hardware.accelerator == "gpu"
 
 
-def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
+def _attention(node: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
     """Build the attention backend.
 
     For a moved run, replace an unsupported backend by `Auto` and print a message.
@@ -176,7 +179,7 @@ def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBack
     Raises:
         ConfigError: the machine does not support the backend, and `moved` is false.
     """
-    backend: AttentionBackend = instantiate(chosen)
+    backend: AttentionBackend = instantiate(node)
     if not moved:
         backend.check_machine(device)
     usable = portable(backend, device)
@@ -191,25 +194,25 @@ def build_serializer(cfg: ModelConfig) -> Serializer:
     """Build the serializer and, if `encoding.ranked_by` is set, the ranker of its rows.
 
     Raises:
-        RunError: the ranking run is missing, or ranks no cells.
+        RunError: the run `encoding.ranked_by` is missing, or its task is not `cell_selection`.
     """
     ranked_by = cfg.encoding.get("ranked_by")
-    loaded = {"ranker": CellRanker(str(ranked_by), cfg)} if ranked_by else {}
-    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer), **loaded)
+    options = {"ranker": CellRanker(str(ranked_by), cfg)} if ranked_by else {}
+    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer), **options)
     return serializer
 
 
 class CellRanker:
-    """Ranker of table rows by the cell scores of a finished run.
+    """Ranker that orders the rows of a table by the cell scores of a finished run.
 
-    Its network is loaded on the first call.
+    The network of the finished run is loaded on the first call.
 
     Args:
-        run: run folder of the ranker.
-        here: configuration with the current machine and folders.
+        run: run folder of a finished run of `task=cell_selection`.
+        here: configuration of the current run, whose hardware and folders are used.
 
     Raises:
-        RunError: the run is missing, ranks no cells, or has no weights.
+        RunError: the run is missing, has another task, or has no weights.
     """
 
     def __init__(self, run: str, here: ModelConfig) -> None:
@@ -227,14 +230,20 @@ class CellRanker:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of network, weights and encoding, independent of the run folder."""
-        made_of = (sha256(self.weights), str(self.config.model), build_serializer(self.config).fingerprint)
-        return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
+        """Hash of the network configuration, weights and encoding. It does not depend on the run folder."""
+        sources = (sha256(self.weights), str(self.config.model), build_serializer(self.config).fingerprint)
+        return hashlib.sha256(" ".join(sources).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """Return the row indices (from 0) of each table by `example_id`, best row first.
+        """Rank the rows of the table of each example.
 
         The network is moved to the device of the run for the call, and to the CPU afterwards to free the memory.
+
+        Args:
+            examples: questions with their tables.
+
+        Returns:
+            Row indices (from 0) by `example_id`, best row first. Examples that cannot be encoded are missing.
         """
         task, loading, rows = self._parts.task, self._parts.data.loading, {}
         encodings = [
@@ -253,9 +262,9 @@ class CellRanker:
 
     @property
     def replaced(self) -> Mapping[str, str]:
-        """Replacements of unsupported parts of the ranker; empty before its first call."""
-        loaded: Parts | None = vars(self).get("_parts")
-        return {f"ranker, {name}": fact for name, fact in loaded.replaced.items()} if loaded else {}
+        """Parts of the ranker that were replaced on this machine. Empty before the first call."""
+        parts: Parts | None = vars(self).get("_parts")
+        return {f"ranker, {name}": fact for name, fact in parts.replaced.items()} if parts else {}
 
     @cached_property
     def _parts(self) -> Parts:
@@ -266,55 +275,55 @@ class CellRanker:
 
 
 def check_label(cfg: ModelConfig) -> None:
-    """Check that the labels of the encoding are those of the task.
+    """Check that the configured encoding annotates the labels that the configured task needs.
 
-    A wrong label kind causes no error in training.
+    Without this check, training on other labels, such as spans instead of cells, would fail silently.
 
     Raises:
-        ConfigError: the encoding annotates another label kind. The error names a suitable encoding.
+        ConfigError: the encoding annotates other labels. The error names a suitable encoding.
     """
     task: type[TableTask[Any, Any]] = get_class(cfg.task["_target_"])
     serializer: type[Serializer] = get_class(cfg.encoding["_target_"])
-    marks = serializer.marks(cfg.encoding)
+    encoded_label = serializer.marks(cfg.encoding)
     label = task.spec.label
-    if label is not None and label != marks:
-        problem = f"{task.__name__} needs labels of {label}, but this encoding marks {marks}"
-        remedy = f"Use encoding={task.spec.encoding}" if task.spec.encoding else f"Use an encoding of {label}"
-        raise ConfigError(problem, where="encoding", remedy=remedy)
+    if label is not None and label != encoded_label:
+        problem = f"{task.__name__} needs labels of {label}, but this encoding marks {encoded_label}"
+        hint = f"Use encoding={task.spec.encoding}" if task.spec.encoding else f"Use an encoding of {label}"
+        raise ConfigError(problem, where="encoding", remedy=hint)
 
 
 def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
     """Raise `ConfigError` if the network never uses the configured attention backend."""
     if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
         problem = f"{type(encoder).__name__} computes attention itself and cannot use {type(backend).__name__}"
-        remedy = "Use attention=auto, which leaves it to the network"
-        raise ConfigError(problem, where="attention", remedy=remedy)
+        hint = "Use attention=auto, which leaves it to the network"
+        raise ConfigError(problem, where="attention", remedy=hint)
 
 
 def compare_settings(
     report: LoadReport, serializer: Serializer, task: TableTask[Any, Any], options: Mapping[str, Any]
 ) -> LoadReport:
-    """Compare the settings in checkpoints with the parts that use their weights.
+    """Compare the settings with which loaded weights were trained to the settings of the run.
 
     Args:
-        report: report about the loaded weights.
+        report: report about the loaded weights, with the configuration of each checkpoint.
         serializer: serializer of the run.
         task: task of the run.
         options: configuration of the task.
 
     Returns:
-        The report, with a note for each checkpoint whose settings differ.
+        A copy of the report, with a note for each checkpoint whose settings differ.
 
     Raises:
-        CheckpointError: the positions or aggregations of a checkpoint have another meaning than in the network.
+        CheckpointError: the checkpoint has other aggregations than mate, so its aggregation head cannot be used.
     """
     notes: list[str] = []
     encoder = task.encoder
     for origin in report.origins:
         heads = head_names(task).keys() & set(report.loaded)
         # Serializers that always reset positions do so for any network, so there is nothing to compare.
-        chosen = not type(serializer).reset_positions
-        differences = different_positions(origin, serializer.reset_positions) if chosen else []
+        is_option = not type(serializer).reset_positions
+        differences = different_positions(origin, serializer.reset_positions) if is_option else []
         names = aggregation_names(origin.config, AGGREGATIONS)
         if any("aggregation" in name for name in heads) and names != list(AGGREGATIONS):
             problem = f"its aggregations are {', '.join(names)}, the network's {', '.join(AGGREGATIONS)}"
@@ -333,17 +342,17 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
         raise ConfigError(problem, remedy="Set encoding.reset_positions=true, or fewer tokens")
     if encoder.max_tokens is not None and tokens > encoder.max_tokens:
         problem = f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens of this network's training"
-        remedy = f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length"
-        raise ConfigError(problem, where="model.length", remedy=remedy)
+        hint = f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length"
+        raise ConfigError(problem, where="model.length", remedy=hint)
 
 
 def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
-    """Assemble the parts of a run with the weights of its best checkpoint.
+    """Build the network, task and data of a run, and load its best checkpoint.
 
     Args:
         cfg: configuration of the run.
         folder: run folder.
-        dataset: dataset of the loaders; None for the configured dataset.
+        dataset: dataset from which examples are read. None: the configured dataset.
 
     Raises:
         RunError: the run has no weights, or its configuration does not fit this version of mate.

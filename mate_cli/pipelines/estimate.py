@@ -78,12 +78,14 @@ class Cost:
 
 
 def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], TableDataset]) -> Cost:
-    """Estimate the cost of a run.
+    """Estimate the number of examples, the memory and the training time of a run.
+
+    Errors that would prevent the training are not raised. They are stored in `Cost.refused`.
 
     Args:
         config: configuration of the run.
-        seconds: maximum time in seconds for timing steps.
-        open_data: returns a dataset for settings in JSON, such as `open_dataset`.
+        seconds: maximum time in seconds for timing training steps.
+        open_data: function that returns a dataset for its settings as JSON text, such as `open_dataset`.
     """
     cost = Cost(schedule=_planned_steps(config))
     config = _without_other_runs(config, cost)
@@ -107,46 +109,46 @@ def _estimate(
     progress: Progress,
     open_data: Callable[[str], TableDataset],
 ) -> None:
-    """Fill in `cost`.
+    """Count examples, compute memory and time steps of a run, and store the results in `cost`.
 
     Raises:
         MateError: the run would fail with this error before training.
     """
     settings = {**config.data, "download": False} if "download" in config.data else config.data
     dataset: Any = open_data(json.dumps(settings, default=str))
-    known = dataset
+    data = dataset
     if isinstance(dataset, TableCorpus) and not dataset.is_prepared:
         cost.unknown.append("examples: the corpus is not prepared yet; tokens and time are those of the sample tables")
-        known = instantiate({**config.data, "sources": ["sample"], "exclude": [], "cache": cache})
-    here = _on_this_machine(config, cost)
-    parts = _build(here, cache, known, cost)
+        data = instantiate({**config.data, "sources": ["sample"], "exclude": [], "cache": cache})
+    local_config = _on_this_machine(config, cost)
+    parts = _build(local_config, cache, data, cost)
     if parts is None:
         _count_examples(config, dataset, cost)
         return
     cost.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
-    sample = _count(config, parts, cost, is_known=known is dataset)
+    sample = _count(config, parts, cost, is_known=data is dataset)
     if cost.examples.get("dev"):
         check_scores(config, parts.task, {example.example_id: example for example in parts.data.examples("dev")})
     if sample and cost.schedule:
         cost.tokens = [len(encoding) for encoding in sample]
-        cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), here.hardware).total(
+        cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), local_config.hardware).total(
             cost.schedule.micro_batch
         )
         progress.begin("planning attention and timing steps")
         _add_time(config, parts, sample, seconds, cost)
-    if known is not dataset:
+    if data is not dataset:
         dataset.check_sources()
 
 
 def open_dataset(settings: str) -> TableDataset:
-    """Create a dataset from settings in JSON. The dataset caches the files it has read."""
+    """Create a dataset from its settings as JSON text. The dataset caches the files that it has read."""
     return cast(TableDataset, instantiate(json.loads(settings)))
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:
-    """Return the steps specified by `trainer.max_steps`.
+    """Return the schedule specified by `trainer.max_steps`.
 
-    Return None if they depend on the number of examples.
+    Return None if the number of steps depends on the number of examples.
     """
     if config.trainer.max_epochs or not config.trainer.max_steps:
         return None
@@ -188,8 +190,8 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
     except MateError as error:
         if error.where != TOKENIZER:
             raise
-        missing = f"the vocabulary of {config.tokenizer} is not downloaded yet"
-        cost.unknown.append(f"tokens, parameters and time: {missing}")
+        reason = f"the vocabulary of {config.tokenizer} is not downloaded yet"
+        cost.unknown.append(f"tokens, parameters and time: {reason}")
         return None
 
 
@@ -278,18 +280,18 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
 
 
 def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], seconds: float, cost: Cost) -> None:
-    """Time some steps, and extrapolate the time of training, validations and final evaluation."""
+    """Time some training steps, and extrapolate to training, validations and final evaluation."""
     schedule = cast(Schedule, cost.schedule)
     if any(reason.startswith("time:") for reason in cost.unknown):
         return
     timing = time_steps(config, parts, sample, schedule.micro_batch, seconds)
     tokens = sum(cost.tokens) / len(cost.tokens)
-    trained = schedule.total_steps * schedule.batch_size / schedule.ranks
+    train_passes = schedule.total_steps * schedule.batch_size / schedule.ranks
     # The number of validations is unknown if the training split was not counted.
     examples = cost.examples.get("train", 0)
     validations = -(-schedule.total_steps // steps_between_validations(config, schedule, examples)) if examples else 0
     predicted = cost.examples.get("dev", 0) * (validations + 1) + cost.examples.get("test", 0)
-    passes = trained + FORWARD * predicted / schedule.ranks
+    passes = train_passes + FORWARD * predicted / schedule.ranks
     cost.seconds = passes * tokens * timing.per_token + schedule.total_steps * timing.update
     cost.timed, cost.at_least = timing.batches, not timing.batches
 
@@ -317,15 +319,15 @@ class Timing:
 
 
 class _TimeIsUpError(Exception):
-    """Exception for the end of the time of a measurement."""
+    """Exception that ends a measurement after its maximum time."""
 
 
 def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], size: int, seconds: float) -> Timing:
-    """Time forward and backward passes on batches of similar length, and an update after each.
+    """Measure the time of forward and backward passes and of optimizer steps.
 
     Args:
         config: configuration of the run.
-        parts: network, task and loaders. The weights are changed.
+        parts: network, task and loaders. The measured steps change the weights.
         sample: encodings from which batches are formed.
         size: number of examples of a micro-batch.
         seconds: maximum time in seconds.
@@ -338,26 +340,26 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
     optimizer = build_optimizer(read_recipe(config.optimizer), task, fused=hardware.precision != "16-mixed")
     batches = _spread(sorted(sample, key=len), min(size, MAX_TIMED))
     took: list[tuple[int, float, float]] = []
-    began = time.perf_counter()
+    begin_time = time.perf_counter()
     try:
         with _alarm(seconds):
             for group in islice(cycle(batches), MAX_BATCHES):
                 start = time.perf_counter()
-                if took and start - began > seconds / 2:
+                if took and start - begin_time > seconds / 2:
                     break
                 half = HALF.get(hardware.precision)
                 with torch.autocast(device.type, half, enabled=half is not None):
                     loss = task.loss(parts.data.loading.batch(group).to(device))
                 loss.backward()  # type: ignore[no-untyped-call]
                 _wait_for(device)
-                passed = time.perf_counter()
+                pass_end = time.perf_counter()
                 optimizer.step()
                 optimizer.zero_grad()
                 _wait_for(device)
-                took.append((sum(map(len, group)), passed - start, time.perf_counter() - passed))
+                took.append((sum(map(len, group)), pass_end - start, time.perf_counter() - pass_end))
     except _TimeIsUpError:
         if not took:
-            return Timing((time.perf_counter() - began) / sum(map(len, batches[0])), 0.0, 0)
+            return Timing((time.perf_counter() - begin_time) / sum(map(len, batches[0])), 0.0, 0)
     # The first batch also allocates memory, so it is excluded if there are more.
     took = took[1:] or took
     tokens, passes, updates = (sum(values) for values in zip(*took, strict=True))
@@ -365,9 +367,9 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Return batches of consecutive encodings, medium lengths first.
+    """Split encodings, sorted by length, into batches of `size` consecutive encodings.
 
-    An incomplete last batch overlaps the previous.
+    Batches of medium length come first. If the last batch would be incomplete, it overlaps the previous batch.
     """
     starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
     starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))
@@ -384,13 +386,13 @@ def _alarm(seconds: float) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise _TimeIsUpError
 
-    before = signal.signal(signal.SIGALRM, stop)
+    old_handler = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, old_handler)
 
 
 def _wait_for(device: torch.device) -> None:

@@ -27,7 +27,7 @@ from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import RunFolder
 
 GPU_WORKERS = 2
-"""Number of data loader workers on a GPU if `hardware.workers` is null: one fills the queue while another works."""
+"""Number of data loader workers on a GPU if `hardware.workers` is null."""
 
 
 @cache
@@ -35,7 +35,7 @@ def open_cache(folder: str) -> Path:
     """Return the cache folder, or a temporary folder if it cannot be written."""
     try:
         path = Path(folder).expanduser()
-        with TemporaryFile(dir=next(place for place in (path, *path.absolute().parents) if place.exists())):
+        with TemporaryFile(dir=next(entry for entry in (path, *path.absolute().parents) if entry.exists())):
             return path  # the folder is created on the first write
     # RuntimeError: the home directory is unknown.
     except (OSError, RuntimeError) as error:
@@ -65,8 +65,8 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
             raise ConfigError(problem, where=f"hardware.{key}", remedy=f"Use {limit} at most")
     accelerator = find_accelerator(hardware)
     if accelerator == "gpu" and not torch.cuda.is_available():
-        remedy = missing_gpu_remedy(hardware, "Use hardware=cpu")
-        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy=remedy)
+        hint = missing_gpu_remedy(hardware, "Use hardware=cpu")
+        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy=hint)
     if accelerator == "mps" and not torch.backends.mps.is_available():
         raise ConfigError("torch sees no Apple GPU", where="hardware.accelerator", remedy="Use hardware=cpu")
     workers = hardware.workers
@@ -77,9 +77,9 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
 
 
 def resolve_hardware(config: RunConfig) -> RunConfig:
-    """Return a copy with resolved hardware.
+    """Return a copy of a configuration, with `auto` and null replaced in its hardware settings.
 
-    Later uses on other machines then have the same precision.
+    Evaluation on another machine then uses the same precision.
 
     Raises:
         ConfigError: see `resolve_profile`.
@@ -95,27 +95,27 @@ def device_of(hardware: Hardware) -> torch.device:
     return torch.device(accelerator)
 
 
-def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
-    """Return the requested precision.
+def _precision(hardware: Hardware, accelerator: str, is_moved: bool) -> str:
+    """Return the configured precision, as a Lightning name such as "bf16-mixed".
 
-    For `auto`, or an unsupported precision of a moved run, choose the best.
+    For `auto`, or an unsupported precision of a moved run, return the fastest supported precision.
     """
-    asked = hardware.precision
+    setting = hardware.precision
     if accelerator != "gpu":
-        lacks = accelerator == "cpu" and asked == "bf16-mixed" and not has_bfloat16()
-        if lacks and not moved:
+        lacks = accelerator == "cpu" and setting == "bf16-mixed" and not has_bfloat16()
+        if lacks and not is_moved:
             raise ConfigError(
                 "this processor has no native bfloat16: it would be slower",
                 where="hardware.precision",
                 remedy="Use hardware=cpu",
             )
-        replaced = asked == "auto" or (moved and asked == "16-mixed")
-        return "32-true" if replaced or lacks else asked
-    if asked not in ("auto", "bf16-mixed"):
-        return asked
+        is_replaced = setting == "auto" or (is_moved and setting == "16-mixed")
+        return "32-true" if is_replaced or lacks else setting
+    if setting not in ("auto", "bf16-mixed"):
+        return setting
     if torch.cuda.is_bf16_supported(including_emulation=False):
         return "bf16-mixed"
-    if asked == "auto" or moved:
+    if setting == "auto" or is_moved:
         return "16-mixed"
     raise ConfigError(
         f"{torch.cuda.get_device_name()} has no bfloat16, only an emulation",
@@ -148,8 +148,8 @@ def check_compiler(hardware: Hardware) -> None:
         try:
             get_cpp_compiler()
         except InvalidCxxCompiler as error:
-            remedy = "Install g++ 12 or newer, or name a compiler in CXX"
-            raise ConfigError("no C++ compiler found", where=COMPILE, remedy=remedy) from error
+            hint = "Install g++ 12 or newer, or name a compiler in CXX"
+            raise ConfigError("no C++ compiler found", where=COMPILE, remedy=hint) from error
     if accelerator == "mps":
         raise ConfigError("is not supported on Apple GPUs", where=COMPILE, remedy="Leave it out")
 
@@ -161,8 +161,8 @@ class RuntimeOverrides:
     Args:
         hardware: current hardware.
         paths: current folders.
-        data: changed settings of the data, such as `root`; None keeps the value of the run.
-        whole: ignore `trainer.limit_dev` and `trainer.limit_test`.
+        data: changed settings of the data, such as `root`. The value of the run is used for None.
+        whole: whether to ignore `trainer.limit_dev` and `trainer.limit_test` of the run.
         trust: user-defined modules that may contain parts of the run.
     """
 
@@ -174,7 +174,7 @@ class RuntimeOverrides:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Changed settings that may affect which questions are scored; empty if nothing changed."""
+        """Changed settings that may affect which questions are scored. Empty if nothing changed."""
         changed = {key: value for key, value in self.data.items() if value is not None}
         return changed | ({"whole": True} if self.whole else {})
 
@@ -187,8 +187,8 @@ class RuntimeOverrides:
         if "root" in changed and "datasets" in config.data:
             changed["datasets"] = changed.pop("root")
         if unknown := [key for key in changed if key not in config.data]:
-            remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
-            raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=remedy)
+            hint = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
+            raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=hint)
         if changed:
             config = config.model_copy(update={"data": {**config.data, **changed}})
         ranked_by = config.encoding.get("ranked_by")
@@ -236,33 +236,30 @@ def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> 
         micro_batch: number of examples in a micro-batch.
         available: memory of the device in bytes.
     """
-    needed, has = (f"{size / GIGABYTE:.1f} GB" for size in (memory.total(micro_batch), available))
-    problem = f"micro-batches of {micro_batch} x {memory.tokens:,} tokens need about {needed}, this device has {has}"
-    remedy = _remedy(memory, micro_batch, available)
-    return RunError(problem, where="hardware.micro_batch", remedy=remedy)
+    demand, gpu = (f"{size / GIGABYTE:.1f} GB" for size in (memory.total(micro_batch), available))
+    problem = f"micro-batches of {micro_batch} x {memory.tokens:,} tokens need about {demand}, this device has {gpu}"
+    hint = _remedy(memory, micro_batch, available)
+    return RunError(problem, where="hardware.micro_batch", remedy=hint)
 
 
 def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
     """Suggest smaller micro-batches, gradient checkpointing, both, or fewer tokens."""
-    again = memory.with_checkpointing()
-    fits, fits_again = (_at_most(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, again))
-    choices = [f"hardware.micro_batch={fits}"] if fits else []
+    lower = memory.with_checkpointing()
+    size, lower_size = (_at_most(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, lower))
+    choices = [f"hardware.micro_batch={size}"] if size else []
     if not memory.checkpointing:
-        if again.most_examples(available) >= micro_batch:
+        if lower.most_examples(available) >= micro_batch:
             choices.append(CHECKPOINTING)
-        elif fits_again > fits:
-            choices.append(f"{CHECKPOINTING} hardware.micro_batch={fits_again}")
+        elif lower_size > size:
+            choices.append(f"{CHECKPOINTING} hardware.micro_batch={lower_size}")
     if choices:
         return f"Set {' or '.join(choices)}; results stay the same"
     return "Set a smaller encoding.max_tokens or model.size, or use a device with more memory"
 
 
-def _at_most(examples: int, most: int) -> int:
-    """Return the largest power of two that exceeds neither number.
-
-    Return 0 if there is no such power.
-    """
-    bound = min(examples, most)
+def _at_most(examples: int, limit: int) -> int:
+    """Return the largest power of two that exceeds neither number, or 0 if a number is less than 1."""
+    bound = min(examples, limit)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
 
 
@@ -292,10 +289,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
-    """Convert out-of-memory errors of a GPU.
+    """Replace an out-of-memory error of a GPU by an error that suggests how to save memory.
 
     Args:
-        describe: returns the error to raise instead.
+        describe: function that returns the error to raise.
 
     Raises:
         MateError: the result of `describe`.
@@ -309,11 +306,11 @@ def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
 
 
 def prediction_advice(micro_batch: int) -> MateError:
-    """Return the error for predictions that are out of memory.
+    """Return the error for predictions that exceed the GPU memory, with a smaller micro-batch as hint.
 
-    Batches have twice the size of the micro-batch.
+    Batches of predictions have twice the size of the micro-batch.
     """
     problem = f"predictions for batches of {2 * micro_batch} examples need more memory than this device has"
     smaller = _at_most(micro_batch - 1, micro_batch // 2)
-    remedy = f"Set hardware.micro_batch={smaller}" if smaller else "Use a device with more memory, or hardware=cpu"
-    return RunError(problem, where="hardware.micro_batch", remedy=remedy)
+    hint = f"Set hardware.micro_batch={smaller}" if smaller else "Use a device with more memory, or hardware=cpu"
+    return RunError(problem, where="hardware.micro_batch", remedy=hint)

@@ -64,14 +64,17 @@ class Run:
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
-        """Open the run in a folder. Its clock starts at the time of the run so far."""
+        """Open the run in a folder, with a clock that includes the time before the run was resumed."""
         clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
 
 def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
-    """Create or open a run folder on rank 0. Other ranks get it read-only.
+    """Create or open a run folder on rank 0, and return it on all ranks, read-only except on rank 0.
+
+    Args:
+        make: function that creates or opens the folder. It is called on rank 0.
 
     Raises:
         RunError: a rank cannot access the folder.
@@ -82,11 +85,11 @@ def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Record the outcome of the context, close the loggers and release the lock of the run.
+    """Record whether the context finishes, fails or is interrupted, then close loggers and release the lock.
 
     If the context raises `MateError` before metrics are written, the writes to the run folder are reverted.
     """
-    record, refused, before = run.record, False, run.folder.metrics_sizes()
+    record, is_rejected, sizes = run.record, False, run.folder.metrics_sizes()
 
     try:
         with copy_streams(run.transcript.write):
@@ -96,15 +99,15 @@ def record_outcome(run: Run) -> Iterator[None]:
         record.status, record.reason = "interrupted", STOPPED
         raise KeyboardInterrupt from error
     except BaseException as error:
-        told = find_known_error(error) or error
-        record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
-        refused = isinstance(told, MateError) and run.folder.metrics_sizes() == before
+        cause = find_known_error(error) or error
+        record.status, record.reason = "failed", f"{type(cause).__name__}: {cause}"[:500]
+        is_rejected = isinstance(cause, MateError) and run.folder.metrics_sizes() == sizes
         raise
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         try:
-            if refused:
+            if is_rejected:
                 run.folder.undo()
             else:
                 run.folder.write_record(record)
@@ -125,7 +128,7 @@ def peak_memory_mb() -> float:
 
 
 def reused_runs_table(spec: RunSpec) -> Table:
-    """Build a table of overrides and the stages that use them."""
+    """Build a table with a row per command-line override and a column per stage that may use it."""
     table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
@@ -143,7 +146,7 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
         parts: parts of the run.
         schedule: training schedule.
         training: encoded training split.
-        done: number of optimizer steps done before; 0 for a new run.
+        done: number of optimizer steps before the run was resumed. 0 for a new run.
     """
     console = run.console
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -164,8 +167,8 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     if len(training.cuts):
         tokens = f"{parts.serializer.max_tokens:,} tokens"
         unit = getattr(parts.data.dataset, "unit", "tables")
-        whole = f"all {len(training.cuts):,} examples fit into {tokens}, none is cut"
-        console.print(f"to fit {tokens}: {describe_cuts(training.cuts, unit)}" if training.cuts.any() else whole)
+        message = f"all {len(training.cuts):,} examples fit into {tokens}, none is cut"
+        console.print(f"to fit {tokens}: {describe_cuts(training.cuts, unit)}" if training.cuts.any() else message)
     for name in ("left out, train", "not trained on", "not encoded, train"):
         if name in run.record.facts:
             console.print(f"{name}: {run.record.facts[name]}")
@@ -183,7 +186,7 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord, title:
         console: console to print to.
         folder: run folder.
         record: record with metrics and facts.
-        title: title of the table; empty for experiment, model and seed.
+        title: title of the table. Default: experiment, model and seed.
     """
     title = title or f"{record.experiment}: {record.model}, seed {record.seed}"
     console.print(results_table(record.metrics, title, record.counts))
@@ -203,25 +206,25 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
         counts: number of questions of each metric, shown next to the subset if known.
     """
     counts = counts or {}
-    known = [name for name in map(MetricName.parse, metrics) if not (name.baseline and name.part)]
-    specs = sorted({name.spec for name in known}, key=lambda spec: (spec.order, spec.name))
+    parsed = [name for name in map(MetricName.parse, metrics) if not (name.baseline and name.part)]
+    specs = sorted({name.spec for name in parsed}, key=lambda spec: (spec.order, spec.name))
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     # Never folded: baselines of several splits differ at the end of this column.
-    table.add_column("split", no_wrap=True, min_width=max(map(len, map(_owner, known)), default=0))
+    table.add_column("split", no_wrap=True, min_width=max(map(len, map(_owner, parsed)), default=0))
     table.add_column("questions", overflow="fold")  # Long names of subsets may differ at the end.
     for spec in specs:
         table.add_column(spec.title, justify="right")
-    for owner, names in groupby(sorted(known, key=_place), key=_owner):
-        rows = [list(same) for _, same in groupby(names, key=lambda name: name.part)]
-        for place, same in enumerate(rows):
-            texts = {name.spec: name.spec.text(metrics[name.full]) for name in same}
+    for owner, names in groupby(sorted(parsed, key=_place), key=_owner):
+        rows = [list(group) for _, group in groupby(names, key=lambda name: name.part)]
+        for index, group in enumerate(rows):
+            texts = {name.spec: name.spec.text(metrics[name.full]) for name in group}
             cells = [texts.get(spec, "-") for spec in specs]
-            style = "dim" if same[0].baseline else None
-            sizes = sorted({counts[name.full] for name in same if name.full in counts})
-            part = same[0].part_title + (
+            style = "dim" if group[0].baseline else None
+            sizes = sorted({counts[name.full] for name in group if name.full in counts})
+            part = group[0].part_title + (
                 f" ({'-'.join(f'{size:,}' for size in sizes[:1] + sizes[1:][-1:])})" if sizes else ""
             )
-            table.add_row("" if place else owner, part, *cells, style=style, end_section=place == len(rows) - 1)
+            table.add_row("" if index else owner, part, *cells, style=style, end_section=index == len(rows) - 1)
     return table
 
 
@@ -238,7 +241,7 @@ def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
 def count_parameters(module: nn.Module) -> tuple[int, int]:
     """Return the numbers of all and of trainable parameters of a module."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.parameters()]
-    return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)
+    return sum(size for size, _ in sizes), sum(size for size, is_trainable in sizes if is_trainable)
 
 
 IN_WORDS = {
@@ -281,13 +284,13 @@ def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[st
 
     Unscored questions have no gold answer. Zero counts are omitted.
     """
-    scored = [example.answer for example in examples if example.answer is not None]
-    unknown, null = len(examples) - len(scored), sum(answer.is_null for answer in scored)
-    facts = {
+    answers = [example.answer for example in examples if example.answer is not None]
+    unknown, null = len(examples) - len(answers), sum(answer.is_null for answer in answers)
+    notes = {
         f"not scored, {split}": f"{unknown:,} of {len(examples):,} questions, whose answers are not known",
-        f"unanswerable, {split}": f"{null:,} of {len(scored):,} scored questions",
+        f"unanswerable, {split}": f"{null:,} of {len(answers):,} scored questions",
     }
-    return {name: fact for (name, fact), count in zip(facts.items(), (unknown, null), strict=True) if count}
+    return {name: fact for (name, fact), count in zip(notes.items(), (unknown, null), strict=True) if count}
 
 
 def record_digest(record: RunRecord, split: str, encodings: object) -> None:
@@ -296,7 +299,7 @@ def record_digest(record: RunRecord, split: str, encodings: object) -> None:
     Args:
         record: record to change.
         split: name of the split.
-        encodings: encoded split. Nothing is recorded if it has no `digest`.
+        encodings: encoded split, whose attribute `digest` is a hash of its examples. Without it nothing is recorded.
     """
     digest = getattr(encodings, "digest", "")
     if digest and record.digests.setdefault(split, digest) != digest:
@@ -335,11 +338,11 @@ def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping
         rows: rows of its metrics.jsonl.
         loss_counts: see `TableTask`.
     """
-    spec, best = MetricName.parse(record.monitor).spec, None
+    spec, best_score = MetricName.parse(record.monitor).spec, None
     for row in rows:
         score = row.get(record.monitor)
-        if score is not None and spec.is_better(score, best):
-            best, record.best = score, {record.monitor: score, "step": row["step"]}
+        if score is not None and spec.is_better(score, best_score):
+            best_score, record.best = score, {record.monitor: score, "step": row["step"]}
     if faults := list(_faults(record.monitor, rows, loss_counts)):
         record.facts[NOT_LEARNT] = "; ".join(faults)
 
@@ -378,20 +381,20 @@ def record_never_selected(
         examples: examples of the dev split, by id.
     """
     selections = [task.selection(prediction) for prediction in predictions]
-    selected = {selection.aggregation for selection in selections if selection is not None}
+    outputs = {selection.aggregation for selection in selections if selection is not None}
     answers = [example.answer for example in training if example.answer is not None]
     counts = Counter(answer.aggregation for answer in answers if answer.aggregation not in (None, "none"))
     faults = [
-        f"no {kind} was ever selected; {TRAINED}: {count}" for kind, count in counts.items() if kind not in selected
+        f"no {kind} was ever selected; {TRAINED}: {count}" for kind, count in counts.items() if kind not in outputs
     ]
     pairs = [(examples[prediction.example_id], prediction) for prediction in predictions if examples]
-    for kind in counts.keys() & selected:
-        asked = [pair for pair in pairs if pair[0].answer and pair[0].answer.aggregation == kind]
-        if asked and not any(task.is_correct(prediction, example) for example, prediction in asked):
-            faults.append(f"no {kind} was ever right on {len(asked)} dev questions; {TRAINED}: {counts[kind]}")
-    computed = [answer for answer in answers if answer.aggregation is None and not answer.coordinates]
-    numbers = sum(answer.number is not None for answer in computed)
-    if COMPUTED in task.loss_counts and numbers and selected <= {"none"}:
+    for kind in counts.keys() & outputs:
+        group = [pair for pair in pairs if pair[0].answer and pair[0].answer.aggregation == kind]
+        if group and not any(task.is_correct(prediction, example) for example, prediction in group):
+            faults.append(f"no {kind} was ever right on {len(group)} dev questions; {TRAINED}: {counts[kind]}")
+    weak_answers = [answer for answer in answers if answer.aggregation is None and not answer.coordinates]
+    numbers = sum(answer.number is not None for answer in weak_answers)
+    if COMPUTED in task.loss_counts and numbers and outputs <= {"none"}:
         faults.append(f"no number was ever computed; {TRAINED}: {numbers}")
-    if selected and faults:
+    if outputs and faults:
         record.facts[NOT_LEARNT] = "; ".join([*filter(None, [record.facts.get(NOT_LEARNT)]), *faults])

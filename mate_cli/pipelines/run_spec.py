@@ -40,16 +40,16 @@ FROM_STAGE = "stages."
 
 @dataclass(frozen=True)
 class Stage:
-    """One training run of a specification.
+    """A stage of a run: a separate training run, or a finished run that is reused for the stage.
 
     Args:
         name: name of the stage.
         config: resolved configuration.
         names: config group options from which the stage was composed.
         overrides: overrides from which the stage was composed, for its record.
-        run: folder of a finished run to reuse instead of training; None to train the stage.
-        after: output for later stages or the system.
-        shared: the stage has a folder next to complete runs, and is trained once for all runs with the same stage.
+        run: folder of a finished run to reuse instead of training. None: the stage is trained.
+        after: output of the stage that a later stage or the system uses. None: the stage is the last stage of a chain.
+        shared: whether the stage is trained once for all runs with the same stage, in a folder next to complete runs.
         trust: trusted modules, for the reused run.
         conf: hash of each user-defined configuration file from which the stage was composed.
     """
@@ -66,15 +66,15 @@ class Stage:
 
     @property
     def code(self) -> dict[str, str]:
-        """Current hash of each user-defined file of the stage; empty for a reused run."""
+        """Current hash of each user-defined file of the stage, by file name. Empty for a reused run."""
         return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
-        """Return the resolved values of the stage, or the folder of the reused run."""
+        """Return the resolved configuration of the stage, or the folder of the reused run."""
         return {"after": self.after} | ({"run": self.run} if self.run else self.config.model_dump())
 
     def document(self) -> dict[str, Any]:
-        """Return the part of config.yaml for this stage: its values and their origin."""
+        """Return the section of config.yaml for this stage: its configuration and its overrides."""
         origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared}
         origin |= {"conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
@@ -110,7 +110,7 @@ class RunSpec:
 
     @property
     def code(self) -> dict[str, str]:
-        """Current hash of each user-defined file of the run and its stages."""
+        """Current hash of each user-defined file of the run and its stages, by file name."""
         code = {**self.conf, **hash_modules(find_targets(self.system))}
         return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
 
@@ -141,17 +141,21 @@ class RunSpec:
 
     @property
     def before(self) -> tuple[Stage, ...]:
-        """Stages with separate folders: all stages of a system, else all except the last."""
+        """Stages with separate run folders: all stages of a system, else all stages except the last."""
         return self.stages if self.system else self.stages[:-1]
 
     def values(self) -> dict[str, Any]:
-        """Return the resolved values of the run and its stages, without their origin."""
+        """Return the resolved configuration of the run and its stages, without the section `origin`."""
         values = self.last.config.model_dump(include=set(MACHINE) if self.system else None)
         values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
     def document(self, folder: Path) -> dict[str, Any]:
-        """Return the content of config.yaml for a run folder: the values and their origin."""
+        """Return the content of config.yaml: the resolved configuration and the overrides that specified it.
+
+        Args:
+            folder: run folder, relative to which paths are described.
+        """
         origin = {
             **asdict(self.names),
             # Copies, because YAML would write a list that occurs twice as an alias.
@@ -239,14 +243,14 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
 
 
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """Return a configuration initialized from the weights of a stage.
+    """Return a copy of a configuration whose initial weights are the weights of an earlier stage.
 
-    It has the network shape and the tokenizer of the stage.
+    The copy also has the network size and the tokenizer of the earlier stage.
 
     Args:
         config: configuration to copy.
-        before: configuration of the stage.
-        stage: name of the stage.
+        before: configuration of the earlier stage.
+        stage: name of the earlier stage.
     """
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
@@ -277,11 +281,11 @@ def resolve_finished_run(
     try:
         folder = finished_run(run, outputs, f"stages.{stage}.run", stage)
     except RunError as error:
-        where, problem, remedy = error.where, f"stages.{stage}.run: {error.problem}", error.remedy
+        key, problem, hint = error.where, f"stages.{stage}.run: {error.problem}", error.remedy
         if command := train_command(run):
-            where, problem = f"stages.{stage}.run", f"there is no finished run of {run}"
-            remedy = f"Train it first: {command}"
-        raise MissingRunError(problem, where=where, remedy=remedy, stage=stage) from error
+            key, problem = f"stages.{stage}.run", f"there is no finished run of {run}"
+            hint = f"Train it first: {command}"
+        raise MissingRunError(problem, where=key, remedy=hint, stage=stage) from error
     record = folder.read_record()
     if record.status != "finished" or record.task != task:
         raise RunError(
@@ -325,31 +329,33 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
 
 @contextmanager
 def _lock_experiment(parent: Path) -> Iterator[None]:
-    """Lock an experiment.
-
-    One process at a time may search for a run and create it if it is missing.
+    """Lock the folder of an experiment, so that concurrent processes do not create the same run twice.
 
     Raises:
         RunError: the folder cannot be locked.
     """
-    made = RunFolder(parent)
+    folder = RunFolder(parent)
     try:
         acquire_lock(parent, PATIENCE_SECONDS)
         yield
     finally:
-        made.undo()
+        folder.undo()
 
 
 def choose_folder(spec: RunSpec, job: int) -> RunFolder:
     """Return the folder of a new run, or of the run to resume.
 
+    Args:
+        spec: specification of the run, whose `resume` determines the choice.
+        job: number of the job in a sweep, for the name of a new folder.
+
     Raises:
         RunError: the run to resume is missing, was started with another configuration, or is still running.
     """
-    if spec.resume == "missing" and (same := find_same(spec.parent, spec.values(), spec.code)):
-        if is_running(same):
-            raise RunError("another process is training this run", where=str(same.path), remedy="Wait for it")
-        return same
+    if spec.resume == "missing" and (match := find_same(spec.parent, spec.values(), spec.code)):
+        if is_running(match):
+            raise RunError("another process is training this run", where=str(match.path), remedy="Wait for it")
+        return match
     if spec.resume and spec.resume != "missing":
         return find_resumable(spec.resume, spec.parent, spec.values())
     return new_folder(spec.outputs, spec.below, job, spec.name)
@@ -367,14 +373,14 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record() and not (folder.path / "config.yaml").exists():
-        named = {**asdict(spec.names), "settings": spec.identity_settings, "code": spec.code}
-        return RunRecord(command="train", overrides=spec.overrides, seed=spec.last.config.seed, **named)
+        identity = {**asdict(spec.names), "settings": spec.identity_settings, "code": spec.code}
+        return RunRecord(command="train", overrides=spec.overrides, seed=spec.last.config.seed, **identity)
     record = folder.read_record()
-    last = folder.checkpoints / "last.ckpt"
-    if record.reason == DAMAGED and last.exists():
+    checkpoint = folder.checkpoints / "last.ckpt"
+    if record.reason == DAMAGED and checkpoint.exists():
         from mate_cli.runs.checkpoints import read_start
 
-        record.started = read_start(last) or record.started
+        record.started = read_start(checkpoint) or record.started
     if record.status != "finished":
         record.status, record.reason, record.finished = "running", None, None
         record.process, record.host = process_id(), platform.node()

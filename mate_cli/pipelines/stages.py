@@ -48,7 +48,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
     Args:
         spec: specification of the run.
         folder: run folder.
-        is_stage: the run is a stage of another run, so no command to continue it is printed after an interrupt.
+        is_stage: whether the run is a stage of another run. Then no command to continue is printed after an interrupt.
 
     Returns:
         The finished run.
@@ -66,8 +66,8 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
             warn_changed(run.record.code, spec.code, folder.path)
         if run.record.status == "finished":
             lost = not (spec.system or any((run.folder.checkpoints / name).exists() for name in NAMES))
-            gone = ", but its weights are gone; to train it again, move its record.json away" if lost else ""
-            run.console.print(f"{run.folder.path} is already finished{gone}", soft_wrap=True)
+            suffix = ", but its weights are gone; to train it again, move its record.json away" if lost else ""
+            run.console.print(f"{run.folder.path} is already finished{suffix}", soft_wrap=True)
         else:
             _train(spec, run, system)
         return run
@@ -90,17 +90,17 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
         if spec.taken:
             run.console.print(reused_runs_table(spec))
         ranks.broadcast_from_rank_zero(lambda: look_ahead(spec, run.folder.path))
-        done, configs = run_stages(spec, run)
+        runs, configs = run_stages(spec, run)
         if system is None:
             if spec.before:
                 run.console.rule(_heading(spec.last.name))
-            train_run(run, with_folders(spec.last.config, done), spec.values())
+            train_run(run, with_folders(spec.last.config, runs), spec.values())
         else:
             run.record.monitor = system.monitor
             open_run_loggers(run, spec.last.config.logger, spec.values())
             ranking = [stage.name for stage in spec.stages if stage.after == "rows"]
-            add_up_stages(run.record, done, [*ranking, *system.stages])
-            answer_all(run, system, done, configs)
+            add_up_stages(run.record, runs, [*ranking, *system.stages])
+            answer_all(run, system, runs, configs)
             print_results(run.console, run.folder, run.record)
 
 
@@ -124,11 +124,11 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
             assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init.get("checkpoint")))
         except Exception as error:
             # Hydra wraps errors raised by the constructors it calls.
-            known = known_cause(error)
-            if known is None:
+            cause = known_cause(error)
+            if cause is None:
                 raise
-            where = ": ".join(filter(None, [f"stages.{stage.name}", known.where]))
-            raise type(known)(known.problem, where=where, remedy=known.remedy) from error
+            key = ": ".join(filter(None, [f"stages.{stage.name}", cause.where]))
+            raise type(cause)(cause.problem, where=key, remedy=cause.remedy) from error
 
 
 def without_stages(config: RunConfig) -> RunConfig:
@@ -149,7 +149,7 @@ def _heading(stage: str) -> Text:
 
 
 def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, RunConfig]]:
-    """Train or reuse the stages with separate folders in order.
+    """Train the stages that have separate run folders in order, or open the finished runs to reuse.
 
     Args:
         spec: specification of the run.
@@ -158,17 +158,17 @@ def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, Run
     Returns:
         The run and the configuration of each stage, by stage name.
     """
-    done: dict[str, Run] = {}
+    runs: dict[str, Run] = {}
     configs: dict[str, RunConfig] = {}
     for stage in spec.before:
         whole.console.rule(_heading(stage.name))
-        run = load_stage(stage, whole.console) if stage.run else train_stage(stage, done, whole)
-        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, done)
-        done[stage.name], configs[stage.name] = run, config
+        run = load_stage(stage, whole.console) if stage.run else train_stage(stage, runs, whole)
+        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, runs)
+        runs[stage.name], configs[stage.name] = run, config
         folders = whole.record.stages if spec.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
         whole.folder.write_record(whole.record)
-    return done, configs
+    return runs, configs
 
 
 def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
@@ -209,13 +209,13 @@ def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
     return config.model_copy(update={"init": init, "encoding": encoding})
 
 
-def _find_stage(value: object, done: Mapping[str, Run]) -> Run | None:
+def _find_stage(value: object, runs: Mapping[str, Run]) -> Run | None:
     """Return the finished stage to which a configuration value refers, or None."""
-    return done.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
+    return runs.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
-    """Add data sizes of all stages and costs of the answering stages to the system's record.
+    """Copy the data sizes of all stages, and add up the cost of the answering stages, in a system's record.
 
     Args:
         record: record of the system, changed in place.
@@ -248,12 +248,12 @@ def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mappi
         if split in data.dataset.splits:
             examples = data.questions(split)
             if split == "dev":
-                system, answered = system.learn(stages, examples, split)
+                system, answers = system.learn(stages, examples, split)
             else:
-                answered = system.answer(stages, examples, split)
-            run.record.add_scores(f"{split}/", system.score(answered, examples))
+                answers = system.answer(stages, examples, split)
+            run.record.add_scores(f"{split}/", system.score(answers, examples))
             run.record.questions |= describe_questions(split, examples)
-            save_answers(run.folder, split, system, examples, answered)
+            save_answers(run.folder, split, system, examples, answers)
     if system.parameters:
         run.folder.write_json(PARAMETERS, dict(system.parameters))
 
@@ -270,8 +270,8 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
         RunError: the folder cannot be locked, or a run of the experiment is damaged.
     """
     parent, values = Path(stage.config.paths.outputs) / "train" / stage.names.experiment, stage.config.model_dump()
-    place = parent / digest_run(values, stage.code)
-    folder = broadcast_folder(lambda: find_same(parent, values, stage.code) or RunFolder(place))
+    path = parent / digest_run(values, stage.code)
+    folder = broadcast_folder(lambda: find_same(parent, values, stage.code) or RunFolder(path))
     waited = False
     while not ranks.broadcast_from_rank_zero(lambda: _is_free(folder.path)):
         if not waited:

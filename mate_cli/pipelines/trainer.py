@@ -180,14 +180,14 @@ def devices_of(hardware: Hardware) -> dict[str, Any]:
 
 
 def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Trainer:
-    shown = {
+    fixed = {
         # Set explicitly, so that Lightning does not use the environment variables of Slurm or LSF.
         "plugins": [LightningEnvironment(), *options.get("plugins", ())],
         "enable_progress_bar": any(isinstance(callback, lightning.ProgressBar) for callback in callbacks),
         "enable_model_summary": any(isinstance(callback, lightning.ModelSummary) for callback in callbacks),
     }
     try:
-        return pl.Trainer(**{**options, **shown}, callbacks=callbacks)
+        return pl.Trainer(**{**options, **fixed}, callbacks=callbacks)
     except Exception as error:
         raise ConfigError(f"pl.Trainer rejects these options: {shorten_reason(error)}", where=OPTIONS) from error
 
@@ -199,7 +199,7 @@ def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: in
         run: run to which the loggers are added.
         nodes: configured loggers by name.
         config: resolved configuration for the loggers.
-        step: step from which the run is resumed, after which rows of metrics.jsonl are removed; None for a new run.
+        step: step from which the run is resumed. Later rows of metrics.jsonl are removed. None for a new run.
     """
     if ranks.is_rank_zero():
         run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
@@ -220,13 +220,13 @@ def check_trainer(cfg: RunConfig) -> None:
     if cfg.trainer.compile:
         check_compiler(cfg.hardware)
     task: Any = get_class(cfg.task["_target_"])
-    built = build_callbacks(cfg, task.spec.monitor)
+    by_key = build_callbacks(cfg, task.spec.monitor)
     # Tasks of mate declare all their metrics.
     if cfg.task["_target_"].startswith("mate_cli."):
         metrics: list[Any] = [get_class(node["_target_"]) for node in cfg.task.get("metrics") or ()]
-        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(metric.spec.name for metric in metrics)])
-    check_file_names(built)
-    callbacks = [*built.values()]
+        check_monitors(by_key, task.spec.monitor, lambda: [*metric_specs(), *(metric.spec.name for metric in metrics)])
+    check_file_names(by_key)
+    callbacks = [*by_key.values()]
     options = build_options(cfg.trainer.options)
     saves = any(isinstance(callback, lightning.Checkpoint) for callback in callbacks)
     one_cpu = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": saves}
@@ -243,30 +243,30 @@ def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
     for key, callback in callbacks.items():
         name = str(getattr(callback, "filename", None) or "")
         if "\0" in name or any(len(os.fsencode(part)) > MAX_NAME for part in name.split("/")):
-            remedy = f"Use {MAX_NAME} letters at most"
-            raise ConfigError("is not the name of a file", where=f"callbacks.{key}.filename", remedy=remedy)
+            hint = f"Use {MAX_NAME} letters at most"
+            raise ConfigError("is not the name of a file", where=f"callbacks.{key}.filename", remedy=hint)
 
 
 def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) -> dict[str, pl.Callback]:
-    """Instantiate the callbacks of the `callbacks` config group.
+    """Instantiate the Lightning callbacks that the config group `callbacks` specifies.
 
     Args:
         cfg: configuration of the run.
         monitor: metric of the task. Default for `monitor` and, with its direction, for `mode` of callbacks.
-        folder: run folder, for files that callbacks write to the working directory by default; None for no folder.
+        folder: run folder, for files that callbacks write to the working directory by default. None: no folder.
 
     Raises:
         ConfigError: a callback is not allowed, or cannot be instantiated.
     """
     defaults = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
     defaults |= {"exclude_batches_path": str(folder)} if folder else {}
-    built: dict[str, pl.Callback] = {}
+    callbacks: dict[str, pl.Callback] = {}
     for key, node in _parts_of(cfg.callbacks).items():
-        where = f"callbacks.{key}"
-        check_kind(node, pl.Callback, where)
-        built[key] = build_part(node, defaults, where)
-        _refuse(built[key], where)
-    return built
+        path = f"callbacks.{key}"
+        check_kind(node, pl.Callback, path)
+        callbacks[key] = build_part(node, defaults, path)
+        _refuse(callbacks[key], path)
+    return callbacks
 
 
 def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed: Callable[[], Iterable[str]]) -> None:
@@ -282,20 +282,20 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
     Raises:
         ConfigError: a monitored metric is not computed. The error suggests similar metrics.
     """
-    watched = {key: getattr(built, "monitor", None) for key, built in callbacks.items()}
+    watched = {key: getattr(callback, "monitor", None) for key, callback in callbacks.items()}
     for key, name in watched.items():
         if not isinstance(name, str) or name == monitor:
             continue
-        known = {f"dev/{score}" for score in computed()} | {monitor}
-        if name in known or (name.startswith("dev/") and f"dev/{MetricName.parse(name).score}" in known):
+        names = {f"dev/{score}" for score in computed()} | {monitor}
+        if name in names or (name.startswith("dev/") and f"dev/{MetricName.parse(name).score}" in names):
             continue
-        alike = sorted(
-            figure for figure in known if MetricName.parse(figure).spec.table == MetricName.parse(monitor).spec.table
+        similar = sorted(
+            metric for metric in names if MetricName.parse(metric).spec.table == MetricName.parse(monitor).spec.table
         )
-        meant = f"dev/{name.rpartition('/')[2]}"
-        near = [meant] if meant in alike else difflib.get_close_matches(meant, alike, 3, cutoff=0.7)
-        remedy = f"Did you mean {' or '.join(sorted(near) or [monitor])}?"
-        raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=remedy)
+        guess = f"dev/{name.rpartition('/')[2]}"
+        close = [guess] if guess in similar else difflib.get_close_matches(guess, similar, 3, cutoff=0.7)
+        hint = f"Did you mean {' or '.join(sorted(close) or [monitor])}?"
+        raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=hint)
 
 
 def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, TableExample]) -> None:
@@ -317,7 +317,7 @@ def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping
 
 
 def _parts_of(nodes: Nodes) -> dict[str, Node]:
-    """Return the parts that are not null."""
+    """Return the configured callbacks or loggers, without entries that are null."""
     return {key: node for key, node in nodes.items() if node is not None}
 
 
@@ -343,9 +343,9 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
         raise ConfigError(problem, where=where, remedy=f"Install it: pip install {package}") from error
     target = get_object(name)
     if inspect.isclass(target) and not issubclass(target, kind):
-        whose = "" if kind in KINDS.values() else "Lightning "
-        remedy = f"Derive the class from {kind.__module__}.{kind.__name__}"
-        raise ConfigError(f"{name} is not a {whose}{kind.__name__}", where=where, remedy=remedy)
+        prefix = "" if kind in KINDS.values() else "Lightning "
+        hint = f"Derive the class from {kind.__module__}.{kind.__name__}"
+        raise ConfigError(f"{name} is not a {prefix}{kind.__name__}", where=where, remedy=hint)
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,16 +354,16 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: an argument is unknown, reserved for mate, or cannot be instantiated.
     """
-    known = inspect.signature(pl.Trainer.__init__).parameters
+    parameters = inspect.signature(pl.Trainer.__init__).parameters
     for name in options:
-        where = f"{OPTIONS}.{name}"
-        for remedy, names in RESERVED.items():
+        key = f"{OPTIONS}.{name}"
+        for hint, names in RESERVED.items():
             if name in names:
-                raise ConfigError("is set by the run itself", where=where, remedy=remedy)
-        if name not in known or name == "self":
-            near = difflib.get_close_matches(name, known, 1)
-            remedy = f"Did you mean {near[0]}?" if near else "See the keywords of pl.Trainer"
-            raise ConfigError("pl.Trainer has no such keyword", where=where, remedy=remedy)
+                raise ConfigError("is set by the run itself", where=key, remedy=hint)
+        if name not in parameters or name == "self":
+            matches = difflib.get_close_matches(name, parameters, 1)
+            hint = f"Did you mean {matches[0]}?" if matches else "See the keywords of pl.Trainer"
+            raise ConfigError("pl.Trainer has no such keyword", where=key, remedy=hint)
     try:
         keywords = instantiate(dict(options), _convert_="all")
     except Exception as error:
@@ -375,10 +375,10 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return keywords
 
 
-def _refuse(part: object, where: str) -> None:
+def _refuse(part: object, key: str) -> None:
     for kind, reason in REFUSED.items():
         if isinstance(part, kind):
-            raise ConfigError(f"{type(part).__name__} is refused: {reason}", where=where, remedy="Leave it out")
+            raise ConfigError(f"{type(part).__name__} is refused: {reason}", where=key, remedy="Leave it out")
 
 
 @contextmanager

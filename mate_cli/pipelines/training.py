@@ -67,8 +67,8 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
         MateError: an error that the user can fix.
         Interrupted: the user interrupted the run. Its checkpoint is saved.
     """
-    record, last = run.record, run.folder.checkpoints / "last.ckpt"
-    checkpoint = last if last.exists() else None
+    record, path = run.record, run.folder.checkpoints / "last.ckpt"
+    checkpoint = path if path.exists() else None
     record.resumed += checkpoint is not None
     run.folder.write_record(record)
 
@@ -122,9 +122,9 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     record.weights_sha256 = ranks.broadcast_from_rank_zero(lambda: sha256(final))
 
     # Evaluation of the best checkpoint.
-    best = run.folder.checkpoints / "best.safetensors"
-    if best.exists():
-        load_module(task, best)
+    weights = run.folder.checkpoints / "best.safetensors"
+    if weights.exists():
+        load_module(task, weights)
     for split in ("dev", "test"):
         if data.has_examples(split):
             _evaluate(run, cfg, parts, split)
@@ -164,7 +164,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 
 
 def _share_data(data: TableDataModule) -> None:
-    """Let all ranks prepare their share of the data, and check that they read the same data.
+    """Prepare a share of the data on each rank, and check that all ranks read the same data.
 
     Raises:
         RunError: the data of the ranks differ.
@@ -172,15 +172,15 @@ def _share_data(data: TableDataModule) -> None:
     if ranks.world_size() > 1:
         if prepare_share := getattr(data.dataset, "prepare_share", None):
             prepare_share()
-        marks = ranks.rank_zero_first(data.split_marks)
-        ranks.require_agreement(marks, "Give all the same data, as on a file system that all nodes share")
+        digests = ranks.rank_zero_first(data.split_marks)
+        ranks.require_agreement(digests, "Give all the same data, as on a file system that all nodes share")
 
 
 def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:
     """Build the LightningModule of a run, and check that it computes the metrics that callbacks monitor."""
-    optimizer, scheduler, loaded = read_recipe(cfg.optimizer), read_recipe(cfg.scheduler), parts.report.loaded
+    optimizer, scheduler, names = read_recipe(cfg.optimizer), read_recipe(cfg.scheduler), parts.report.loaded
     development = {example.example_id: example for example in parts.data.examples("dev")}
-    pretrained = {f"encoder.{name}" for name in loaded} | set(loaded)
+    pretrained = {f"encoder.{name}" for name in names} | set(names)
     module = LitTask(parts.task, optimizer, scheduler, total_steps, development, pretrained)
     check_scores(cfg, parts.task, development)
     return module
@@ -194,7 +194,7 @@ def _restore(module: LitTask, checkpoint: Path) -> None:
 
 
 def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> None:
-    """Record the throughput of the training, and the last step if a callback stopped the training early."""
+    """Record training throughput, and the last step if a callback stopped the run early."""
     if step < run.record.total_steps:
         run.record.reason = f"stopped early at step {step:,} of {run.record.total_steps:,}"
         run.console.print(f"{run.record.reason}, by a callback")
@@ -216,8 +216,8 @@ def _prepare_weights(run: Run, parts: Parts, hardware: Hardware) -> None:
     finally:
         encoder.to(cpu)
     run.record.facts |= changes
-    for name, change in changes.items():
-        run.console.print(f"{name}: {change}")
+    for name, note in changes.items():
+        run.console.print(f"{name}: {note}")
 
 
 def compile_layers(network: TableEncoder) -> None:
@@ -229,21 +229,18 @@ def compile_layers(network: TableEncoder) -> None:
         ConfigError: the computation of a layer depends on the data, so that it cannot be compiled.
     """
     layers = [layer for encoder in network.encoders.values() for layer in encoder.layers]
-    if others := {type(layer).__name__ for layer in layers if type(layer) is not EncoderLayer}:
-        problem = f"{', '.join(sorted(others))} cannot be compiled: its computation depends on the data"
+    if types := {type(layer).__name__ for layer in layers if type(layer) is not EncoderLayer}:
+        problem = f"{', '.join(sorted(types))} cannot be compiled: its computation depends on the data"
         raise ConfigError(problem, where=COMPILE, remedy="Leave it out")
     # The computation of attention depends on the data, so exclude it from compilation.
-    apart = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]
+    eager_attend = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]
     for layer in layers:
-        layer.attention["self"].attend = apart
+        layer.attention["self"].attend = eager_attend
         layer.compile(dynamic=True)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
-    """Return the training FLOPs per example, averaged over sampled batches.
-
-    FLOPs of the forward and of the backward pass are included.
-    """
+    """Return the FLOPs of a forward and backward pass per example, averaged over sampled batches."""
     total = examples = 0.0
     for batch in track(data.sample_batches(), "planning attention and counting operations", "batches"):
         total += encoder_flops(encoder, batch, backward=True)

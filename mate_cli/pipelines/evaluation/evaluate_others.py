@@ -83,7 +83,7 @@ def evaluate_checkpoint(
 
 
 def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], split: str, checkpoint: str) -> None:
-    """Check that a task can answer the questions of a split.
+    """Check that the task of a checkpoint can answer the questions of a split.
 
     Args:
         task: task of the checkpoint.
@@ -126,7 +126,7 @@ def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Pa
 
 
 def _last(part: Mapping[str, Any]) -> str:
-    """Return the option of a section: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
+    """Return the module name of a `_target_`: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
     return str(part["_target_"]).split(".")[-2]
 
 
@@ -180,16 +180,16 @@ def evaluate_answers(
     run = Run.of(new_folder(outputs, f"evaluate/{record.experiment}"), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
-        for split, asked in examples.items():
-            known = {key: example for key, example in asked.items() if example.answer}
-            record.add_scores(f"{split}/", metric.score(known))
-            record.questions |= describe_questions(split, asked.values())
-            record.facts |= describe_unscored(split, asked.values())
-            answered_examples = [example for key, example in asked.items() if key in answers]
+        for split, by_id in examples.items():
+            labeled = {key: example for key, example in by_id.items() if example.answer}
+            record.add_scores(f"{split}/", metric.score(labeled))
+            record.questions |= describe_questions(split, by_id.values())
+            record.facts |= describe_unscored(split, by_id.values())
+            answered_examples = [example for key, example in by_id.items() if key in answers]
             texts = {example.example_id: metric.text(example) for example in answered_examples}
             details = {example.example_id: metric.details(example) for example in answered_examples}
             save_predictions(
-                run.folder, split, asked.values(), texts, lambda item: metric.score({item.example_id: item}), details
+                run.folder, split, by_id.values(), texts, lambda item: metric.score({item.example_id: item}), details
             )
     print_results(run.console, run.folder, record, f"{record.model} on {record.dataset}")
     return run.folder
@@ -224,41 +224,41 @@ def check_questions(
         DataError: a split has no known answers, or the file answers too few of its questions. The message names the
             split to which the ids belong if it is another split.
     """
-    for split, asked in examples.items():
-        where = f"{title} {split}"
-        if not any(example.answer for example in asked.values()):
-            raise DataError("this split has no answers to score", where=where, remedy="Choose another split")
-        answered = len(asked.keys() & answers.keys())
-        if answered and (partial or 2 * answered >= len(asked)):
+    for split, by_id in examples.items():
+        name = f"{title} {split}"
+        if not any(example.answer for example in by_id.values()):
+            raise DataError("this split has no answers to score", where=name, remedy="Choose another split")
+        count = len(by_id.keys() & answers.keys())
+        if count and (partial or 2 * count >= len(by_id)):
             continue
-        problem = f"answers {answered:,} of {len(asked):,} questions of {where}"
-        elsewhere = {other: len(answers.keys() & {*others(other)}) for other in ("train", *SPLITS) if other != split}
-        best = max(elsewhere, key=lambda other: elsewhere[other])
-        if elsewhere[best] > answered:
-            problem, remedy = f"{problem} and {elsewhere[best]:,} of {best}", f"Use split={best}"
-        elif answered:
-            remedy = "Answer the others too, or add partial=true, which counts them as wrong"
+        problem = f"answers {count:,} of {len(by_id):,} questions of {name}"
+        elsewhere = {key: len(answers.keys() & {*others(key)}) for key in ("train", *SPLITS) if key != split}
+        match = max(elsewhere, key=lambda key: elsewhere[key])
+        if elsewhere[match] > count:
+            problem, hint = f"{problem} and {elsewhere[match]:,} of {match}", f"Use split={match}"
+        elif count:
+            hint = "Answer the others too, or add partial=true, which counts them as wrong"
         else:
-            problem += f": ids are like {next(iter(answers))!r} here and like {next(iter(asked))!r} there"
-            remedy = "Check data, split and the ids"
-        raise DataError(problem, where=str(file), remedy=remedy)
+            problem += f": ids are like {next(iter(answers))!r} here and like {next(iter(by_id))!r} there"
+            hint = "Check data, split and the ids"
+        raise DataError(problem, where=str(file), remedy=hint)
 
 
 def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
-    """Describe the source of answers, and count missing, unreadable and unknown answers.
+    """Describe an answer file in a sentence, with counts of missing, unreadable and unknown answers.
 
     Args:
         file: file from which the answers were read.
         metric: metric with the answers.
         examples: examples of each scored split, by question id.
     """
-    every = {key: example for some in examples.values() for key, example in some.items()}
-    asked = {key: example for key, example in every.items() if example.answer}
-    missing = len(asked.keys() - metric.answers.keys())
-    unreadable = sum(not metric.is_readable(example) for key, example in asked.items() if key in metric.answers)
-    unknown = len(metric.answers.keys() - every.keys())
-    told = [f"answers read from {file.name}"]
-    told += [f"{missing:,} of {len(asked):,} questions not answered, which counts as wrong"] * bool(missing)
-    told += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
-    told += [f"{unknown:,} with an id that no question has"] * bool(unknown)
-    return "; ".join(told)
+    by_id = {key: example for group in examples.values() for key, example in group.items()}
+    labeled = {key: example for key, example in by_id.items() if example.answer}
+    unanswered = len(labeled.keys() - metric.answers.keys())
+    unreadable = sum(not metric.is_readable(example) for key, example in labeled.items() if key in metric.answers)
+    unknown = len(metric.answers.keys() - by_id.keys())
+    notes = [f"answers read from {file.name}"]
+    notes += [f"{unanswered:,} of {len(labeled):,} questions not answered, which counts as wrong"] * bool(unanswered)
+    notes += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
+    notes += [f"{unknown:,} with an id that no question has"] * bool(unknown)
+    return "; ".join(notes)

@@ -55,20 +55,20 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     is_writable = os.access(folder.path, os.W_OK)
     score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
     to = broadcast_folder(lambda: _results_folder(folder, runtime) if is_writable else _temporary_folder(folder))
-    named: dict[str, float] = {}
-    facts: dict[str, str] = {}
+    all_scores: dict[str, float] = {}
+    notes: dict[str, str] = {}
     for split in splits:
         metrics, examples = score(split, to)
-        facts |= describe_unscored(split, examples)
+        notes |= describe_unscored(split, examples)
         scores = {f"{split}/{name}": value for name, value in metrics.items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
-        named |= scores
+        all_scores |= scores
     if is_writable:
         note_machine(record, folder, stages)
     console = Console()
-    counts = {name: score.questions for name, score in named.items() if isinstance(score, Score)}
-    console.print(results_table(named, f"{record.experiment}, best weights", counts))
-    for name, fact in facts.items():
+    counts = {name: score.questions for name, score in all_scores.items() if isinstance(score, Score)}
+    console.print(results_table(all_scores, f"{record.experiment}, best weights", counts))
+    for name, fact in notes.items():
         console.print(f"{name}: {fact}", soft_wrap=True)
     console.print(f"run folder: {folder.path}", soft_wrap=True)
     if to is not folder and is_writable:
@@ -90,40 +90,40 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
     """Return the run folder, or a subfolder if the questions differ from training."""
     if not runtime.changes:
         return folder
-    last = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
-    name = "_".join(filter(None, last)) or "here"
+    parts = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
+    name = "_".join(filter(None, parts)) or "here"
     for path in number_names(Path("evaluation", name)):
-        beside = folder.below(str(path))
-        settings = beside.path / "settings.json"
+        subfolder = folder.below(str(path))
+        settings = subfolder.path / "settings.json"
         if not settings.is_file():
-            beside.write_json("settings.json", runtime.changes)
+            subfolder.write_json("settings.json", runtime.changes)
         if read_object(settings, RunError, "Remove it") == runtime.changes:
-            return beside
+            return subfolder
     raise AssertionError
 
 
 def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
-    """Add facts about the parts of a run to its record, such as used fallbacks.
+    """Record which parts of a run were replaced because this machine does not support them.
 
     Args:
         record: record of the run.
-        folder: folder of the run.
-        stages: parts by stage name. The name is "" for a run without stages.
+        folder: folder of the run, in which the record is updated.
+        stages: built objects of each stage, by stage name. The name is "" for a run without stages.
     """
     pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
-    if facts := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
-        record.facts |= facts
+    if notes := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
+        record.facts |= notes
         folder.write_record(record)
 
 
 def _system_scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return the scorer of a system, and the parts of its stages."""
+    """Return a function that scores a split with a system of stages, and the parts of its stages."""
     system, stages = open_stages(folder, runtime)
     return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
 
 
 def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return the scorer of a run without stages, and its parts."""
+    """Return a function that scores a split with a run without stages, and the parts of the run."""
     config = runtime.config(folder)
     parts = load_best(config, folder)
 
@@ -192,12 +192,12 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
 
 
 def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:
-    """Load a system and its stages, also if the run folder was moved."""
+    """Load the system of a run and the best checkpoint of each of its stages, also if the run folder was moved."""
     system, stages = open_system(folder, runtime.trust), folder.read_record().stages
     trained_stages = {}
     for name in system.stages:
-        below = folder.path / name
-        stage_folder = open_run(str(below) if below.exists() else stages[name])
+        path = folder.path / name
+        stage_folder = open_run(str(path) if path.exists() else stages[name])
         config = runtime.config(stage_folder)
         trained_stages[name] = TrainedStage(name, load_best(config, stage_folder), config)
     return system, trained_stages
@@ -210,7 +210,7 @@ def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
         DataError: the file, or one of the tables, is missing or damaged.
     """
     file = find_questions(path)
-    read = getattr(parts.data.dataset, "examples_from_file", None)
-    if read is not None and ".json" in file.suffixes:
-        return list(read(path))
+    reader = getattr(parts.data.dataset, "examples_from_file", None)
+    if reader is not None and ".json" in file.suffixes:
+        return list(reader(path))
     return LabelledFiles(root=file.parent, test=file.name).examples("test")

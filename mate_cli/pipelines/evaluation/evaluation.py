@@ -39,7 +39,7 @@ class SplitResult:
         predictions: predictions of the task, one per example that could be encoded.
         answers: predicted answers as text, by example id.
         metrics: fractions by metric name. Empty if no answer is known.
-        pruned: pruning results by example id. Empty if the network keeps all tokens.
+        pruned: pruning results by example id. Empty if the network does not prune tokens.
     """
 
     task: TableTask[Any, Any]
@@ -60,14 +60,14 @@ class SplitResult:
         rows = []
         for prediction in self.predictions[:most]:
             example = self.examples[prediction.example_id]
-            known, name = example.answer, example.example_id
-            right = self.task.is_correct(prediction, example) if known else None
-            score = self.task.all_scores([prediction], {name: example}).get(self._score) if known else None
-            texts, cells = (" | ".join(known.texts), known.coordinates) if known else ("", ())
-            chosen = [*_cells(self.task, prediction)]
-            rows.append([name, example.question, texts, [*cells], self.answers.get(name, ""), chosen, right, score])
-        told = ["answer", "answer_cells", "prediction", "prediction_cells", self.task.right_name, self._score]
-        return ["id", "question", *told], rows
+            answer, name = example.answer, example.example_id
+            correct = self.task.is_correct(prediction, example) if answer else None
+            score = self.task.all_scores([prediction], {name: example}).get(self._score) if answer else None
+            texts, cells = (" | ".join(answer.texts), answer.coordinates) if answer else ("", ())
+            picked = [*_cells(self.task, prediction)]
+            rows.append([name, example.question, texts, [*cells], self.answers.get(name, ""), picked, correct, score])
+        columns = ["answer", "answer_cells", "prediction", "prediction_cells", self.task.right_name, self._score]
+        return ["id", "question", *columns], rows
 
     @property
     def _score(self) -> str:
@@ -77,10 +77,10 @@ class SplitResult:
 def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     """Predict and score a split of the run's dataset.
 
-    In conversations, each question is answered given the predicted previous answers. Metrics of the part
-    "gold_previous" use the gold previous answers instead, as validation during training does. If input lengths differ,
-    the parts by number of tokens before truncation contain the monitored metric, the official WTQ accuracy and the
-    fraction of answers kept by pruning, if the task has them.
+    In conversations, each question is answered given the predicted previous answers. Metrics with the suffix
+    `/gold_previous` use the gold previous answers instead, as validation during training does. If input lengths differ,
+    further metrics cover groups of questions by their number of tokens before truncation: the monitored metric, the
+    official WTQ accuracy, and the fraction of answers that pruning does not remove, if the task has these metrics.
 
     Args:
         parts: task with loaded weights, and data.
@@ -100,33 +100,33 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     if not any(example.history for example in examples):
         return with_parts(result, tokens)
     result_in_turn = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
-    right_before = {f"{name}/gold_previous": value for name, value in result.metrics.items() if "/" not in name}
-    return with_parts(replace(result_in_turn, metrics={**result_in_turn.metrics, **right_before}), tokens)
+    gold_metrics = {f"{name}/gold_previous": value for name, value in result.metrics.items() if "/" not in name}
+    return with_parts(replace(result_in_turn, metrics={**result_in_turn.metrics, **gold_metrics}), tokens)
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """Add metrics of subsets by input length, for examples with known answers.
+    """Add metrics of groups of questions with similar input length, for questions with known answers.
 
     Args:
         result: result to extend.
         tokens: number of tokens before truncation, by example id.
     """
-    known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
-    told = (MetricName.parse(result.task.spec.monitor).score, OFFICIAL_ACCURACY.name, ANSWERS_KEPT.name)
+    sizes = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
+    keys = (MetricName.parse(result.task.spec.monitor).score, OFFICIAL_ACCURACY.name, ANSWERS_KEPT.name)
     metrics = dict(result.metrics)
-    for part, names in parts_by_tokens(known).items():
-        chosen = {name: result.examples[name] for name in names}
-        predictions = [prediction for prediction in result.predictions if prediction.example_id in chosen]
-        scores = result.task.all_scores(predictions, chosen)
+    for part, names in parts_by_tokens(sizes).items():
+        subset = {name: result.examples[name] for name in names}
+        predictions = [prediction for prediction in result.predictions if prediction.example_id in subset]
+        scores = result.task.all_scores(predictions, subset)
         scores |= pruning_scores(result.pruned[name] for name in names if name in result.pruned)
-        metrics |= {f"{name}/{part}": scores[name] for name in told if name in scores}
+        metrics |= {f"{name}/{part}": scores[name] for name in keys if name in scores}
     return replace(result, metrics=metrics)
 
 
 def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
-    """Predict conversations, with the predicted cells of the previous question as input.
+    """Predict the questions of conversations in order, given the cells predicted for the previous question.
 
     Args:
         parts: task with loaded weights, and data.
@@ -140,11 +140,11 @@ def predict_in_turn(
     by_id = {prediction.example_id: prediction for prediction in first if not turns[prediction.example_id]}
     names = {(example.conversation, len(example.history)): example.example_id for example in examples}
     for turn in range(1, max(turns.values()) + 1):
-        asked = [example for example in examples if len(example.history) == turn]
-        before = [by_id.get(names.get((example.conversation, turn - 1), "")) for example in asked]
-        asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
+        group = [example for example in examples if len(example.history) == turn]
+        previous = [by_id.get(names.get((example.conversation, turn - 1), "")) for example in group]
+        group = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(group, previous, strict=True)]
         # The encodings depend on predictions, so they are not cached.
-        encodings = EncodedExamples(asked, parts.serializer)
+        encodings = EncodedExamples(group, parts.serializer)
         predictions = predict(parts.task, parts.data.loader_encoded(encodings), cfg)
         by_id |= {prediction.example_id: prediction for prediction in predictions}
     return list(by_id.values())
@@ -156,7 +156,7 @@ def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  #
 
 
 def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
-    """Score predictions of examples with known answers, and collect all answer texts.
+    """Convert predictions to answer texts, and compute the metrics of examples with known answers.
 
     Args:
         task: task that made the predictions.
@@ -164,10 +164,10 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
         predictions: predictions of the examples that could be encoded.
     """
     by_name = {example.example_id: example for example in examples}
-    known = {name: example for name, example in by_name.items() if example.answer}
-    scored = [prediction for prediction in predictions if prediction.example_id in known]
-    pruned = task.find_prunings(scored)
-    metrics = task.all_scores(scored, known) | pruning_scores(pruned.values()) if known else {}
+    labeled = {name: example for name, example in by_name.items() if example.answer}
+    outputs = [prediction for prediction in predictions if prediction.example_id in labeled]
+    pruned = task.find_prunings(outputs)
+    metrics = task.all_scores(outputs, labeled) | pruning_scores(pruned.values()) if labeled else {}
     return SplitResult(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
 
 
@@ -208,7 +208,7 @@ MIN_ANSWERS = 5
 
 
 def calibrate(result: SplitResult) -> Calibration | None:
-    """Fit the calibration of confidences, or return None for too few answers."""
+    """Fit a function from confidence to probability of a correct answer. None if answers are too few."""
     pairs = []
     for prediction in result.predictions:
         example = result.examples[prediction.example_id]
@@ -217,8 +217,8 @@ def calibrate(result: SplitResult) -> Calibration | None:
             pairs.append((selection.confidence, result.task.is_correct(prediction, example)))
     if len(pairs) < MIN_ANSWERS:
         return None
-    confidences, right = zip(*pairs, strict=True)
-    return fit_calibration(confidences, right)
+    confidences, correct = zip(*pairs, strict=True)
+    return fit_calibration(confidences, correct)
 
 
 def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibration | None:
@@ -230,7 +230,7 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
         result: predictions of the split.
 
     Returns:
-        The calibration, None for other splits or if it cannot be fitted.
+        The calibration of confidences. None for splits other than dev, or if answers are too few.
     """
     calibration = calibrate(result) if split == "dev" else None
     if calibration:
@@ -239,8 +239,8 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
 
     def score(example: TableExample) -> dict[str, float]:
         name = example.example_id
-        left = [result.pruned[name]] if name in result.pruned else []
-        return result.task.all_scores([by_id[name]] if name in by_id else [], {name: example}) | pruning_scores(left)
+        pruned = [result.pruned[name]] if name in result.pruned else []
+        return result.task.all_scores([by_id[name]] if name in by_id else [], {name: example}) | pruning_scores(pruned)
 
     details = {name: result.task.details(prediction) for name, prediction in by_id.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
@@ -250,13 +250,13 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
 def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str, str]:
     """Return the number and a hash of the split's questions with known answers.
 
-    An example is `{"dev": "40:3f2a91c4d0e1"}`. Only runs with the same hash are compared.
+    An example is `{"dev": "40:3f2a91c4d0e1"}`. Only metrics of runs with the same hash are compared.
     """
-    known = {example.example_id: example for example in examples if example.answer}
-    answers = {name: item.answer and [*item.answer.texts, item.answer.label] for name, item in known.items()}
-    told = [[name, known[name].question, answers[name]] for name in sorted(known)]
-    digest = hashlib.sha256(to_json(told).encode()).hexdigest()[:12]
-    return {split: f"{len(known)}:{digest}"}
+    labeled = {example.example_id: example for example in examples if example.answer}
+    answers = {name: item.answer and [*item.answer.texts, item.answer.label] for name, item in labeled.items()}
+    rows = [[name, labeled[name].question, answers[name]] for name in sorted(labeled)]
+    digest = hashlib.sha256(to_json(rows).encode()).hexdigest()[:12]
+    return {split: f"{len(labeled)}:{digest}"}
 
 
 def save_predictions(
@@ -293,9 +293,9 @@ def save_predictions(
 
 def _facts(example: TableExample) -> dict[str, Any]:
     table, answer = example.table, example.answer
-    known: dict[str, Any] = {"answer": list(answer.texts), "source": answer.source} if answer else {}
+    values: dict[str, Any] = {"answer": list(answer.texts), "source": answer.source} if answer else {}
     if answer and answer.coordinates:
-        known["answer_cells"] = [[*cell] for cell in answer.coordinates]
-    known |= {"subsets": [*example.subsets]} if example.subsets else {}
+        values["answer_cells"] = [[*cell] for cell in answer.coordinates]
+    values |= {"subsets": [*example.subsets]} if example.subsets else {}
     size = len(table.rows) * len(table.header)
-    return {"question": example.question, "table_id": table.table_id, "table_cells": size, **known}
+    return {"question": example.question, "table_id": table.table_id, "table_cells": size, **values}

@@ -116,11 +116,11 @@ def export_run(
 
 def _check_finished(folder: RunFolder, record: RunRecord) -> None:
     if record.status != "finished":
-        remedy = f"Finish it first: run its command again with {format_setting('resume', folder.path)}"
-        raise RunError(f"this run is {record.status}", where=str(folder.path), remedy=remedy)
+        hint = f"Finish it first: run its command again with {format_setting('resume', folder.path)}"
+        raise RunError(f"this run is {record.status}", where=str(folder.path), remedy=hint)
     if record.stages:
-        remedy = f"Export {' or '.join(format_setting('run', folder.path / name) for name in record.stages)}"
-        raise RunError("a system of stages has no single set of weights", where=str(folder.path), remedy=remedy)
+        hint = f"Export {' or '.join(format_setting('run', folder.path / name) for name in record.stages)}"
+        raise RunError("a system of stages has no single set of weights", where=str(folder.path), remedy=hint)
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
@@ -148,14 +148,14 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def _describe_origin(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
-    """Return the values for `init=run:FOLDER`: group options, stage and scale override."""
+    """Return config group options, stage and `scale` override of a run, which `init=run:FOLDER` reads."""
     stage = (read_yaml(folder.path / "config.yaml", RunError, "Export another run").get(ORIGIN) or {}).get("stage", "")
     scale = [word for word in record.overrides if word.startswith("scale=")]
     return {**asdict(Names.read(vars(record))), "stage": stage, "overrides": scale}
 
 
 def first_init(folder: RunFolder, config: RunConfig) -> Node:
-    """Return `init` of the first stage, from which the later stages are initialized."""
+    """Return the configuration `init` of the first stage, which specifies the pre-trained weights."""
     stages = read_settings(folder.path).get("stages") or {}
     first = next((stage for stage in stages.values() if stage.get("after") != "rows"), None)
     if first is None:
@@ -178,8 +178,8 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
             architectures=[name],
         )
         config.save_pretrained(folder)
-    whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
-    write_tensors(whole, folder / WEIGHTS, {"format": "pt"})
+    tensors = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
+    write_tensors(tensors, folder / WEIGHTS, {"format": "pt"})
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def _write_folder(target: Path) -> Iterator[Path]:
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
-    """Describe how to load an export: `mate_cli.Mate` is needed for user-defined classes."""
+    """Describe how to load an export: with transformers, or `mate_cli.Mate` for user-defined classes."""
     modules = sorted({target.partition(".")[0] for target in find_targets(settings)} - {"mate_cli", "torch"})
     if modules:
         return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={modules}), or trust="
@@ -209,10 +209,10 @@ def _loaded_by(name: str, settings: dict[str, Any]) -> str:
     return f"loads with transformers: {loads}"
 
 
-def _tell(target: Path, typed: str, loads: str) -> None:
+def _tell(target: Path, folder: str, loads: str) -> None:
     console = Console(highlight=False)
     sizes = {file.name: file.stat().st_size / 1000 for file in sorted(target.iterdir()) if file.name in EXPORTED}
-    console.print(f"{typed}: {len(sizes)} files, {sum(sizes.values()) / 1000:.1f} MB", soft_wrap=True)
+    console.print(f"{folder}: {len(sizes)} files, {sum(sizes.values()) / 1000:.1f} MB", soft_wrap=True)
     for file, size in sizes.items():
         console.print(f"  {file:<24}{size:>12,.1f} kB")
     console.print(loads, soft_wrap=True)
@@ -250,10 +250,10 @@ def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool)
         URL of the repository.
 
     Raises:
-        RunError: the Hub is not reachable, or rejects the upload. The folder is kept.
+        RunError: the Hub is not reachable, or rejects the upload. The local folder is unchanged.
     """
-    remedy = f"The folder is written: type {format_command('hf', 'upload', name, str(folder))}"
-    with _explain_errors(name, remedy):
+    hint = f"The folder is written: type {format_command('hf', 'upload', name, str(folder))}"
+    with _explain_errors(name, hint):
         api = HfApi()
         address = str(api.create_repo(name, private=private, exist_ok=True))
         api.upload_folder(repo_id=name, folder_path=folder, allow_patterns=[*files], commit_message="mate export")
@@ -261,9 +261,9 @@ def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool)
 
 
 @contextmanager
-def _explain_errors(name: str, remedy: str) -> Iterator[None]:
+def _explain_errors(name: str, hint: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Errors of huggingface_hub or its HTTP client, or a ValueError.
         problem = f"the Hugging Face hub refused it: {shorten_reason(error)}"
-        raise RunError(problem, where=f"push={name}", remedy=remedy) from error
+        raise RunError(problem, where=f"push={name}", remedy=hint) from error

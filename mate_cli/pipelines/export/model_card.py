@@ -20,7 +20,7 @@ from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.record import RunRecord
 
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
-"""Hub names of base models, by `init.kind`, for the kinds whose `init.checkpoint` does not contain the name."""
+"""Hub names of base models by `init.kind`, if `init.checkpoint` does not contain the name."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 OMITTED_WORDS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
 """Prefixes of overrides that concern the machine and do not affect the result."""
@@ -29,7 +29,7 @@ UNKNOWN = DatasetInfo("", "a dataset of its user", "other", "not known to mate",
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A model and its training run.
+    """A model to export with the facts about its training run that the model card shows.
 
     Args:
         record: record of the run.
@@ -79,9 +79,9 @@ class ExportedModel:
     def base_model(self) -> str | None:
         """Name of the pre-trained checkpoint on the Hugging Face Hub, None if unknown."""
         kind = str(self.init.get("kind"))
-        named = str(self.init.get("checkpoint")) if kind in ("bert", "tapas") else ""
-        is_name = HUB_NAME.fullmatch(named) and not Path(named).exists()
-        return BASE_MODELS.get(kind, named if is_name else None)
+        name = str(self.init.get("checkpoint")) if kind in ("bert", "tapas") else ""
+        is_name = HUB_NAME.fullmatch(name) and not Path(name).exists()
+        return BASE_MODELS.get(kind, name if is_name else None)
 
     @property
     def began_with(self) -> str:
@@ -100,7 +100,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
     """
     record, settings, name = model.record, model.settings, model.transformers_class
     network, counts = settings["model"], record.data
-    facts = {
+    details = {
         "seed": record.seed,
         "steps": f"{record.total_steps:,}",
         "time": f"{record.wall_seconds:,.0f} s on {record.device}",
@@ -132,7 +132,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         results="\n\n".join([_results(record.metrics, record.counts), *_unscored(record.facts)]),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
         typed=command_line(record.command, record.overrides),
-        facts=facts,
+        facts=details,
     )
 
 
@@ -178,10 +178,10 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
-def _unscored(facts: Mapping[str, str]) -> list[str]:
-    """Return sentences about unscored and unanswerable questions, see `describe_unscored`."""
-    known = [(name, fact) for name, fact in facts.items() if name.startswith(("not scored, ", "unanswerable, "))]
-    return [f"{name.capitalize()}: {fact}." for name, fact in known]
+def _unscored(notes: Mapping[str, str]) -> list[str]:
+    """Return the facts of `describe_unscored` (unscored and unanswerable questions) as sentences."""
+    pairs = [(name, fact) for name, fact in notes.items() if name.startswith(("not scored, ", "unanswerable, "))]
+    return [f"{name.capitalize()}: {fact}." for name, fact in pairs]
 
 
 def _row(name: MetricName) -> str:
@@ -196,5 +196,5 @@ def _column(name: MetricName) -> str:
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
     """Return the command line without overrides that only concern the machine."""
-    typed = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
-    return format_command("mate", command, *typed)
+    options = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
+    return format_command("mate", command, *options)

@@ -55,8 +55,8 @@ def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
     heads, weights = head_names(task), {}
     for name, tensor in task.state_dict().items():
         if name in heads:
-            theirs = heads[name]
-            weights[theirs] = tensor if "classifier" in theirs else tensor.squeeze(0)
+            target = heads[name]
+            weights[target] = tensor if "classifier" in target else tensor.squeeze(0)
         else:
             weights[THEIRS + name.removeprefix(ENCODER)] = tensor
     for name, tensor in list(weights.items()):
@@ -101,13 +101,13 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
 
 def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `TapasConfig` options of the cell selection and aggregation heads."""
-    theirs = {name: options[ours] for ours, name in OPTIONS.items() if ours in options}
+    config = {name: options[key] for key, name in OPTIONS.items() if key in options}
     if options["aggregation"] == "none":
-        return theirs
-    return theirs | {
+        return config
+    return config | {
         "num_aggregation_labels": len(AGGREGATIONS),
         "use_answer_as_supervision": options["aggregation"] == "weak",
-        "aggregation_labels": {place: name.upper() for place, name in enumerate(AGGREGATIONS)},
+        "aggregation_labels": {index: name.upper() for index, name in enumerate(AGGREGATIONS)},
         "no_aggregation_label_index": AGGREGATIONS.index("none"),
     }
 
@@ -176,12 +176,12 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:
-        complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
+        values = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
     except Exception as error:
         problem = f"not a TAPAS configuration: {shorten(str(error), 160)}"
         raise CheckpointError(problem, where=str(folder), remedy="Fetch it again") from error
-    _check_options(complete, folder)
-    return complete
+    _check_options(values, folder)
+    return values
 
 
 def _of_bundle(bundle: Path) -> dict[str, Any]:
@@ -191,15 +191,15 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
         CheckpointError: a required value is missing, or the network is not supported.
     """
     config, names = bundle_config(bundle), list_variables(bundle)
-    where = str(bundle.with_name(CONFIG))
+    path = str(bundle.with_name(CONFIG))
     _dot_options(bundle)
     if "hidden_size" not in config:
-        raise CheckpointError("does not give the network's size", where=where, remedy="Fetch it again")
+        raise CheckpointError("does not give the network's size", where=path, remedy="Fetch it again")
     if config.get("softmax_temperature", 1.0) != 1.0:
-        raise CheckpointError("softmax_temperature is not 1", where=where, remedy="Only networks with 1 can be read")
+        raise CheckpointError("softmax_temperature is not 1", where=path, remedy="Only networks with 1 can be read")
     if POSITIONS not in config:
-        remedy = f'Add "{POSITIONS}": true or false, as it was trained; released names end in _reset where it is true'
-        raise CheckpointError("does not say whether positions restart in each cell", where=where, remedy=remedy)
+        hint = f'Add "{POSITIONS}": true or false, as it was trained; released names end in _reset where it is true'
+        raise CheckpointError("does not say whether positions restart in each cell", where=path, remedy=hint)
     heads = {STATEMENTS: "classifier.weight", QUESTIONS: "output_weights"}
     aggregations = {"num_aggregation_labels": len(AGGREGATIONS)} if AGGREGATING in names else {}
     architectures = [head for head, weight in heads.items() if weight in names][:1]
@@ -210,24 +210,24 @@ def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
     kind, heads = config.get("model_type"), config.get("architectures") or []
     if kind != "tapas":
         problem = f"its config.json is of {kind!r}, not of a TAPAS or a mate export"
-        remedy = f"To train from these weights: mate train init=bert {format_setting('init.checkpoint', folder)}"
-        raise CheckpointError(problem, where=str(folder), remedy=remedy)
+        hint = f"To train from these weights: mate train init=bert {format_setting('init.checkpoint', folder)}"
+        raise CheckpointError(problem, where=str(folder), remedy=hint)
     if not set(heads) & TASKS.keys():
         problem = f"a {' or '.join(heads) or 'TAPAS without a head'} cannot answer"
-        remedy = f"Use one of {' or '.join(TASKS)}, or train from these weights: mate train init=tapas"
-        raise CheckpointError(problem, where=str(folder), remedy=remedy)
+        hint = f"Use one of {' or '.join(TASKS)}, or train from these weights: mate train init=tapas"
+        raise CheckpointError(problem, where=str(folder), remedy=hint)
 
 
 def _check_options(config: Mapping[str, Any], folder: Path) -> None:
     labels = config.get("id2label") or dict(enumerate(VERDICTS))
-    for what, theirs, ours in (
+    for name, values, expected in (
         ("token types", config["type_vocab_sizes"], list(TOKEN_TYPES.values())),
         ("aggregations", aggregation_names(config, AGGREGATIONS), list(AGGREGATIONS)),
         ("labels", [int(label) for label in labels], list(range(len(VERDICTS)))),
         ("layer norm's epsilon", [config["layer_norm_eps"]], [LAYER_NORM_EPSILON]),
     ):
-        if list(theirs) != ours:
-            raise CheckpointError(f"its {what} are {theirs}", where=str(folder), remedy=f"Only {ours} can be read")
+        if list(values) != expected:
+            raise CheckpointError(f"its {name} are {values}", where=str(folder), remedy=f"Only {expected} can be read")
 
 
 def _model(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,9 +249,9 @@ def _model(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "tokenizer_config.json"
-    most = json_content(path).get("model_max_length") if path.is_file() else None
+    length = json_content(path).get("model_max_length") if path.is_file() else None
     reset = config["reset_position_index_per_cell"]
-    tokens = most if isinstance(most, int) and most <= 4096 else MAX_TOKENS
+    tokens = length if isinstance(length, int) and length <= 4096 else MAX_TOKENS
     return {
         "_target_": "mate_cli.tokenization.serializers.tapas.TapasSerializer",
         "max_tokens": tokens if reset else min(tokens, config["max_position_embeddings"]),
@@ -263,7 +263,7 @@ def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _task(config: Mapping[str, Any]) -> dict[str, Any]:
     if STATEMENTS in config["architectures"]:
         return {"_target_": TASKS[STATEMENTS]}
-    options = {ours: config[name] for ours, name in OPTIONS.items() if config.get(name) is not None}
-    learnt = "weak" if config.get("use_answer_as_supervision") else "supervised"
-    aggregation = learnt if config.get("num_aggregation_labels") else "none"
+    options = {key: config[name] for key, name in OPTIONS.items() if config.get(name) is not None}
+    mode = "weak" if config.get("use_answer_as_supervision") else "supervised"
+    aggregation = mode if config.get("num_aggregation_labels") else "none"
     return {"_target_": TASKS[QUESTIONS], **options, "aggregation": aggregation}

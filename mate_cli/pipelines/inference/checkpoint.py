@@ -117,9 +117,9 @@ def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the folder of a checkpoint.
+    """Return the local folder of a checkpoint, given its path or its name on the Hugging Face Hub.
 
-    A checkpoint of the Hugging Face Hub is downloaded first, or read from the cache when offline.
+    A checkpoint of the Hub is downloaded first, or read from the cache when offline.
 
     Raises:
         CheckpointError: the checkpoint is missing and cannot be downloaded, or the folder contains no checkpoint.
@@ -134,15 +134,15 @@ def find_checkpoint(name: str) -> Path:
         folder = folder.parent if find_bundle(folder) else _fetch_model(name)
     if (folder / "record.json").is_file():
         run = format_setting("run", name)
-        remedy = f"Use {run}, or make a checkpoint of it: mate export {run} to=FOLDER"
-        raise CheckpointError("this is a run folder, not a checkpoint", where=name, remedy=remedy)
+        hint = f"Use {run}, or make a checkpoint of it: mate export {run} to=FOLDER"
+        raise CheckpointError("this is a run folder, not a checkpoint", where=name, remedy=hint)
     if (folder / ADAPTER).is_file():
-        remedy = "Load it with transformers' AutoModelFor..., merge it, and save it with the vocabulary"
-        raise CheckpointError("it is a PEFT adapter", where=name, remedy=remedy)
+        hint = "Load it with transformers' AutoModelFor..., merge it, and save it with the vocabulary"
+        raise CheckpointError("it is a PEFT adapter", where=name, remedy=hint)
     if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
         problem = f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint"
-        remedy = "Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors"
-        raise CheckpointError(problem, where=name, remedy=remedy)
+        hint = "Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors"
+        raise CheckpointError(problem, where=name, remedy=hint)
     if not any((folder / file).is_file() for file in VOCABULARIES):
         raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
     return folder
@@ -151,8 +151,8 @@ def find_checkpoint(name: str) -> Path:
 def _fetch_model(name: str) -> Path:
     paths = [path for file in DESCRIPTION if (path := hub_file(name, file))]
     if not paths or not any(hub_file(name, file) for file in HUB_FILES):
-        problem, remedy = missing_model(name)
-        raise CheckpointError(problem, where="checkpoint", remedy=remedy)
+        problem, hint = missing_model(name)
+        raise CheckpointError(problem, where="checkpoint", remedy=hint)
     return paths[0].parent
 
 
@@ -169,8 +169,8 @@ def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeO
             **_built(settings), hardware=runtime.hardware, paths=runtime.paths, seed=0
         )  # The seed does not affect predictions.
     except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
-        raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
+        key = ".".join(map(str, error.errors()[0]["loc"]))
+        raise CheckpointError(f"its settings have no {key}", where=str(folder), remedy=AGAIN) from error
 
 
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
@@ -179,7 +179,7 @@ TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json", "vocab.tx
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings that build the model to mate.yaml."""
+    """Write the configuration from which an exported model is built to mate.yaml."""
     text = f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
     (folder / SETTINGS).write_text(text, encoding="utf-8")
 
@@ -199,7 +199,7 @@ def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
 
 
 def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
-    """Write the files of a transformers tokenizer. Empty cells have TAPAS's token.
+    """Write the files of a transformers tokenizer, with TAPAS's token `[EMPTY]` for empty cells.
 
     Args:
         folder: folder of the files.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenTables:
-    """Readable tables and the questions about each table.
+    """Opened tables, the questions about each table, and reasons for unreadable tables.
 
     Args:
         files: tables by path.
@@ -66,13 +66,13 @@ def open_tables(
     options: ReadOptions,
     say: Callable[[str], None],
 ) -> OpenTables:
-    """Read questions and tables. If there are several tables, unreadable tables are skipped.
+    """Read questions and tables. An unreadable table is skipped unless it is the only table.
 
     Args:
         tables: files, folders or glob patterns.
         questions: questions about each table.
         questions_file: file of additional questions, or None.
-        output: file to which answers are written, which is not read as a table. None if there is none.
+        output: file to which answers are written, which is not read as a table. None: answers are only printed.
         options: options for reading tables. Their character encoding also applies to the question file.
         say: callback for progress messages.
 
@@ -81,11 +81,11 @@ def open_tables(
         DataError: no table can be read.
     """
     seconds: dict[str, float] = {}
-    asked = all_questions(questions, questions_file, options.encoding)
-    beside = Path(questions_file).expanduser().parent if questions_file else None
+    inputs = all_questions(questions, questions_file, options.encoding)
+    folder = Path(questions_file).expanduser().parent if questions_file else None
     # The question file and earlier answers may be in the folder of the tables.
-    others = {os.path.realpath(Path(file).expanduser()) for file in (questions_file, output) if file}
-    pairs = pair_up(asked, [file for file in find_tables([*tables]) if os.path.realpath(file) not in others], beside)
+    excluded = {os.path.realpath(Path(file).expanduser()) for file in (questions_file, output) if file}
+    pairs = pair_up(inputs, [file for file in find_tables([*tables]) if os.path.realpath(file) not in excluded], folder)
     with record_time(seconds, "tables"):
         files, skipped = _open_all(list(pairs), options, say)
     return OpenTables(files, pairs, skipped, seconds)
@@ -106,20 +106,20 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
     if not all(map(str.strip, texts)):
         raise ConfigError("is blank", where="question", remedy='Write question="..."')
     if file and not os.path.lexists(Path(file).expanduser()):
-        remedy = f"Check its name; to ask it: {format_setting('question', file)}"
-        raise DataError("no such file", where=f"questions={file}", remedy=remedy)
+        hint = f"Check its name; to ask it: {format_setting('question', file)}"
+        raise DataError("no such file", where=f"questions={file}", remedy=hint)
     return [*(QuestionInput(valid(text)) for text in texts), *(read_questions(file, encoding) if file else ())]
 
 
 def _open_all(
-    paths: Sequence[Path], options: ReadOptions, say: Callable[[str], None]
+    paths: Sequence[Path], options: ReadOptions, report: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
     from mate_cli.tables.read import open_table  # Imported late: the import takes a second, and tables may be missing.
 
     files: dict[Path, TableFile] = {}
     skipped: dict[str, str] = {}
     for path in paths:
-        say(f"reading {path}")
+        report(f"reading {path}")
         try:
             files[path] = open_table(path, options)
         except MateError as error:
@@ -153,5 +153,5 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
     if run is not None and (stages := open_run(run).read_record().stages):
         stage = Path(run).expanduser() / next(iter(stages))
-        remedy = f"Load a stage, such as {stage}, or ask with input=questions.jsonl (docs/how-to/train_on_your_data.md)"
-        raise RunError("this run is a system of stages, for tables with linked passages", where=run, remedy=remedy)
+        hint = f"Load a stage, such as {stage}, or ask with input=questions.jsonl (docs/how-to/train_on_your_data.md)"
+        raise RunError("this run is a system of stages, for tables with linked passages", where=run, remedy=hint)

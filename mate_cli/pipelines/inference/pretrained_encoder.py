@@ -66,7 +66,7 @@ class EncodedTables:
             DataError: the example does not exist, or no token of the cell was encoded.
         """
         ids = self.batch.row_ids, self.batch.column_ids
-        is_row, is_column = (part == index(place) + 1 for part, place in zip(ids, (row, column), strict=True))
+        is_row, is_column = (part == index(number) + 1 for part, number in zip(ids, (row, column), strict=True))
         examples = torch.arange(len(is_row), device=is_row.device).unsqueeze(1)
         tokens = self.batch.in_body & is_row & is_column & (examples == index(example))
         if not tokens.any():
@@ -106,14 +106,14 @@ class Mate(LoadedModel):
             TrustError: the configuration names a class that is neither mate's nor trusted.
         """
         folder = Path(name).expanduser()
-        wanted = find_dtype(_checkpoint_dtype(folder) if dtype == "auto" else dtype)
+        weight_type = find_dtype(_checkpoint_dtype(folder) if dtype == "auto" else dtype)
         paths = Paths(outputs="outputs", cache=default_cache(), data="data")
         runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
-        place = find_device(device)
+        target = find_device(device)
         with keep_random_states():  # Weights are initialized randomly before they are loaded.
             is_run = (folder / "record.json").is_file()
             model = cls.load(str(name) if is_run else None, None if is_run else str(name), runtime)
-        return model.to(device=place, dtype=wanted).eval()
+        return model.to(device=target, dtype=weight_type).eval()
 
     @property
     def device(self) -> torch.device:
@@ -266,7 +266,7 @@ class Mate(LoadedModel):
 
 
 def find_device(device: torch.device | str | int | None) -> torch.device:
-    """Return a device of this machine. None is the CPU.
+    """Convert a device name or index to a `torch.device`. None selects the CPU.
 
     Raises:
         ConfigError: the device does not exist.
@@ -281,7 +281,7 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Return the data type of a name. None stands for float32.
+    """Convert the name of a data type, such as "bfloat16", to a `torch.dtype`. None stands for float32.
 
     Raises:
         ConfigError: the data type is no floating-point type.
@@ -304,8 +304,8 @@ def _checkpoint_dtype(folder: Path) -> str | None:
 def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:
     """Build a table of one cell that links to passages, as input of a span reader."""
     texts = [passages] if isinstance(passages, str) else passages
-    linked = {str(index): text for index, text in enumerate(texts)}
-    return Table("cell", (Cell(""),), ((Cell(cell, tuple(linked)),),), passages=linked)
+    by_id = {str(index): text for index, text in enumerate(texts)}
+    return Table("cell", (Cell(""),), ((Cell(cell, tuple(by_id)),),), passages=by_id)
 
 
 def _as_questions(questions: str | Iterable[str]) -> list[str]:
@@ -314,21 +314,21 @@ def _as_questions(questions: str | Iterable[str]) -> list[str]:
     Raises:
         DataError: a question is no string.
     """
-    asked = [questions] if isinstance(questions, str) else list(questions)
-    if not all(isinstance(text, str) for text in asked):
+    texts = [questions] if isinstance(questions, str) else list(questions)
+    if not all(isinstance(text, str) for text in texts):
         raise DataError(f"{questions!r} is not a question", remedy="Give a text, or a list of texts")
-    return asked
+    return texts
 
 
 def _examples(tables: Tables, questions: str | Iterable[str]) -> list[TableExample]:
-    asked = _as_questions(questions)
+    texts = _as_questions(questions)
     sources = list(tables) if isinstance(tables, (list, tuple)) else [tables]
-    count = max(len(asked), len(sources))
-    if not sources or {len(asked), len(sources)} - {1, count}:
-        raise DataError(f"{len(sources)} tables and {len(asked)} questions", remedy="Give one question for each table")
-    known = {id(source): _table(source) for source in sources}  # Each table object is converted once.
-    pairs = zip(sources * (count // len(sources)), asked * (count // len(asked)), strict=True)
-    return [TableExample(str(place), text, known[id(source)]) for place, (source, text) in enumerate(pairs)]
+    count = max(len(texts), len(sources))
+    if not sources or {len(texts), len(sources)} - {1, count}:
+        raise DataError(f"{len(sources)} tables and {len(texts)} questions", remedy="Give one question for each table")
+    table_of = {id(source): _table(source) for source in sources}  # Each table object is converted once.
+    pairs = zip(sources * (count // len(sources)), texts * (count // len(texts)), strict=True)
+    return [TableExample(str(number), text, table_of[id(source)]) for number, (source, text) in enumerate(pairs)]
 
 
 def _table(source: Any) -> Table:  # noqa: ANN401 - see `Tables`

@@ -44,7 +44,7 @@ class TableView:
 
 
 class RowFitter:
-    """Selects the rows, and if necessary the columns, of a table that fit a network.
+    """Selects rows, and if necessary columns, so that a large table fits the input of a network.
 
     Args:
         serializer: serializer of the network.
@@ -68,22 +68,22 @@ class RowFitter:
         Returns:
             Q views of the table.
         """
-        asked = [" ".join(questions)] if together else list(questions)
+        queries = [" ".join(questions)] if together else list(questions)
 
         @cache
         def view_all_rows() -> TableView:
             return TableView(file.table(), tuple(file.numbers))
 
         too_large = len(file) > self.rows or len(file.header) > self.columns
-        is_cut = [True] * len(asked) if too_large else self._is_cut(view_all_rows().table, asked)
-        index = RowIndex(file.header, file.formats, asked, file) if any(is_cut) else None
-        pairs = zip(asked, is_cut, strict=True)
-        views = [self._choose(file, question, index) if index and cut else view_all_rows() for question, cut in pairs]
+        is_cut = [True] * len(queries) if too_large else self._is_cut(view_all_rows().table, queries)
+        index = RowIndex(file.header, file.formats, queries, file) if any(is_cut) else None
+        pairs = zip(queries, is_cut, strict=True)
+        views = [self._choose(file, question, index) if index and long else view_all_rows() for question, long in pairs]
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
         """Return for each question whether the encoded table would lack rows."""
-        examples = [TableExample(str(place), question, table) for place, question in enumerate(questions)]
+        examples = [TableExample(str(number), question, table) for number, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
         return [
             isinstance(encoding, EncodingFailure) or _last_row(encoding) < len(table.rows) for encoding in encodings
@@ -91,19 +91,19 @@ class RowFitter:
 
     def _choose(self, file: TableFile, question: str, index: RowIndex) -> TableView:
         choice = index.choose(question)
-        best = choice.order[: self.rows]
-        rows = [file.row(place) for place in best]
+        order = choice.order[: self.rows]
+        rows = [file.row(row) for row in order]
         costs, budget = self._costs([file.header, *rows]), self._budget(question, file.title)
-        nearest = self._choose_columns(file.header, rows, costs, budget, choice)
-        columns = sorted(nearest)
+        similar = self._choose_columns(file.header, rows, costs, budget, choice)
+        columns = sorted(similar)
         costs = costs[:, columns].sum(1)
-        places = fit_rows(best, costs[1:].tolist(), budget - int(costs[0]), self.rows)
-        numbers = tuple(file.numbers[place] for place in places)
-        notes = [] if len(places) == len(file) else [_describe_rows(choice, len(places), len(file))]
+        indices = fit_rows(order, costs[1:].tolist(), budget - int(costs[0]), self.rows)
+        numbers = tuple(file.numbers[row] for row in indices)
+        notes = [] if len(indices) == len(file) else [_describe_rows(choice, len(indices), len(file))]
         if len(columns) < len(file.header):
-            names = list_names((file.header[column] for column in nearest), 8)
+            names = list_names((file.header[column] for column in similar), 8)
             notes.append(f"{len(columns)} of {len(file.header)} columns were read, the nearest ones: {names}.")
-        return TableView(file.table(places, columns), numbers, tuple(notes))
+        return TableView(file.table(indices, columns), numbers, tuple(notes))
 
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
@@ -112,36 +112,36 @@ class RowFitter:
 
         The most similar columns come first.
         """
-        needed = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
-        if needed.sum() <= budget and len(header) <= self.columns:
+        lengths = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
+        if lengths.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
-        asked = stems(choice.question)
+        query = stems(choice.question)
         scores = [
-            share + 2 * similarity(stems(name), asked)
+            share + 2 * similarity(stems(name), query)
             for name, share in zip(header, matching_shares(choice.question, rows).tolist(), strict=True)
         ]
         scores[0] += FIRST_COLUMN
         if choice.column is not None:
             scores[choice.column] += 1
-        chosen = choose_columns(scores, needed.tolist(), budget)
-        return list(chosen)[: self.columns] or [int(np.argmax(scores))]
+        subset = choose_columns(scores, lengths.tolist(), budget)
+        return list(subset)[: self.columns] or [int(np.argmax(scores))]
 
     def _budget(self, question: str, title: str) -> int:
         """Return the number of tokens available for header and rows."""
-        most = self.serializer.max_tokens
+        limit = self.serializer.max_tokens
         if not isinstance(self.serializer, TextSerializer):
-            return most - 1
+            return limit - 1
         titled = getattr(self.serializer, "title", False)
-        before = self.serializer.tokenizer.pieces([question, title if titled else ""])
-        return most - 2 - titled - min(sum(map(len, before)), most // 2)
+        prefix = self.serializer.tokenizer.pieces([question, title if titled else ""])
+        return limit - 2 - titled - min(sum(map(len, prefix)), limit // 2)
 
     def _costs(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
         """Return the planned number of tokens of each cell, [R, C]."""
         if not isinstance(self.serializer, TextSerializer):
             return np.ones((len(rows), len(rows[0])), int)
         vocabulary = self.serializer.tokenizer
-        pieces = vocabulary.pieces([cell for row in rows for cell in row])
-        lengths = [max(_first_word(vocabulary.is_continuation[ids]), min(CELL_PIECES, len(ids))) for ids in pieces]
+        tokens = vocabulary.pieces([cell for row in rows for cell in row])
+        lengths = [max(_first_word(vocabulary.is_continuation[ids]), min(CELL_PIECES, len(ids))) for ids in tokens]
         return np.array(lengths).reshape(len(rows), -1)
 
 
@@ -150,24 +150,24 @@ def _first_word(is_continuation: np.ndarray) -> int:
 
     The first word is never truncated.
     """
-    begins = np.flatnonzero(~is_continuation[1:])
-    return int(begins[0]) + 1 if len(begins) else max(1, len(is_continuation))
+    starts = np.flatnonzero(~is_continuation[1:])
+    return int(starts[0]) + 1 if len(starts) else max(1, len(is_continuation))
 
 
 def _last_row(encoding: TableEncoding) -> int:
-    """Return the number of the last row with tokens, counted from 1."""
+    """Return the number (from 1) of the last table row of which the encoding contains tokens."""
     rows = encoding.row_ids[encoding.row_ids < SUMMARY_ROW]
     return int(rows.max(initial=0))
 
 
 def _describe_rows(choice: RowChoice, count: int, rows: int) -> str:
-    """Describe the selection of rows."""
+    """Return a sentence about which and how many of `rows` rows were read."""
     start = f"{count:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.match_count:
         return f"{start} the first ones{order}, since no row shares a word or number with the question."
-    shared = f"that share words or numbers with the question ({list_names(choice.terms)})"
+    matches = f"that share words or numbers with the question ({list_names(choice.terms)})"
     if choice.match_count > count:
-        return f"{start} the best fitting ones{order}, of {choice.match_count:,} {shared}."
-    rest = f", and the first others{order}" if count > choice.match_count else ""
-    return f"{start} the {choice.match_count:,} {shared}{rest}."
+        return f"{start} the best fitting ones{order}, of {choice.match_count:,} {matches}."
+    suffix = f", and the first others{order}" if count > choice.match_count else ""
+    return f"{start} the {choice.match_count:,} {matches}{suffix}."

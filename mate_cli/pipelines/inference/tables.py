@@ -75,8 +75,8 @@ class LoadedModel(TaskModel, nn.Module):
         check_model(run, checkpoint)
         if run is not None:
             folder = open_run(run)
-            trained = runtime.config(folder)
-            return cls(run, load_best(trained, folder, NoDataset()), trained, read_calibration(folder.path))
+            run_config = runtime.config(folder)
+            return cls(run, load_best(run_config, folder, NoDataset()), run_config, read_calibration(folder.path))
         # Imported late, because runs do not need the checkpoint formats.
         from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
 
@@ -93,9 +93,9 @@ def read_calibration(folder: Path) -> Calibration | None:
     path = folder / CALIBRATION
     if not path.is_file():
         return None
-    again = "Evaluate the run again"
-    with wrap_file_errors(path, DataError, "this calibration cannot be read", again):
-        return Calibration.from_json(read_object(path, DataError, again, links=True))
+    hint = "Evaluate the run again"
+    with wrap_file_errors(path, DataError, "this calibration cannot be read", hint):
+        return Calibration.from_json(read_object(path, DataError, hint, links=True))
 
 
 @dataclass(frozen=True)
@@ -166,20 +166,20 @@ def _prepare(
     fitter = RowFitter(model.parts.serializer, model.parts.task)
     questions: list[PreparedQuestion] = []
     for path, file in inputs.files.items():
-        asked = inputs.questions[path]
+        texts = inputs.questions[path]
         try:
             with wrap_file_errors(path, DataError, "no rows of this table can be chosen", "Give a part of it"):
-                chosen = list(fitter.fit(file, asked, together=together))
+                views = list(fitter.fit(file, texts, together=together))
         except MateError as error:
             if len(inputs.files) == 1:
                 raise
             skipped[str(path)] = str(error)
             continue
-        for turn, (text, view) in enumerate(zip(asked, chosen, strict=True)):
+        for turn, (text, view) in enumerate(zip(texts, views, strict=True)):
             name = f"{len(questions):06}"
             example = TableExample(name, text, view.table)
             if together:
-                example = replace(example, conversation=str(path), history=tuple(asked[:turn]))
+                example = replace(example, conversation=str(path), history=tuple(texts[:turn]))
             questions.append(PreparedQuestion(example, file, view))
     return questions
 
@@ -203,7 +203,7 @@ def _answer(
     verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
-        answered = TableAnswerResult(
+        result = TableAnswerResult(
             source=str(question.file.path),
             question=question.example.question,
             table=question.view.table,
@@ -214,41 +214,39 @@ def _answer(
         )
         if name in predictions:
             selection = parts.task.selection(predictions[name])
-            answered = _with_selection(answered, selection, texts.get(name, ""), verdict)
+            result = _with_selection(result, selection, texts.get(name, ""), verdict)
             if selection is not None:
                 share = selection.share_right(model.calibration)
-                answered = replace(answered, confidence=share, calibrated=model.calibration is not None)
-            if not (answered.cells or answered.answer):
+                result = replace(result, confidence=share, calibrated=model.calibration is not None)
+            if not (result.cells or result.answer):
                 is_null = selection is not None and selection.is_null
-                answered = replace(answered, failure=UNANSWERABLE if is_null else "no cell is likely enough")
+                result = replace(result, failure=UNANSWERABLE if is_null else "no cell is likely enough")
         else:
-            answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
-        answers.append(answered)
+            result = replace(result, failure=failures.get(name, "this task has no answer for it"))
+        answers.append(result)
     return answers
 
 
 def _with_selection(
-    answered: TableAnswerResult, selection: Selection | None, text: str, verdict: bool
+    result: TableAnswerResult, selection: Selection | None, text: str, verdict: bool
 ) -> TableAnswerResult:
     if selection is None:
-        return replace(answered, answer=text)
-    table = answered.table
+        return replace(result, answer=text)
+    table = result.table
     is_count = selection.aggregation == "count"
     value, notes = compute_with_notes(selection.aggregation, selection.cells, table)
-    unseen = answered.rows_in_file - len(table.rows)
+    unseen = result.rows_in_file - len(table.rows)
     warnings = ["No cell was selected, so the count is 0."] if is_count and not selection.cells else []
-    if unseen and needs_all_rows(answered.question, selection.aggregation):
-        warnings.append(
-            f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not read."
-        )
+    if unseen and needs_all_rows(result.question, selection.aggregation):
+        warnings.append(f"The answer may depend on all rows, but {unseen:,} of {result.rows_in_file:,} were not read.")
     if selection.aggregation in ("sum", "average") and selection.cells:
-        why = f"Not all chosen cells are numbers, so no {selection.aggregation} was computed."
-        warnings += notes or ([why] if value is None else [])
+        reason = f"Not all chosen cells are numbers, so no {selection.aggregation} was computed."
+        warnings += notes or ([reason] if value is None else [])
     units = find_units(selection.cells, table) if selection.aggregation in ("sum", "average") else ()
     if len(units) > 1 and value is not None:
         warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")
     return replace(
-        answered,
+        result,
         answer=_text(selection, table, text) if value is None else number_text(value, ","),
         cells=selection.cells,
         probabilities=selection.probabilities,
@@ -269,12 +267,12 @@ def _text(selection: Selection, table: Table, text: str) -> str:
     return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
 
 
-def _truncation_notes(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
+def _truncation_notes(question: PreparedQuestion, numbers: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
     """Return sentences about the selection and truncation of rows, columns and cells."""
     notes = list(question.view.notes)
-    counts = dict(zip(TRUNCATION_COUNTS, cut or (), strict=False))
+    counts = dict(zip(TRUNCATION_COUNTS, numbers or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
         if count := counts.get(kind):
-            done = "shortened" if noun == "cell" else "left out"
-            notes.append(f"{count_noun(count, noun)} {done} to fit {max_tokens:,} tokens.")
+            verb = "shortened" if noun == "cell" else "left out"
+            notes.append(f"{count_noun(count, noun)} {verb} to fit {max_tokens:,} tokens.")
     return tuple(notes)

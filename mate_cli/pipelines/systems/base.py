@@ -28,7 +28,7 @@ class TrainedStage(LoadedModel):
     """A trained stage with its best checkpoint, and the name of the stage."""
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
-        """Predict examples. `name` is their label in the progress bar."""
+        """Predict examples with the task of the stage. `name` labels the progress bar."""
         loader = self.parts.data.loader_of(examples, name)
         ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
         return predict(self.parts.task, loader, self.settings)
@@ -41,8 +41,8 @@ class TrainedStage(LoadedModel):
         """
         if not isinstance(self.task, kind):
             problem = f"{type(self.task).__name__} is not a {kind.__name__}"
-            remedy = f"Name an experiment whose task is a {kind.__name__}"
-            raise ConfigError(problem, where=f"stages.{self.name}.task", remedy=remedy)
+            hint = f"Name an experiment whose task is a {kind.__name__}"
+            raise ConfigError(problem, where=f"stages.{self.name}.task", remedy=hint)
         return self.task
 
 
@@ -65,7 +65,8 @@ class System(ABC):
     """Combines the predictions of separately trained stages into answers.
 
     Args:
-        compared_by: stage whose network identifies runs of this system in comparisons; None for the system itself.
+        compared_by: name of the stage whose network labels the runs of this system in comparisons. None: the system
+            itself.
 
     Attributes:
         stages: names of the required stages.
@@ -84,12 +85,12 @@ class System(ABC):
         Raises:
             ConfigError: a stage is missing.
         """
-        if missing := ", ".join(name for name in self.stages if name not in names):
-            problem = f"{type(self).__name__} needs stages named {missing}, but the stages are {', '.join(names)}"
+        if absent := ", ".join(name for name in self.stages if name not in names):
+            problem = f"{type(self).__name__} needs stages named {absent}, but the stages are {', '.join(names)}"
             raise ConfigError(problem, where="stages", remedy="Rename the stages, or choose another system")
         if self.compared_by not in (None, *names):
-            problem, remedy = f"unknown stage {self.compared_by!r}", f"Choose from {', '.join(names)}"
-            raise ConfigError(problem, where="system.compared_by", remedy=remedy)
+            problem, hint = f"unknown stage {self.compared_by!r}", f"Choose from {', '.join(names)}"
+            raise ConfigError(problem, where="system.compared_by", remedy=hint)
 
     @abstractmethod
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
@@ -103,11 +104,11 @@ class System(ABC):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Parameters fitted on the dev split, as stored in the run folder; possibly empty."""
+        """Parameters fitted on the dev split, as stored in the run folder. Empty by default."""
         return {}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> System:
-        """Return a copy with parameters that a system of this class fitted."""
+        """Return a copy with fitted parameters, or the system itself if the class has no parameters."""
         return self
 
     def learn(
@@ -136,15 +137,18 @@ class System(ABC):
 
 
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Return Hits@1 of the first cell of each question, or {} without any gold answer."""
-    known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
-    return hits_at_k(cells, known, group_by_source(examples), ks=(1,)) if known else {}
+    """Return Hits@1 of the first cell of each question, or {} if no example has a gold answer."""
+    gold = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
+    return hits_at_k(cells, gold, group_by_source(examples), ks=(1,)) if gold else {}
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the throughput and FLOPs of an example that passes through all stages.
+    """Return the examples per second and training FLOPs per example of all stages in sequence.
 
-    A value is included only if every stage has it.
+    A value is included only if every stage has measured it.
+
+    Args:
+        stages: throughput of each stage, as stored in `RunRecord.throughput`.
     """
     joint: dict[str, float] = {}
     if all(stage.get("examples_per_second") for stage in stages):
@@ -169,9 +173,9 @@ def answer_split(
         Metrics by name, and the examples of the split.
     """
     examples = stages[system.stages[0]].parts.data.questions(split)
-    answered = system.answer(stages, examples, split)
-    save_answers(to, split, system, examples, answered)
-    return system.score(answered, examples), examples
+    answers = system.answer(stages, examples, split)
+    save_answers(to, split, system, examples, answers)
+    return system.score(answers, examples), examples
 
 
 def save_answers(

@@ -73,7 +73,7 @@ class PointR(System):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The weight of the reader; empty if a single cell is read or no weight is set."""
+        """The weight of the reader. Empty if a single cell is read or no weight is set."""
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
@@ -97,9 +97,9 @@ class PointR(System):
         """
         if self.cells == 1 or self.weight is not None:
             return self, self.answer(stages, examples, name)
-        read, hits = self._read(stages, examples, name)
-        system = self.with_parameters({"weight": best_weight(read, examples)})
-        return system, system._choose_answers(read, hits)
+        by_id, hits = self._read(stages, examples, name)
+        system = self.with_parameters({"weight": best_weight(by_id, examples)})
+        return system, system._choose_answers(by_id, hits)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Select the cells of each question and read them. Hits@k are metrics of the selector.
@@ -111,12 +111,14 @@ class PointR(System):
         """
         return self._choose_answers(*self._read(stages, examples, name))
 
-    def _choose_answers(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
+    def _choose_answers(self, by_id: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
         weight = self.weight or 0.0
-        best = {key: max(cells, key=lambda cell: cell.score(weight)) for key, cells in read.items() if cells}
-        others = {key: tuple(cell.cell for cell in read[key] if cell is not best[key]) for key in best}
-        cells = {key: (cell.cell, *others[key]) for key, cell in best.items()}
-        return SystemAnswers({key: cell.text for key, cell in best.items()}, hits, cells)
+        best_cells = {key: max(cells, key=lambda cell: cell.score(weight)) for key, cells in by_id.items() if cells}
+        other_cells = {
+            key: tuple(cell.cell for cell in by_id[key] if cell is not best_cells[key]) for key in best_cells
+        }
+        cells = {key: (cell.cell, *other_cells[key]) for key, cell in best_cells.items()}
+        return SystemAnswers({key: cell.text for key, cell in best_cells.items()}, hits, cells)
 
     def _read(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
@@ -124,12 +126,12 @@ class PointR(System):
         """Return the cells read by example id, best cell first, and Hits@k of the selector."""
         by_name = {example.example_id: example for example in examples}
         rankings = stages[SELECT].predict(examples, name)
-        known = {key: example for key, example in by_name.items() if example.answer}
-        hits = stages[SELECT].task_of(CellSelection).score(rankings, known) if known else {}
-        read = read_cells(stages[READ], rankings, by_name, self.cells)
+        labeled = {key: example for key, example in by_name.items() if example.answer}
+        hits = stages[SELECT].task_of(CellSelection).score(rankings, labeled) if labeled else {}
+        by_id = read_cells(stages[READ], rankings, by_name, self.cells)
         if self.whole_cells:
-            read = {key: [_widened(cell, by_name[key]) for cell in cells] for key, cells in read.items()}
-        return read, hits
+            by_id = {key: [_widened(cell, by_name[key]) for cell in cells] for key, cells in by_id.items()}
+        return by_id, hits
 
 
 def read_cells(
@@ -146,32 +148,32 @@ def read_cells(
     Returns:
         The cells read, by example id, in the order of the ranking. Cells that cannot be encoded are omitted.
     """
-    chosen = {
-        f"{ranking.example_id}#{place}": (ranking, place)
+    pairs = {
+        f"{ranking.example_id}#{rank}": (ranking, rank)
         for ranking in rankings
-        for place in range(min(count, len(ranking.cells)))
+        for rank in range(min(count, len(ranking.cells)))
     }
-    asked = {key: reading_example(examples[r.example_id], *r.cells[place], key) for key, (r, place) in chosen.items()}
+    inputs = {key: reading_example(examples[r.example_id], *r.cells[rank], key) for key, (r, rank) in pairs.items()}
     predictions: dict[str, SpanPrediction] = {
-        prediction.example_id: prediction for prediction in reader.predict(list(asked.values()), "cells")
+        prediction.example_id: prediction for prediction in reader.predict(list(inputs.values()), "cells")
     }
     # Assume that some cell contains the answer, so never predict "no answer".
     spans = [replace(prediction, no_answer=0.0) for prediction in predictions.values()]
-    texts = reader.task_of(SpanReading).answers(spans, asked)
-    read: dict[str, list[ReadCell]] = {}
-    for key, (ranking, place) in chosen.items():
+    texts = reader.task_of(SpanReading).answers(spans, inputs)
+    by_id: dict[str, list[ReadCell]] = {}
+    for key, (ranking, rank) in pairs.items():
         if key in predictions:
-            selected, span = _log(ranking.probabilities[place]), _log(predictions[key].probability)
-            cell = ReadCell(ranking.cells[place], selected, span, texts[key])
-            read.setdefault(ranking.example_id, []).append(cell)
-    return read
+            cell_score, span = _log(ranking.probabilities[rank]), _log(predictions[key].probability)
+            cell = ReadCell(ranking.cells[rank], cell_score, span, texts[key])
+            by_id.setdefault(ranking.example_id, []).append(cell)
+    return by_id
 
 
-def _widened(read: ReadCell, example: TableExample) -> ReadCell:
-    row, column = read.cell
+def _widened(cell: ReadCell, example: TableExample) -> ReadCell:
+    row, column = cell.cell
     text = example.table.rows[row][column].text
-    inside = f" {normalize_answer(read.text)} " in f" {normalize_answer(text)} "
-    return replace(read, text=text) if inside else read
+    is_inside = f" {normalize_answer(cell.text)} " in f" {normalize_answer(text)} "
+    return replace(cell, text=text) if is_inside else cell
 
 
 def _log(probability: float) -> float:
@@ -179,17 +181,22 @@ def _log(probability: float) -> float:
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:
-    """Return the smallest weight of `WEIGHTS` with the best F1 of the answers."""
-    known = [example for example in examples if example.answer and read.get(example.example_id)]
+    """Return the reader weight in `WEIGHTS` with the best F1 of the answers, the smallest of equals.
+
+    Args:
+        read: cells that were read, by example id.
+        examples: questions. Questions without a gold answer are ignored.
+    """
+    labeled = [example for example in examples if example.answer and read.get(example.example_id)]
     overlaps = {
         (example.example_id, cell): f1(cell.text, " ".join(example.answer.texts))
-        for example in known
+        for example in labeled
         if example.answer
         for cell in read[example.example_id]
     }
 
     def total(weight: float) -> float:
-        best = ((e.example_id, max(read[e.example_id], key=lambda cell: cell.score(weight))) for e in known)
-        return sum(overlaps[pair] for pair in best)
+        pairs = ((e.example_id, max(read[e.example_id], key=lambda cell: cell.score(weight))) for e in labeled)
+        return sum(overlaps[pair] for pair in pairs)
 
     return max(WEIGHTS, key=lambda weight: (round(total(weight), 9), -weight))
