@@ -46,17 +46,17 @@ PIECE = 1 << 20
 
 def find_file(root: Path, name: str) -> Path | None:
     """Return the path of `root/name`, possibly with a suffix of `PACKED`, or None."""
-    packed = root / name
-    if not packed.parent.is_dir():  # Checking the folder first saves one check per suffix.
+    base = root / name
+    if not base.parent.is_dir():  # Checking the folder first saves one check per suffix.
         return None
-    places = (packed.with_name(f"{packed.name}{suffix}") for suffix in PACKED)
-    return next((place for place in places if place.is_file()), None)
+    candidates = (base.with_name(f"{base.name}{suffix}") for suffix in PACKED)
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def unpacked_name(name: str) -> str:
     """Return a file name without the suffix of its compression."""
-    packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
-    return name.removesuffix(packed)
+    ending = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
+    return name.removesuffix(ending)
 
 
 def read_file(path: Path) -> bytes:
@@ -80,25 +80,25 @@ def _single_member(path: Path) -> bytes:
     """
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
-        named = [name for name in names if PurePosixPath(name).name == path.stem] or names
-        if len(named) != 1:
-            raise DataError(f"has {len(named)} files, but none named {path.stem}", where=str(path))
-        with archive.open(named[0]) as stream:
+        matches = [name for name in names if PurePosixPath(name).name == path.stem] or names
+        if len(matches) != 1:
+            raise DataError(f"has {len(matches)} files, but none named {path.stem}", where=str(path))
+        with archive.open(matches[0]) as stream:
             return _content(stream, path)
 
 
-def _content(stream: IO[bytes], where: Path | str) -> bytes:
+def _content(stream: IO[bytes], location: Path | str) -> bytes:
     """Return the unpacked content of a file.
 
     Raises:
         DataError: the content is larger than `largest_file()`.
     """
-    most, content = largest_file(), BytesIO()
-    while piece := stream.read(PIECE):
-        content.write(piece)
-        if content.tell() > most:
-            remedy = f"To read it, set {LARGEST} to a larger number"
-            raise DataError(f"it has more than {most // 1_000_000:,} MB unpacked", where=str(where), remedy=remedy)
+    limit, content = largest_file(), BytesIO()
+    while chunk := stream.read(PIECE):
+        content.write(chunk)
+        if content.tell() > limit:
+            hint = f"To read it, set {LARGEST} to a larger number"
+            raise DataError(f"it has more than {limit // 1_000_000:,} MB unpacked", where=str(location), remedy=hint)
     return content.getvalue()
 
 
@@ -108,12 +108,12 @@ def largest_file() -> int:
     Raises:
         ConfigError: the environment variable MATE_LARGEST_FILE is no number.
     """
-    told = os.environ.get(LARGEST, str(MEGABYTES))
-    if not (told.isascii() and told.isdigit()):
+    value = os.environ.get(LARGEST, str(MEGABYTES))
+    if not (value.isascii() and value.isdigit()):
         raise ConfigError(
-            f"{told!r} is not a number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}"
+            f"{value!r} is not a number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}"
         )
-    return int(told) * 1_000_000
+    return int(value) * 1_000_000
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
@@ -127,11 +127,11 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
         folder: relative path of the folder.
         repository: prefix of the names of checkouts and archives of the repository. "" searches no repository.
     """
-    places = [root / f"{folder}{suffix}" for suffix in SUFFIXES]
+    candidates = [root / f"{folder}{suffix}" for suffix in SUFFIXES]
     for checkout in sorted(root.glob(f"{repository}*") if repository else ()):
-        places.append(checkout / folder if checkout.is_dir() else checkout)
-    known = (place for place in places if place.is_dir() or place.name.endswith(SUFFIXES[1:]))
-    return next((place for place in known if place.exists()), None)
+        candidates.append(checkout / folder if checkout.is_dir() else checkout)
+    stores = (path for path in candidates if path.is_dir() or path.name.endswith(SUFFIXES[1:]))
+    return next((path for path in stores if path.exists()), None)
 
 
 def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
@@ -145,21 +145,21 @@ def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[
     Raises:
         DataError: the archive is truncated or damaged. Members before the damage are still yielded.
     """
-    remaining = set(wanted)
+    pending = set(wanted)
 
     def name_of(path: str) -> str | None:
-        *above, name = PurePosixPath(path).parts
-        return name if above[-1:] == [folder] and name in remaining else None
+        *parents, name = PurePosixPath(path).parts
+        return name if parents[-1:] == [folder] and name in pending else None
 
     if store.is_dir():
         files = ((name, find_file(store, name)) for name in sorted(wanted))
         yield from ((name, read_file(file)) for name, file in files if file)
         return
     with _name_damage(store):
-        for name, content in _archived(store, name_of) if remaining else ():
+        for name, content in _archived(store, name_of) if pending else ():
             yield name, content
-            remaining.discard(name)
-            if not remaining:
+            pending.discard(name)
+            if not pending:
                 return
 
 
@@ -186,15 +186,15 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
     Raises:
         DataError: the archive is truncated or damaged.
     """
-    wanted = set(paths)
+    selection = set(paths)
     with _name_damage(archive):
-        return dict(_archived(archive, lambda path: path if path in wanted else None))
+        return dict(_archived(archive, lambda path: path if path in selection else None))
 
 
 def _name_damage(path: Path) -> AbstractContextManager[None]:
     """Convert errors of truncated or damaged files inside the context to `DataError`."""
-    remedy = "The file is truncated or damaged: download it again"
-    return wrap_file_errors(path, DataError, "cannot be read completely", remedy)
+    hint = "The file is truncated or damaged: download it again"
+    return wrap_file_errors(path, DataError, "cannot be read completely", hint)
 
 
 def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
@@ -231,8 +231,8 @@ def check_packed(path: Path, name: str) -> None:
         DataError: the file is damaged, or an HTML page instead of the requested file.
     """
     with path.open("rb") as file:
-        begin = file.read(1000).lstrip().lower()
-    if begin.startswith((b"<!doctype html", b"<html")):
+        head = file.read(1000).lstrip().lower()
+    if head.startswith((b"<!doctype html", b"<html")):
         raise DataError("it is a web page", where=str(path))
     with _name_damage(path):
         if name.endswith(".zip"):
@@ -249,11 +249,11 @@ def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
     Raises:
         DataError: the content is larger than `MAX_UNPACKED` bytes.
     """
-    left = MAX_UNPACKED
+    budget = MAX_UNPACKED
     for stream in streams:
-        while piece := stream.read(PIECE):
-            left -= len(piece)
-            if left < 0:
+        while chunk := stream.read(PIECE):
+            budget -= len(chunk)
+            if budget < 0:
                 raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(where))
 
 
@@ -267,8 +267,8 @@ def folders_below(root: Path) -> list[Path]:
     waiting = [root] if root.is_dir() else []
     while waiting and len(folders) < DEEPER:
         with suppress(OSError):
-            inner = sorted(path for path in waiting.pop(0).iterdir() if path.is_dir() and not path.is_symlink())
-            folders, waiting = folders + inner, waiting + inner
+            subfolders = sorted(path for path in waiting.pop(0).iterdir() if path.is_dir() and not path.is_symlink())
+            folders, waiting = folders + subfolders, waiting + subfolders
     return folders[:DEEPER]
 
 

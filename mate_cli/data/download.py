@@ -72,12 +72,12 @@ def fetch(file: RemoteFile, root: Path) -> Path:
     target = root / file.destination
     first = None if file.checksum else _read_manifest(root).get(file.destination)
     expected = file.checksum or first
-    again = f"; if the new one is right, remove {root / MANIFEST}, and run the command again" if first else ""
+    advice = f"; if the new one is right, remove {root / MANIFEST}, and run the command again" if first else ""
     if target.exists():
         if expected and checksum(target, expected) != expected:
             release = f"the first download, recorded in {MANIFEST}" if first else "the release"
-            remedy = f"Move it away and download again{again}"
-            raise DataError(f"differs from {release} ({expected})", where=str(target), remedy=remedy)
+            hint = f"Move it away and download again{advice}"
+            raise DataError(f"differs from {release} ({expected})", where=str(target), remedy=hint)
         return target
     part = target.with_name(f"{target.name}.part")
     gone_on = _receive(file.url, part, checked=file.checksum is not None)
@@ -87,7 +87,7 @@ def fetch(file: RemoteFile, root: Path) -> Path:
         _receive(file.url, part)
         digest = checksum(part, expected)
     if expected and digest != expected:
-        _refuse(part, file.url, f"arrived with checksum {digest}, not {expected}", f"a changed release{again}")
+        _refuse(part, file.url, f"arrived with checksum {digest}, not {expected}", f"a changed release{advice}")
     if not file.checksum:
         try:
             check_packed(part, target.name)
@@ -102,8 +102,8 @@ def fetch(file: RemoteFile, root: Path) -> Path:
 
 def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
     bad = part.replace(part.with_suffix(".bad"))
-    remedy = f"It was kept as {bad}. Try again later; possible causes: a proxy, or {cause}"
-    raise DataError(problem, where=url, remedy=remedy)
+    hint = f"It was kept as {bad}. Try again later; possible causes: a proxy, or {cause}"
+    raise DataError(problem, where=url, remedy=hint)
 
 
 def checksum(path: Path, like: str) -> str:
@@ -165,8 +165,8 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
 
 def _asked_pause(response: requests.Response) -> float:
     """Return the seconds of the header Retry-After, at most `MAX_PAUSE`, or 0."""
-    asked = response.headers.get("Retry-After", "")
-    return min(float(asked), MAX_PAUSE) if asked.isascii() and asked.isdigit() else 0.0
+    header = response.headers.get("Retry-After", "")
+    return min(float(header), MAX_PAUSE) if header.isascii() and header.isdigit() else 0.0
 
 
 def _receive_once(url: str, part: Path, *, checked: bool) -> bool:

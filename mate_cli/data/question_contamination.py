@@ -62,7 +62,7 @@ class QuestionMarks:
         Return false if each question has a number that the other lacks.
         """
         numbers, other_numbers = (
-            {word for word in marks.words if any(map(str.isdigit, word))} for marks in (self, other)
+            {word for word in fingerprint.words if any(map(str.isdigit, word))} for fingerprint in (self, other)
         )
         return self.answer == other.answer and not (numbers - other_numbers and other_numbers - numbers)
 

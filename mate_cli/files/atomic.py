@@ -79,14 +79,14 @@ def make_folders(folder: Path) -> list[Path]:
         OSError: a folder cannot be created.
     """
     folders: list[Path] = []
-    for place in () if folder.is_dir() else reversed((folder, *folder.parents)):
+    for path in () if folder.is_dir() else reversed((folder, *folder.parents)):
         try:
-            place.mkdir()
+            path.mkdir()
         except OSError:  # the folder may exist, or another process may have just created it
-            if not place.is_dir():
+            if not path.is_dir():
                 raise
         else:
-            folders.insert(0, place)
+            folders.insert(0, path)
     return folders
 
 
@@ -106,18 +106,18 @@ def replace_file(target: Path) -> Iterator[Path]:
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise RunError("is no regular file", where=str(target), remedy="Choose another place")
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob(f".{glob.escape(_short_name(target))}.{'[0-9a-f]' * DIGITS}.draft"):
-        _remove_left(left)
+    for stale in target.parent.glob(f".{glob.escape(_short_name(target))}.{'[0-9a-f]' * DIGITS}.draft"):
+        _remove_left(stale)
     draft, lock = _make_draft(target)
     try:
-        new = draft / target.name
-        yield new
-        _sync(*(path for path in (new, *new.rglob("*")) if path.is_file()))
-        if new.is_dir() and target.is_dir():
-            for file in new.iterdir():
+        output = draft / target.name
+        yield output
+        _sync(*(path for path in (output, *output.rglob("*")) if path.is_file()))
+        if output.is_dir() and target.is_dir():
+            for file in output.iterdir():
                 file.replace(target / file.name)
         else:
-            new.replace(target)
+            output.replace(target)
         # Some file systems cannot sync folders.
         with suppress(OSError):
             _sync(target.parent)
@@ -180,10 +180,8 @@ def write_text(target: Path, text: str, remedy: str = "Choose another place for 
 
 def find_files(folder: Path, *names: str) -> list[Path]:
     """Find files by name in a folder and its subfolders, except in temporary folders."""
-    places = [(Path(place), files) for place, _, files in os.walk(folder)]
-    return [
-        place / name for place, files in places if not DRAFT.fullmatch(place.name) for name in names if name in files
-    ]
+    folders = [(Path(path), files) for path, _, files in os.walk(folder)]
+    return [path / name for path, files in folders if not DRAFT.fullmatch(path.name) for name in names if name in files]
 
 
 def remove_drafts(folder: Path) -> set[str]:
@@ -195,10 +193,10 @@ def remove_drafts(folder: Path) -> set[str]:
         The names of the files that processes are writing, truncated to `MAX_NAME` bytes.
     """
     in_use = set[str]()
-    for place, names, _ in os.walk(folder):
+    for path, names, _ in os.walk(folder):
         for draft in filter(None, map(DRAFT.fullmatch, names)):
-            _remove_left(Path(place, draft[0]))
-            if os.path.lexists(Path(place, draft[0])):
+            _remove_left(Path(path, draft[0]))
+            if os.path.lexists(Path(path, draft[0])):
                 in_use.add(draft["target"])
     return in_use
 

@@ -55,8 +55,8 @@ def missing_model(name: str) -> tuple[str, str]:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     repository, _, revision = name.partition("@")
-    if near := _folder_beside(Path(name)):
-        return f"there is no folder {name!r}", f"Did you mean {near}?"
+    if similar := _folder_beside(Path(name)):
+        return f"there is no folder {name!r}", f"Did you mean {similar}?"
     if not NAME.fullmatch(repository):
         return f"{name!r} is neither a folder here nor a name on the Hugging Face hub", "Check the name"
     if is_reachable():
@@ -67,8 +67,8 @@ def missing_model(name: str) -> tuple[str, str]:
     folder = f"models--{repository.replace('/', '--')}"
     fetch = f"hf download {repository}{f' --revision {revision}' if revision else ''}"
     problem = f"{name!r} is not a folder, and not in the Hugging Face cache; the hub is not reachable"
-    remedy = f"On a machine with network type {fetch}, and copy its ~/.cache/huggingface/hub/{folder} to {HF_HUB_CACHE}"
-    return problem, remedy
+    hint = f"On a machine with network type {fetch}, and copy its ~/.cache/huggingface/hub/{folder} to {HF_HUB_CACHE}"
+    return problem, hint
 
 
 def _folder_beside(path: Path) -> Path | None:
@@ -77,8 +77,8 @@ def _folder_beside(path: Path) -> Path | None:
     Return None if no name is similar.
     """
     folders = {folder.name: folder for folder in path.parent.glob("*") if (folder / "config.json").is_file()}
-    near = get_close_matches(path.name, folders, 1, cutoff=0.75)
-    return folders[near[0]] if near else None
+    similar = get_close_matches(path.name, folders, 1, cutoff=0.75)
+    return folders[similar[0]] if similar else None
 
 
 @cache
@@ -110,10 +110,10 @@ def nothing_fetched() -> Iterator[None]:
     """Restrict `hub_file` to cached files."""
     from huggingface_hub import constants
 
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     is_reachable.cache_clear()
     try:
         yield
     finally:
-        constants.HF_HUB_OFFLINE = before
+        constants.HF_HUB_OFFLINE = offline
         is_reachable.cache_clear()

@@ -33,11 +33,11 @@ def find_known_error(error: BaseException) -> MateError | None:
 
     Return None for any other error.
     """
-    if known := known_cause(error):
-        return known
+    if mate_error := known_cause(error):
+        return mate_error
     if isinstance(error, OSError) and error.errno in REFUSALS:
-        place = str(error.filename) if error.filename else None
-        return MateError(shorten_reason(error), where=place, remedy=REFUSALS[error.errno])
+        path = str(error.filename) if error.filename else None
+        return MateError(shorten_reason(error), where=path, remedy=REFUSALS[error.errno])
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (
@@ -68,8 +68,8 @@ def wrap_file_errors(path: Path | str, kind: type[MateError], problem: str, reme
         is_panic = type(error).__name__ == "PanicException"
         if isinstance(error, MateError) or not (isinstance(error, Exception) or is_panic):
             raise
-        if ours := known_cause(error):
-            raise ours from error
+        if cause := known_cause(error):
+            raise cause from error
         raise kind(f"{problem}: {shorten_reason(error)}", where=str(path), remedy=remedy) from error
 
 
@@ -86,6 +86,6 @@ def shorten_reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     # Errors of PyYAML have the reason in `problem`.
-    told = str(getattr(error, "problem", None) or error)
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    text = str(getattr(error, "problem", None) or error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return shorten(" ".join(lines[:2]) or type(error).__name__, 200, placeholder=" ...")

@@ -48,14 +48,14 @@ def remove_paths(config: Mapping[str, Any], folder: Path | None) -> tuple[dict[s
     Raises:
         TrustError: the section `data` has positional arguments, which cannot be checked because they have no names.
     """
-    inside = deepcopy(dict(config))
-    parts = {"": inside, **{f"stages.{name}.": stage for name, stage in _part(inside, "stages").items()}}
+    safe_config = deepcopy(dict(config))
+    parts = {"": safe_config, **{f"stages.{name}.": stage for name, stage in _part(safe_config, "stages").items()}}
     keys = {
         prefix: [*_replace_values(part, folder), *_remove_values(part)]
         for prefix, part in parts.items()
         if isinstance(part, dict)
     }
-    return inside, [prefix + ".".join(map(str, one)) for prefix, some in keys.items() for one in some]
+    return safe_config, [prefix + ".".join(map(str, path)) for prefix, paths in keys.items() for path in paths]
 
 
 def _replace_values(config: dict[str, Any], folder: Path | None) -> Iterator[Keys]:
@@ -105,10 +105,10 @@ def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], w
     """
     if PATHS in trust:
         return dict(config)
-    inside, removed = remove_paths(config, folder)
-    if shown := [key for key in removed if not key.endswith("download")]:
-        print(f"{where}: not used, as they lead elsewhere: {', '.join(shown)}. trust=paths keeps them.", flush=True)
-    return inside
+    safe_config, removed = remove_paths(config, folder)
+    if keys := [key for key in removed if not key.endswith("download")]:
+        print(f"{where}: not used, as they lead elsewhere: {', '.join(keys)}. trust=paths keeps them.", flush=True)
+    return safe_config
 
 
 def check_inside_run(folder: Path) -> None:

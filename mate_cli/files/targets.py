@@ -31,11 +31,11 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
         names: dotted names of the modules or their members.
         *folders: folders to search; without any, the working directory.
     """
-    for top in {name.partition(".")[0] for name in names}:
-        if not top.isidentifier() or top in sys.modules or find_spec(top) is not None:
+    for root in {name.partition(".")[0] for name in names}:
+        if not root.isidentifier() or root in sys.modules or find_spec(root) is not None:
             continue
         for folder in folders or (Path.cwd(),):
-            if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
+            if (folder / f"{root}.py").is_file() or (folder / root).is_dir():
                 sys.path.append(str(folder.absolute()))
                 importlib.invalidate_caches()
                 break
@@ -44,15 +44,15 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 def explain_missing(name: str) -> str:
     """Return why a dotted name is unknown: "there is no ...", and the reason if known."""
     module, _, attribute = name.rpartition(".")
-    top = name.partition(".")[0]
+    root = name.partition(".")[0]
     if not module:
         return f"there is no {name}"
     with suppress(ImportError, ValueError):
-        if name.startswith(UNIFIED) and find_spec(top) is None:
+        if name.startswith(UNIFIED) and find_spec(root) is None:
             return f"there is no {name} here: write {name.replace(UNIFIED, 'pytorch_lightning.')}"
-        if top != "mate_cli" and find_spec(top) is None:
-            return f"there is no {name}, as there is no module {top}: put {top}.py in this folder, or install it"
-        if top != "mate_cli" and find_spec(module) is not None:
+        if root != "mate_cli" and find_spec(root) is None:
+            return f"there is no {name}, as there is no module {root}: put {root}.py in this folder, or install it"
+        if root != "mate_cli" and find_spec(module) is not None:
             return f"there is no {name}: {module} has no {attribute}"
     return f"there is no {name}"
 
@@ -96,9 +96,9 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
             raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
         if any(_is_in(str(value), module) for module in trust or ()) and _find_member(str(value)) is None:
             raise TrustError(explain_missing(str(value)), where=where)
-        told = value if isinstance(value, str) else type(value).__name__
-        remedy = ONLY_OURS if trust is None else IF_TRUSTED
-        raise TrustError(f"{told} is not a class of mate that {part} can use", where=where, remedy=remedy)
+        text = value if isinstance(value, str) else type(value).__name__
+        hint = ONLY_OURS if trust is None else IF_TRUSTED
+        raise TrustError(f"{text} is not a class of mate that {part} can use", where=where, remedy=hint)
 
 
 def find_user_modules(config: Mapping[str, Any]) -> set[str]:
@@ -115,8 +115,8 @@ def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator
             continue
         for keys, value in find_leaves(values, (part,)):
             key = keys[-1]
-            refused = key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust)
-            if refused or (isinstance(value, str) and "${" in value and part in PACKAGES):
+            rejected = key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust)
+            if rejected or (isinstance(value, str) and "${" in value and part in PACKAGES):
                 yield part, key, value
 
 

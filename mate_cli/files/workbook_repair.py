@@ -35,20 +35,20 @@ def repair_workbook(archive: zipfile.ZipFile | None) -> BytesIO | None:
     if not parts:
         return None
     copy = BytesIO()
-    with zipfile.ZipFile(copy, "w") as new:
+    with zipfile.ZipFile(copy, "w") as output:
         for name in archive.namelist():
-            new.writestr(name, parts.get(name) or archive.read(name))
+            output.writestr(name, parts.get(name) or archive.read(name))
     copy.seek(0)
     return copy
 
 
 def _number_cells(part: bytes) -> Iterator[bytes]:
     """Yield the records of a sheet. A cell without a column number follows the previous cell of its row."""
-    place = column = 0
-    while match := _RECORD.match(part, place):
+    offset = column = 0
+    while match := _RECORD.match(part, offset):
         size = sum((byte & 127) << 7 * index for index, byte in enumerate(match[2]))
         kind, head, content = match[1][0], match[0], part[match.end() : match.end() + size]
-        place = match.end() + size
+        offset = match.end() + size
         if kind in SHORT_CELLS:
             column, size = column + 1, size + 4
             sizes = (size & 127 | 128, size >> 7 & 127 | 128, size >> 14 & 127 | 128, size >> 21)

@@ -1,1 +1,1 @@
-"""Folders, records, locks and processes of runs."""
+"""Training runs: folders, records, configuration, checkpoints, loggers and processes."""

@@ -1,4 +1,4 @@
-"""Callbacks of every run: checkpoints, reproducible random numbers and progress."""
+"""Lightning callbacks of every run: checkpoints, seeding of micro-batches and progress."""
 
 import signal
 import threading
@@ -27,14 +27,16 @@ from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
 from mate_cli.tokenization.layout import TableBatch
 
 TWICE = 2.0
-"""Seconds within which a second signal to a rank counts as the first: scheduler and launcher may both send it."""
+"""Seconds after a signal in which a rank of a distributed run ignores a second signal. The scheduler and the launcher
+may both send the first signal."""
 
 
 class Checkpoints(pl.callbacks.Checkpoint):
-    """Writer of `last.ckpt` and `best.safetensors`, which also stops the run on signals.
+    """Callback that saves `last.ckpt` and `best.safetensors`, and stops the run on signals.
 
-    `last.ckpt` is saved at optimizer steps and `best.safetensors` after validations that improve. Lightning calls
-    checkpoint callbacks after all other callbacks, so their state and their changes are saved.
+    `last.ckpt`, from which a run is resumed, is saved at optimizer steps and after validations. `best.safetensors`
+    contains the weights of the validation with the best `monitor`. Lightning calls checkpoint callbacks after all other
+    callbacks, so `last.ckpt` contains the states and the changes of all callbacks.
 
     Args:
         folder: run folder.
@@ -57,7 +59,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self._told = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run restores."""
+        """Return the best score, its step and the run identifier, which a resumed run restores."""
         return {
             "run": self.run,
             "order": ORDER_VERSION,
@@ -69,9 +71,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Check that the checkpoint has the state of every callback.
+        """Check that the checkpoint contains the state of every callback that has one.
 
-        Lightning ignores a missing state.
+        Lightning itself ignores a missing state.
 
         Raises:
             CheckpointError: the state of a callback is missing. The error names the first such callback.
@@ -102,13 +104,13 @@ class Checkpoints(pl.callbacks.Checkpoint):
         return str(self.folder.checkpoints / "last.ckpt")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Install handlers for Ctrl-C and the signals of schedulers, in the main thread only."""
+        """Install handlers for Ctrl-C and the signals of schedulers, if called in the main thread."""
         signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
         for number in signals if threading.current_thread() is threading.main_thread() else ():
             # nohup ignores SIGHUP, and the run must keep ignoring it.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._remember)
-        # A run that was killed after a callback had stopped it stays stopped.
+        # If a callback had already stopped the run before it was interrupted, the resumed run stops too.
         trainer.should_stop = self.stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
@@ -127,24 +129,34 @@ class Checkpoints(pl.callbacks.Checkpoint):
         batch: Any,  # noqa: ANN401
         batch_idx: int,
     ) -> None:
-        """Save `last.ckpt` after an optimizer step, unless a validation follows and saves it."""
-        done = batch_idx + 1
-        if done % trainer.accumulate_grad_batches:
+        """Save `last.ckpt` every `every_steps` optimizer steps and after a signal.
+
+        Before a validation nothing is saved, because `on_validation_end` saves `last.ckpt`.
+
+        Raises:
+            Interrupted: a rank has received a signal.
+        """
+        batches = batch_idx + 1
+        if batches % trainer.accumulate_grad_batches:
             return
-        if done == trainer.num_training_batches:
+        if batches == trainer.num_training_batches:
             # Lightning then validates after the last step, regardless of the validation interval.
             trainer.should_stop = True
-        if trainer.should_stop or done % trainer.val_check_batch == 0:
+        if trainer.should_stop or batches % trainer.val_check_batch == 0:
             return
         # A signal may reach a single rank, or several ranks at different steps.
-        asked = ranks.any_rank(self.signal is not None)
-        if asked or trainer.global_step % self.every_steps == 0:
+        interrupted = ranks.any_rank(self.signal is not None)
+        if interrupted or trainer.global_step % self.every_steps == 0:
             self._save_last(trainer)
-        if asked:
+        if interrupted:
             raise Interrupted
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Save `last.ckpt`, and `best.safetensors` if the score is the best so far."""
+        """Save `last.ckpt`, and `best.safetensors` if the monitored metric is the best so far.
+
+        Raises:
+            Interrupted: a rank has received a signal.
+        """
         self._validated = trainer.global_step
         score = self._score(trainer)
         self._is_best = self.spec.is_better(score, self.best_score)
@@ -156,9 +168,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
             raise Interrupted
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Save after a validation at whose end another callback failed.
+        """Save the checkpoints of a validation after which another callback failed.
 
-        In this case Lightning has not called `on_validation_end` of this callback.
+        Lightning then has not called `on_validation_end` of this callback. Runs with several ranks save nothing.
         """
         fails = trainer.validating and isinstance(exception, Exception) and self._validated != trainer.global_step
         if fails and self.monitor in trainer.callback_metrics and ranks.world_size() == 1:
@@ -167,9 +179,10 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Save the best weights: the validated weights in `checkpoint`, averaged or not.
+        """Write the weights in `checkpoint` to `best.safetensors` if its validation was the best.
 
-        Adapters are merged into the saved weights. `checkpoint` itself is unchanged.
+        These are the weights that were validated, which another callback may have averaged over steps. LoRA adapters
+        are merged into the written weights. `checkpoint` itself is unchanged.
         """
         if self._is_best:
             state = merge_state(checkpoint["state_dict"], pl_module.task.encoder.lora.scale)
@@ -194,7 +207,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self.stopped = trainer.should_stop
         target = self.folder.place("checkpoints/last.ckpt")
         try:
-            # All ranks take part in gathering the state that rank 0 writes.
+            # All ranks call `save_checkpoint`, which gathers the state that rank 0 writes.
             with replace_file(target) if ranks.is_rank_zero() else nullcontext(target) as draft:
                 trainer.save_checkpoint(draft)
         except (OSError, RuntimeError) as error:
@@ -206,9 +219,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
 
 
 class Reproducible(pl.Callback):
-    """Seeds torch before every micro-batch from (seed, global micro-batch index).
+    """Callback that seeds torch before every micro-batch from (seed, index over all ranks).
 
-    Generator states need not be saved. A run resumed at any batch samples the same dropout masks as the
+    Checkpoints therefore need no generator states. A run resumed at any batch samples the same dropout masks as the
     uninterrupted run, and several ranks on CPUs sample the same masks as a single process.
 
     Args:
@@ -221,9 +234,9 @@ class Reproducible(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Rescale Lightning's batch counters.
+        """Convert Lightning's batch counters to the current number of micro-batches per step.
 
-        The micro-batch size or world size may differ from the interrupted run.
+        The micro-batch size or the world size may differ from the interrupted run.
         """
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
         more = checkpoint["global_step"] * trainer.accumulate_grad_batches - progress["current"]["ready"]
@@ -233,19 +246,19 @@ class Reproducible(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
-        """Seed torch for this micro-batch of this rank."""
+        """Seed torch from the run seed and the index of this micro-batch over all ranks."""
         number = batch_idx * ranks.world_size() + ranks.rank()
         # A CPU generator reads only the lower 32 bits, so seed and index are mixed into all 64 bits.
         torch.manual_seed(int(np.random.SeedSequence((self.seed, number)).generate_state(1, np.uint64)[0]))
 
 
 class FollowTraining(pl.Callback):
-    """Progress display and log rows: loss, examples/s, tokens/s and remaining time.
+    """Callback that displays training progress, and logs loss, learning rate and throughput.
 
-    A row is logged every `log_every` steps and after each validation.
+    A row is logged every `log_every` optimizer steps, and a row with the dev metrics after each validation.
 
     Args:
-        clock: wall time of the run.
+        clock: wall-clock timer of the run.
         log_every: optimizer steps between two rows.
         console: console for the progress bar and the metrics.
     """
@@ -264,12 +277,15 @@ class FollowTraining(pl.Callback):
         self._bar: Progress | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts and the losses not logged yet, so that a resumed run logs the same rows."""
+        """Return the numbers of examples, tokens and seconds, and the losses since the last row.
+
+        With them, a resumed run logs the same rows as an uninterrupted run.
+        """
         losses = [value / ranks.world_size() for value in ranks.all_reduce_sum([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore counts and unlogged losses from `state_dict`."""
+        """Restore the counters, and the losses since the last row, from `state_dict`."""
         self._losses = [torch.tensor(float(loss)) for loss in state_dict["losses"]]
         self.examples, self.tokens = int(state_dict["examples"]), int(state_dict["tokens"])
         self.seconds = float(state_dict["seconds"])
@@ -280,7 +296,7 @@ class FollowTraining(pl.Callback):
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open a progress bar in a terminal, unless the `callbacks` group has a progress bar."""
+        """Open a progress bar in a terminal, unless the run has a progress bar of Lightning."""
         if not self.console.is_terminal or trainer.progress_bar_callback:
             return
         self._bar = Progress(
@@ -299,9 +315,9 @@ class FollowTraining(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
-        """Start the timer of the step.
+        """Start the timer of the micro-batch.
 
-        Also makes Lightning log the values of other callbacks at the same step as the loss.
+        Also makes Lightning log the values of other callbacks at the same optimizer step as the loss.
         """
         self._began = time.monotonic()
         # Lightning would log this step under the index before it, and test the step after it for `log_every_n_steps`.
@@ -323,7 +339,7 @@ class FollowTraining(pl.Callback):
         batch: TableBatch,
         batch_idx: int,
     ) -> None:
-        """Update counts, log a row if one is due and refresh the progress display."""
+        """Count examples and tokens. After an optimizer step, log a row if due, and show progress."""
         self.seconds += time.monotonic() - self._began
         self.examples += len(batch.input_ids) * ranks.world_size()
         self._new_tokens.append(batch.attention_mask.sum())
@@ -367,21 +383,21 @@ class FollowTraining(pl.Callback):
             return
         elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
             self._shown = time.monotonic()
-            left = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
-            place = f"step {trainer.global_step}/{_total_steps(trainer)}"
-            self.console.print_progress(f"{place} {text} {time_text(left)} left")
+            seconds = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
+            progress = f"step {trainer.global_step}/{_total_steps(trainer)}"
+            self.console.print_progress(f"{progress} {text} {time_text(seconds)} left")
 
     def _per_step(self, trainer: pl.Trainer) -> float:
         schedule = trainer.datamodule.schedule
         return self.seconds * schedule.batch_size / max(self.examples, 1)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log and print the metrics of the dev split."""
+        """Log the metrics of the dev split, and print the metrics over the whole split."""
         metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
         self._row(trainer, metrics)
-        whole = {name: value for name, value in metrics.items() if name.count("/") == 1}
-        shown = "  ".join(f"{name} {MetricName.parse(name).spec.text(value)}" for name, value in whole.items())
-        self.console.print(f"step {trainer.global_step}: {shown}")
+        overall = {name: value for name, value in metrics.items() if name.count("/") == 1}
+        text = "  ".join(f"{name} {MetricName.parse(name).spec.text(value)}" for name, value in overall.items())
+        self.console.print(f"step {trainer.global_step}: {text}")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Close the progress bar."""

@@ -1,4 +1,4 @@
-"""Atomic weights files in safetensors format, and validation of `last.ckpt` of a run.
+"""Atomic writing of weights as safetensors, and validation of the checkpoint `last.ckpt`.
 
 `last.ckpt` is untrusted: it may be damaged, belong to another run, or come from another user.
 """
@@ -23,14 +23,14 @@ FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
 def save_module(module: torch.nn.Module, path: Path) -> None:
-    """Write all weights of a module with `save_weights`."""
+    """Write the state dict of a module to a safetensors file, see `save_weights`."""
     save_weights(module.state_dict(), path)
 
 
 def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write weights to a safetensors file. Equal weights give equal bytes.
+    """Write a state dict to a safetensors file, atomically and on rank 0 only.
 
-    All ranks call this function, and rank 0 writes.
+    Equal weights give files with equal bytes. All ranks may call this function.
 
     Raises:
         RunError: the disk is full or the folder is read-only. An existing file is unchanged.
@@ -38,8 +38,8 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
     if not ranks.is_rank_zero():
         return
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    problem, remedy = "weights cannot be written", "Free space, then resume"
-    with wrap_file_errors(path, RunError, problem, remedy), replace_file(path) as draft:
+    problem, hint = "weights cannot be written", "Free space, then resume"
+    with wrap_file_errors(path, RunError, problem, hint), replace_file(path) as draft:
         write_tensors(weights, draft)
 
 
@@ -75,10 +75,10 @@ def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def load_module(module: torch.nn.Module, path: Path, remedy: str = "Train again") -> None:
-    """Load all weights of a module from a safetensors file.
+    """Load the state dict of a module from a safetensors file, and check it.
 
     Args:
-        module: module to load.
+        module: module that receives the weights.
         path: safetensors file.
         remedy: hint for damaged or missing weights.
 
@@ -114,11 +114,11 @@ KINDS: dict[str, type] = {
     "optimizer_states": list,
     "lr_schedulers": list,
 }
-"""Keys of a checkpoint that Lightning needs to resume, and the types of their values."""
+"""Keys of `last.ckpt` that Lightning needs to resume a run, and the types of their values."""
 
 
 def last_step(path: Path | None) -> int | None:
-    """Return the optimizer step of `last.ckpt`, or None if `path` is None.
+    """Return the optimizer step at which `last.ckpt` was saved, or None if `path` is None.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -127,9 +127,9 @@ def last_step(path: Path | None) -> int | None:
 
 
 def read_start(path: Path) -> str | None:
-    """Return the start time stored in `last.ckpt`, which identifies its run.
+    """Return the start time of a run from its `last.ckpt`, or None if it is not stored.
 
-    Return None if there is no start time.
+    The start time identifies the run that has saved the checkpoint.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -161,11 +161,13 @@ def read_state(path: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Attribute unexpected errors before the first step of a resumed run to its checkpoint.
+    """Convert unexpected errors before the first step of a resumed run to `CheckpointError`.
+
+    The context manager surrounds training. Such an error usually means that the checkpoint does not fit the run.
 
     Args:
         path: checkpoint from which the run is resumed; None for a new run.
-        has_begun: returns whether a step is done. Later errors are not wrapped.
+        has_begun: function that returns whether an optimizer step is done. Later errors are not converted.
 
     Raises:
         CheckpointError: the checkpoint does not fit the run.

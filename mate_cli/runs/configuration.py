@@ -1,6 +1,6 @@
 """The validated, typed configuration of a run.
 
-A part with a `_target_` stays a mapping until the object is instantiated from it. Relative paths are relative to the
+A mapping with a `_target_` stays a mapping until Hydra instantiates the object. Relative paths are relative to the
 working directory of training. config.yaml stores this directory as an absolute path and relative to the run folder,
 so that data and weights are found after the run or its project has moved.
 """
@@ -34,30 +34,30 @@ from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
 
 Node = dict[str, Any]
-"""A part of the configuration with a `_target_`."""
+"""A mapping of the configuration with a `_target_`, from which Hydra instantiates an object."""
 Nodes = dict[str, Node | None]
-"""Parts of the configuration with a `_target_`, by name; null for a disabled part."""
+"""Mappings with a `_target_`, by name, such as all callbacks. None for a disabled entry."""
 ORIGIN, BASE = "origin", "base"
-"""Key of config.yaml for the origin of its values, and the key of the working directory below it."""
+"""Key of config.yaml that describes how its values were composed, and the key below it of the working directory."""
 ROOTS = ("root", "datasets")
-"""Keys of data folders, to which other paths of the same part are relative."""
+"""Keys of data folders, to which other paths of the same section are relative."""
 PLACED = ("data", "init", "encoding")
-"""Parts of a configuration that contain paths."""
+"""Sections of a configuration that contain paths."""
 
 
 PositiveInt = Annotated[int, Field(gt=0, le=2**53)]
-"""What counters of 64 bits and floats hold, also after rounding up."""
+"""A positive integer of at most 2^53. 64-bit counters and floats can represent it, also after rounding up."""
 
 
 class Section(BaseModel):
-    """A section of the configuration, without unknown keys and without type conversion."""
+    """Base class of configuration sections. Unknown keys and values of other types are errors."""
 
     # Validators are built on first use, because a command uses few of the sections.
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class Trainer(Section):
-    """`conf/trainer`: length of training; intervals of validation, checkpoints and log rows."""
+    """`conf/trainer`: length of training, intervals of validation, checkpoints and log rows."""
 
     batch_size: PositiveInt
     max_epochs: PositiveFloat | None
@@ -87,7 +87,7 @@ class Hardware(Section):
     threads: PositiveInt | None
 
     def require_one_process(self, work: str) -> None:
-        """Check that the configuration has one process, for work that cannot be distributed.
+        """Check that a single process is configured, for work that cannot be distributed.
 
         Args:
             work: description of the work for the error message.
@@ -96,8 +96,8 @@ class Hardware(Section):
             ConfigError: several devices or nodes are configured.
         """
         if (count := self.devices * self.nodes) > 1:
-            remedy = "Set hardware.devices=1 and hardware.nodes=1"
-            raise ConfigError(f"{work} takes one process, not {count}", where="hardware.devices", remedy=remedy)
+            hint = "Set hardware.devices=1 and hardware.nodes=1"
+            raise ConfigError(f"{work} takes one process, not {count}", where="hardware.devices", remedy=hint)
 
 
 def _checked_name(name: str) -> str:
@@ -107,7 +107,7 @@ def _checked_name(name: str) -> str:
 
 
 WandbName = Annotated[str, AfterValidator(_checked_name)]
-"""A name that W&B accepts for a project."""
+"""A name that W&B accepts for a project or a team."""
 
 
 def _checked_text(text: str) -> str:
@@ -118,7 +118,7 @@ def _checked_text(text: str) -> str:
 
 WandbText = Annotated[str, AfterValidator(_checked_text)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""A seed of 32 bits."""
+"""A random seed from 0 to 2^32 - 1."""
 
 
 Folder = Annotated[str, Field(min_length=1)]
@@ -134,12 +134,12 @@ class Paths(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_shared(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is given
-        """Drop the unused folder `shared`, which runs of earlier versions specify."""
+        """Drop the unused key `shared`, which the config.yaml of earlier versions contains."""
         return {key: value for key, value in values.items() if key != "shared"} if isinstance(values, dict) else values
 
 
 class ModelConfig(Section):
-    """The configuration of a network, its task and the machine."""
+    """The configuration of a network, its task and the machine, without data and training."""
 
     encoding: Node
     init: Node
@@ -163,27 +163,30 @@ class ModelConfig(Section):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Maximum numbers of examples of the training, test and all other splits.
+        """Maximum numbers of examples of the train split, the test split and each other split.
 
-        None for all examples.
+        None means all examples.
         """
         return None, None, None
 
 
 @dataclass(frozen=True)
 class Base:
-    """The base folder of the relative paths of a run.
+    """The folder to which the relative paths in the configuration of a run refer.
 
     Args:
-        folder: its current path.
-        before: its path when the run was trained.
+        folder: current path of this folder.
+        before: path of this folder when the run was trained.
     """
 
     folder: Path
     before: Path
 
     def place(self, value: Any, key: str = "") -> Any:  # noqa: ANN401 - any value
-        """Return a value of the configuration with its paths resolved to current locations.
+        """Return a configuration value whose paths are resolved relative to this base folder.
+
+        A path is unchanged if it exists as it is, or if it does not exist in the base folder. Relative data folders
+        (`ROOTS`) are resolved in either case.
 
         Args:
             value: value, mapping or list.
@@ -195,12 +198,12 @@ class Base:
             return [self.place(part) for part in value]
         if not isinstance(value, str) or not (os.sep in value or key in ROOTS) or value.startswith("~"):
             return value
-        place, absolute = self._find(value), Path(value).is_absolute()
+        path, absolute = self._find(value), Path(value).is_absolute()
         is_here = _exists(value) if absolute else self.folder == Path.cwd()
-        return str(place) if not is_here and (_exists(place) or (key in ROOTS and not absolute)) else value
+        return str(path) if not is_here and (_exists(path) or (key in ROOTS and not absolute)) else value
 
     def count(self, data: Mapping[str, Any]) -> int:
-        """Count the files and folders of a data configuration that exist relative to this base."""
+        """Count the paths in a `data` section of a configuration that exist below this folder."""
         texts = {key: value for key, value in data.items() if isinstance(value, str)}
         roots = [self._find(texts[key]) for key in ROOTS if key in texts]
         return sum(map(_exists, (*roots, *(root / text for root in roots for text in texts.values()))))
@@ -216,7 +219,7 @@ def _checked_target(node: Node) -> Node:
 
 
 Recipe = Annotated[Node, AfterValidator(_checked_target)]
-"""A part that is instantiated without further checks."""
+"""A mapping with a `_target_` whose arguments are not checked before it is instantiated."""
 
 
 class RunConfig(ModelConfig):
@@ -232,34 +235,34 @@ class RunConfig(ModelConfig):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """Maximum numbers of examples of the training, test and all other splits.
+        """Maximum numbers of examples of the train split, the test split and each other split.
 
-        None for all examples.
+        None means all examples.
         """
         return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
     def placed(self, base: Base) -> RunConfig:
-        """Return a copy with its paths resolved to current locations."""
+        """Return a copy of the configuration whose paths are resolved by `Base.place`."""
         return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
-        """Return a copy for the current machine.
+        """Return a copy of the configuration with the hardware and folders of the current machine.
 
-        Hardware settings that affect results stay as trained.
+        Hardware settings that affect results, such as the precision, stay as in training.
 
         Args:
-            hardware: current hardware: accelerator, workers, threads and micro-batch size are taken from it.
-            paths: current folders.
+            hardware: current hardware, which supplies the accelerator, workers, threads and micro-batch size.
+            paths: current folders of outputs, caches and data.
         """
         keys = ("accelerator", "workers", "prepare_workers", "threads", "micro_batch")
-        now = {key: getattr(hardware, key) for key in keys}
-        return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
+        values = {key: getattr(hardware, key) for key in keys}
+        return self.model_copy(update={"hardware": self.hardware.model_copy(update=values), "paths": paths})
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read config.yaml of a run for comparison.
+    """Read config.yaml of a run, without `origin`, to compare it with another configuration.
 
-    The values are unchecked, so instantiate nothing from them.
+    The values are not validated, so no `_target_` in them may be instantiated.
 
     Raises:
         RunError: config.yaml is missing or damaged.
@@ -273,7 +276,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
-    """Read the untrusted config.yaml of a run, and check that its targets are trusted.
+    """Read the untrusted config.yaml of a run, and check that its `_target_`s are trusted.
 
     Args:
         folder: run folder.
@@ -289,26 +292,27 @@ def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def build_part(node: Node, defaults: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - whatever the node names
-    """Instantiate the target of a node.
+    """Instantiate the class, or call the function, that is the `_target_` of a mapping.
 
     Args:
         node: mapping with a `_target_`.
-        defaults: arguments by name. Used if the target accepts the argument and the node omits it or sets it to null.
+        defaults: arguments by name. An argument is passed if the target accepts it and the node omits it or sets it to
+            null.
         where: configuration key of the node, for error messages.
 
     Raises:
-        ConfigError: the target cannot be instantiated.
+        ConfigError: the target cannot be instantiated with these arguments.
     """
     from hydra.utils import get_object, instantiate
 
-    takes = inspect.signature(get_object(node["_target_"])).parameters
-    filled = {name: value for name, value in defaults.items() if name in takes and node.get(name) is None}
-    left = {name: value for name, value in node.items() if name not in filled}
+    parameters = inspect.signature(get_object(node["_target_"])).parameters
+    filled = {name: value for name, value in defaults.items() if name in parameters and node.get(name) is None}
+    arguments = {name: value for name, value in node.items() if name not in filled}
     try:
-        return instantiate({**left, "_partial_": True}, _convert_="all")(**filled)
+        return instantiate({**arguments, "_partial_": True}, _convert_="all")(**filled)
     except Exception as error:
-        if (known := known_cause(error)) is not None:
-            raise known from error
+        if (cause := known_cause(error)) is not None:
+            raise cause from error
         raise ConfigError(f"{node['_target_']} cannot be built: {shorten_reason(error)}", where=where) from error
 
 
@@ -330,45 +334,50 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
         config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
         return config.placed(read_base(folder))
     except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
+        location = ".".join(map(str, error.errors()[0]["loc"]))
         raise RunError(
-            f"does not fit this version of mate: {place}",
+            f"does not fit this version of mate: {location}",
             where=file,
             remedy="Train the run again",
         ) from error
 
 
 def describe_base(folder: Path) -> dict[str, str]:
-    """Return the working directory, absolute and relative to a run folder, for `find_base`."""
-    here = Path.cwd()
-    return {"at": str(here), "from_run": os.path.relpath(here, folder)}
+    """Return the working directory, absolute and relative to a run folder, for config.yaml.
+
+    `find_base` reads these values to find the data of a run that was moved.
+    """
+    cwd = Path.cwd()
+    return {"at": str(cwd), "from_run": os.path.relpath(cwd, folder)}
 
 
 def find_base(values: Mapping[str, Any], folder: Path) -> Base:
-    """Find the base folder of the paths of a run: the candidate with most of its data.
+    """Find the folder to which the relative paths of a run refer, even if the run was moved.
 
-    Candidates, first one wins on ties: the same path relative to the run folder, the original absolute path, and the
-    working directory.
+    The candidates are the folder at the same path relative to the run folder, the original absolute path, and the
+    working directory. The candidate with most of the data files of the run is returned. On a tie it is the first.
 
     Args:
         values: content of config.yaml of the run.
         folder: run folder.
     """
-    here, origin = Path.cwd(), values.get(ORIGIN)
-    described = origin.get(BASE) if isinstance(origin, dict) else None
-    if not isinstance(described, dict):
-        return Base(here, here)
-    before = Path(str(described.get("at", here)))
-    tried = [Base(place, before) for place in (_join(folder, str(described.get("from_run", ""))), before, here)]
+    cwd, origin = Path.cwd(), values.get(ORIGIN)
+    saved = origin.get(BASE) if isinstance(origin, dict) else None
+    if not isinstance(saved, dict):
+        return Base(cwd, cwd)
+    original = Path(str(saved.get("at", cwd)))
+    bases = [Base(path, original) for path in (_join(folder, str(saved.get("from_run", ""))), original, cwd)]
     stages = values.get("stages")
     parts = [values, *(stages.values() if isinstance(stages, dict) else ())]
     data = [part["data"] for part in parts if isinstance(part, dict) and isinstance(part.get("data"), dict)]
-    tried = [base for base in tried if _exists(base.folder) and base.folder.is_dir()]
-    return max(tried, key=lambda base: sum(map(base.count, data)))
+    bases = [base for base in bases if _exists(base.folder) and base.folder.is_dir()]
+    return max(bases, key=lambda base: sum(map(base.count, data)))
 
 
 def read_base(folder: Path) -> Base:
-    """Find the base folder of the paths of a run from its config.yaml.
+    """Find the base folder of the relative paths of a run from its config.yaml.
+
+    See `find_base`.
 
     Raises:
         RunError: config.yaml is missing or damaged.
@@ -378,9 +387,9 @@ def read_base(folder: Path) -> Base:
 
 @contextmanager
 def explain_places(run: str | Path) -> Iterator[None]:
-    """Add a hint to `DataError`s about missing files.
+    """Add a hint to each `DataError` about a missing file that is raised in the context.
 
-    The hint has the base folder of the run and the key `data.root`.
+    The hint names the base folder of the paths of `run`, and the key `data.root`, which changes the folder.
 
     Raises:
         DataError: the original error, with the hint.
@@ -390,8 +399,8 @@ def explain_places(run: str | Path) -> Iterator[None]:
     except DataError as error:
         if not error.where or Path(error.where).exists():
             raise
-        told = f"Paths of this run begin at {read_base(Path(run)).folder}, and data.root=FOLDER is another place."
-        raise DataError(error.problem, where=error.where, remedy=f"{told} {error.remedy or ''}".strip()) from error
+        hint = f"Paths of this run begin at {read_base(Path(run)).folder}, and data.root=FOLDER is another place."
+        raise DataError(error.problem, where=error.where, remedy=f"{hint} {error.remedy or ''}".strip()) from error
 
 
 def _exists(path: str | Path) -> bool:

@@ -1,8 +1,8 @@
 """Run folders: creation, lookup and an index.
 
-The index has a line for each run of an experiment, so that a lookup does not read the files of all runs. It is a cache:
-a line is recomputed when a file of its run has changed. Lines lost to concurrent writes are recomputed by the next
-reader.
+The index is a JSON Lines file with a line for each run of an experiment, so that a lookup does not read the files of
+all runs. The index is a cache: a line is recomputed when a file of its run has changed. Lines lost to concurrent writes
+are recomputed by the next reader.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ RECORDED = ("status", "started", "seed", "settings")
 FOREIGN = "foreign"
 """Status of a folder whose record.json was written by another program."""
 VERSION = digest({"schema": 3, "ignored": list(NO_EFFECT)})
-"""Version of index lines. It depends on the keys of the run identity; lines of another version are recomputed."""
+"""Version of index lines, which depends on the keys of the run identity. Lines of another version are recomputed."""
 
 
 def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None) -> RunFolder:
@@ -68,9 +68,9 @@ def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None)
 
     Args:
         outputs: folder of all runs.
-        below: <command>/<experiment>.
-        job: number of the job in a sweep.
-        name: name of the folder instead of date and time; None for date and time.
+        below: path of the experiment below `outputs`: <command>/<experiment>.
+        job: number of the job in a sweep, from 0. 0 without a sweep.
+        name: name of the run folder. None for date and time.
 
     Raises:
         RunError: a run of this name exists.
@@ -86,11 +86,11 @@ def new_folder(outputs: Path, below: str, job: int = 0, name: str | None = None)
 
 
 def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
-    """Return the folder of a new run with a user-defined name.
+    """Return the path of a new run with a user-defined name, and check that it is unused.
 
     Args:
         outputs: folder of all runs.
-        below: <command>/<experiment>.
+        below: path of the experiment below `outputs`: <command>/<experiment>.
         job: number of the job in a sweep, appended to the name if it is not 0.
         name: name of the run.
 
@@ -100,17 +100,16 @@ def check_name(outputs: Path, below: str, job: int, name: str) -> Path:
     folder = outputs / below / (f"{name}_{job}" if job else name)
     check_inside(outputs, folder)
     if is_locked(folder) or any(os.path.lexists(folder / file) for file in OF_A_RUN):
-        remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
-        raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
+        hint = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
+        raise RunError("a run of this name exists", where=str(folder), remedy=hint)
     return folder
 
 
 def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) -> RunFolder | None:
-    """Find the most advanced run of an experiment with the same identity.
+    """Find the most advanced run of an experiment that has the identity of a configuration.
 
-    Return None if there is no such run.
-
-    Finished runs come first, then running ones, then runs with a checkpoint, then the newest.
+    The identity is the digest of `digest_run`. Finished runs are preferred, then running runs, then runs with a
+    checkpoint, then the newest run. Return None if no run has this identity.
 
     Args:
         parent: folder of the experiment.
@@ -123,10 +122,10 @@ def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) 
         return status == "finished", status == "running", bool(find_files(parent / run.name, "last.ckpt"))
 
     mark = digest_run(config, code)
-    same = [run for run in read_index(parent) if run.digest == mark and _has_config(parent / run.name, config)]
+    matches = [run for run in read_index(parent) if run.digest == mark and _has_config(parent / run.name, config)]
     # Of equal runs `max` returns the first.
-    best = max(reversed(same), key=progress, default=None)
-    return RunFolder(parent / best.name) if best else None
+    match = max(reversed(matches), key=progress, default=None)
+    return RunFolder(parent / match.name) if match else None
 
 
 def is_running(folder: RunFolder) -> bool:
@@ -135,12 +134,12 @@ def is_running(folder: RunFolder) -> bool:
 
 
 def _started(folder: Path) -> tuple[str, str]:
-    """Return a sort key: the start time in the record, then the name of the folder."""
+    """Return the sort key of a run folder: the start time in the record, then the folder name."""
     return index_run(folder).started, folder.name
 
 
 def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunFolder:
-    """Find the run to resume, and check that its configuration is the same.
+    """Find the run to resume, and check that it was started with this configuration.
 
     Args:
         resume: `last` for the last run of the experiment, or the path of a run folder.
@@ -161,18 +160,18 @@ def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunF
         path = open_run(resume, "resume").path
     changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
     if changed:
-        key, before, today = changed
-        told = f"with {key}={before}, not {today}" if before is not None else f"without {key}={today}"
-        remedy = f"Resume with {key}={before}, or start" if before is not None else "Start"
-        raise RunError(f"that run was started {told}", where=str(path), remedy=f"{remedy} a new run without resume")
+        key, run_value, value = changed
+        setting = f"with {key}={run_value}, not {value}" if run_value is not None else f"without {key}={value}"
+        hint = f"Resume with {key}={run_value}, or start" if run_value is not None else "Start"
+        raise RunError(f"that run was started {setting}", where=str(path), remedy=f"{hint} a new run without resume")
     return RunFolder(path)
 
 
 def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
-    """Return the folder of a run.
+    """Check that a path from the command line is a run folder, and return the folder.
 
     Args:
-        path: path from the command line, optionally with the prefix `run=` that some commands require.
+        path: path of the folder, optionally with the prefix `run=` that some commands require.
         key: configuration key or command (such as `mate run`) that has the path as value. Used to suggest another path.
         stage: stage for which a run is requested; empty for a complete run.
 
@@ -181,30 +180,30 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
     """
     folder = Path(path.removeprefix("run="))
     if not (folder / "config.yaml").is_file():
-        near = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
-        remedy = "Give a folder below outputs/train/"
-        if near:
-            typed = format_command(*key.split(), str(near)) if " " in key else format_setting(key, near)
-            remedy = f"Did you mean {typed}?"
-        raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
+        candidate = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
+        hint = "Give a folder below outputs/train/"
+        if candidate:
+            command = format_command(*key.split(), str(candidate)) if " " in key else format_setting(key, candidate)
+            hint = f"Did you mean {command}?"
+        raise RunError("this is not a run folder", where=str(folder), remedy=hint)
     return RunFolder(folder)
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """Find the newest run below a folder, of the requested stage if available, else complete."""
+    """Find the newest run below a folder, to suggest it: of the requested stage if available."""
     runs = [path.parent for path in find_files(folder, "config.yaml")]
-    wanted = [path for path in runs if path.name == stage] or runs
-    depth = min((len(path.parts) for path in wanted), default=0)
-    return max((path for path in wanted if len(path.parts) == depth), key=_started, default=None)
+    candidates = [path for path in runs if path.name == stage] or runs
+    depth = min((len(path.parts) for path in candidates), default=0)
+    return max((path for path in candidates if len(path.parts) == depth), key=_started, default=None)
 
 
 def _run_beside(path: Path) -> Path | None:
     """Return the newest run whose path differs from `path` only in the first missing part."""
-    missing = path
-    while not missing.parent.is_dir():
-        missing = missing.parent
-    named = [other / path.relative_to(missing) for other in missing.parent.glob("*")]
-    return max((run for run in named if (run / "config.yaml").is_file()), key=_started, default=None)
+    ancestor = path
+    while not ancestor.parent.is_dir():
+        ancestor = ancestor.parent
+    paths = [sibling / path.relative_to(ancestor) for sibling in ancestor.parent.glob("*")]
+    return max((run for run in paths if (run / "config.yaml").is_file()), key=_started, default=None)
 
 
 def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
@@ -213,8 +212,8 @@ def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
     Args:
         run: path of a run folder, or name of an experiment.
         outputs: folder of all runs.
-        key: see `open_run`.
-        stage: see `open_run`.
+        key: configuration key or command for the error message, see `open_run`.
+        stage: requested stage for the error message, see `open_run`.
 
     Raises:
         RunError: there is no such run, or no run of the experiment is finished.
@@ -226,8 +225,8 @@ def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
     lines = read_index(parent, write=not Path(run).is_absolute())
     finished = sorted(line.name for line in lines if line.status == "finished")
     if not finished:
-        remedy = f"Train it first: mate train {format_setting('experiment', run)}"
-        raise RunError(f"no run of {run} is finished", where=str(parent), remedy=remedy)
+        hint = f"Train it first: mate train {format_setting('experiment', run)}"
+        raise RunError(f"no run of {run} is finished", where=str(parent), remedy=hint)
     return RunFolder(parent / finished[-1])
 
 
@@ -248,11 +247,11 @@ def first_difference(
         RunError: config.yaml is damaged.
     """
     pair = differences(flat_keys(read_settings(folder)), flat_keys(config), ignored)
-    return next(((key, there, here) for key, there, here in pair if there != here), None)
+    return next(((key, run_value, value) for key, run_value, value in pair if run_value != value), None)
 
 
 def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Return whether a run has this configuration. False if its config.yaml cannot be read."""
+    """Return whether a run has this configuration, or False if its config.yaml cannot be read."""
     with suppress(RunError):
         return first_difference(folder, config) is None
     return False
@@ -260,7 +259,7 @@ def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class IndexedRun:
-    """A line of the index.
+    """A line of the index: the summary of a run for lookups and lists of runs.
 
     Args:
         name: name of the run folder.
@@ -285,7 +284,7 @@ class IndexedRun:
     reason: str = ""
 
     def status_now(self, parent: Path) -> str:
-        """Return the current status: `killed` if the record says running but the process is gone."""
+        """Return the recorded status, or `killed` if it is running but the process has ended."""
         return "killed" if is_dead(parent / self.name, asdict(self)) else self.status
 
 
@@ -297,34 +296,36 @@ def index_file(parent: Path) -> Path:
 
     For OUTPUTS/COMMAND/EXPERIMENT it is OUTPUTS/.runs/COMMAND/EXPERIMENT.jsonl.
     """
-    place = parent.absolute()
-    return place.parents[1] / FOLDER / place.parent.name / f"{place.name}.jsonl"
+    folder = parent.absolute()
+    return folder.parents[1] / FOLDER / folder.parent.name / f"{folder.name}.jsonl"
 
 
 def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
     """Return the index line of each run of an experiment, sorted by start time.
 
+    Lines of runs whose files have changed are recomputed.
+
     Args:
         parent: folder of the experiment.
-        write: rewrite a stale index and remove abandoned folders.
+        write: whether to write the updated index, and to remove abandoned folders.
     """
-    before = {line.name: line for line in _read_lines(index_file(parent))}
+    cached = {line.name: line for line in _read_lines(index_file(parent))}
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     stamps = {folder.name: stamp for folder in folders if FILES[0] in (stamp := _stamp(folder))}
     for folder in folders if write else ():
         if folder.name not in stamps:
             _remove_abandoned(folder)
-    stale = [name for name, stamp in stamps.items() if name not in before or before[name].stamp != stamp]
+    stale = [name for name, stamp in stamps.items() if name not in cached or cached[name].stamp != stamp]
     fresh = {name: index_run(parent / name) for name in (track(stale, "indexing runs", "runs") if stale else ())}
-    now = {name: fresh.get(name) or before[name] for name in stamps}
-    if write and now != before:
-        rows = map(asdict, now.values())
+    current = {name: fresh.get(name) or cached[name] for name in stamps}
+    if write and current != cached:
+        rows = map(asdict, current.values())
         text = "".join(to_json({**row, CHECKSUM: digest(row)}) for row in rows)
         # Folders of other users may be read-only.
         with suppress(RunError, OSError):
             check_inside(index_file(parent).parents[2], index_file(parent))
             write_text(index_file(parent), text) if text else index_file(parent).unlink()
-    return sorted(now.values(), key=lambda line: (line.started, line.name))
+    return sorted(current.values(), key=lambda line: (line.started, line.name))
 
 
 def _read_lines(file: Path) -> Iterator[IndexedRun]:
@@ -358,7 +359,7 @@ def _stamp(folder: Path) -> list[int | str]:
 
 
 def index_run(folder: Path) -> IndexedRun:
-    """Return the index line of a run. Missing or damaged files leave defaults."""
+    """Compute the index line of a run. Values from missing or damaged files stay defaults."""
     record: dict[str, Any] = {}
     stamp, mark = _stamp(folder), ""
     with suppress(RunError):
@@ -367,24 +368,27 @@ def index_run(folder: Path) -> IndexedRun:
         blocks = BLOCK.split(read_bytes(folder / "config.yaml", largest=MAX_YAML).decode("utf-8"))
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(record.get("code") or {})})
-    told: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
+    entries: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
     if is_foreign(record):
-        told["status"] = FOREIGN
+        entries["status"] = FOREIGN
     if record.get("status") == "finished" and isinstance(record.get("reason"), str):
-        told["reason"] = record["reason"]
+        entries["reason"] = record["reason"]
     metrics = part if isinstance(part := record.get("metrics"), dict) else {}
     # Records of imported answers have no monitor: their first metric is used.
     monitor = str(record.get("monitor") or next(iter(metrics), ""))
     if isinstance(score := metrics.get(monitor), float) and math.isfinite(score):
-        told["score"] = {monitor: score}
+        entries["score"] = {monitor: score}
     try:
-        return _lines.validate_python({"name": folder.name, "stamp": stamp, "digest": mark, **told})
+        return _lines.validate_python({"name": folder.name, "stamp": stamp, "digest": mark, **entries})
     except ValidationError:
         return IndexedRun(folder.name, stamp, mark)
 
 
 @lru_cache(maxsize=1 << 12)
 def _read_block(text: str) -> dict[str, str]:
-    """Parse a block of config.yaml. Cached across runs, because YAML parsing is slow."""
+    """Return the values of one top-level key of config.yaml that can change a result, as text.
+
+    Cached across runs, because YAML parsing is slow.
+    """
     values = parse_yaml(text)
     return telling_texts(values) if isinstance(values, dict) else {}

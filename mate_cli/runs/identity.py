@@ -33,23 +33,23 @@ NO_EFFECT = (
 )
 """Keys that cannot change a result. A final dot includes all keys below."""
 PLACES = ("data.root", "data.datasets")
-"""Folders of data, which may have moved."""
+"""Keys of the data folders, which may have moved since a run was trained."""
 FOLD = "data.dev_fold"
 """Key of the dev fold of a cross-validation run."""
 REPEATED = ("seed", FOLD, *PLACES, *NO_EFFECT)
 """Keys that may differ between repetitions of an experiment."""
 ABSENT = "absent"
-"""Placeholder for a missing setting."""
+"""Placeholder for the value of a missing setting."""
 CODE = "code"
 """Key of the user-defined code in the settings."""
 MAX_NAME = 120
 Difference = tuple[str, Any, Any]
-"""A key, and its value on either side; None without the key."""
+"""A dotted key and its values in two configurations. None for a configuration without the key."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """The config group options from which a run was composed."""
+    """The names of the config group options from which a run was composed."""
 
     experiment: str
     dataset: str
@@ -60,9 +60,9 @@ class Names:
 
     @classmethod
     def of(cls, choices: Mapping[str, str | None]) -> Names:
-        """Create from the options selected in Hydra.
+        """Create the names from the selected options, by config group.
 
-        Without an experiment, its name is <data>_<model>.
+        If no experiment is selected, the name of the experiment is <data>_<model>.
         """
         experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
@@ -70,7 +70,7 @@ class Names:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Names:
-        """Create from a record or the `origin` of config.yaml, which contain additional keys."""
+        """Create the names from a record or from `origin` in config.yaml, ignoring other keys."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
     def after(self, before: Names, stage: str) -> Names:
@@ -84,7 +84,10 @@ class Names:
 
 
 def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of a nested mapping by dotted key; a list is a leaf."""
+    """Flatten a nested mapping to its leaves by dotted key, such as `optimizer.lr`.
+
+    A list is a leaf.
+    """
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
@@ -100,7 +103,10 @@ def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
 
 
 def value_text(value: object) -> str:
-    """Format a value as on the command line. Equal numbers give equal text: 0.001 for 1e-3."""
+    """Format a configuration value as on the command line.
+
+    Equal numbers give equal text: 1e-3 and 0.001 both give 0.001.
+    """
     if isinstance(value, float):
         return f"{value:.12g}"
     if value is None or isinstance(value, bool):
@@ -109,7 +115,10 @@ def value_text(value: object) -> str:
 
 
 def of_stage(key: str) -> tuple[str, str]:
-    """Split a key into the prefix `stages.NAME.` (empty for keys of the run) and the rest."""
+    """Split a dotted key into the prefix of its stage and the rest.
+
+    `stages.NAME.optimizer.lr` gives (`stages.NAME.`, `optimizer.lr`). The prefix is empty for a key of the run itself.
+    """
     parts = key.split(".", 2)
     return (f"stages.{parts[1]}.", parts[2]) if parts[0] == "stages" and len(parts) == 3 else ("", key)
 
@@ -128,12 +137,12 @@ def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
 
 
 def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:
-    """Return the values, by dotted key, without the ignored keys."""
+    """Return the values by dotted key, except of keys that are ignored, see `is_ignored`."""
     return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
 
 
 def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) -> Iterator[tuple[str, str]]:
-    """Yield (key, value) of overrides, such as `optimizer.lr=1e-4`, that are not ignored."""
+    """Yield (key, value) of each override `key=value` whose key is not ignored."""
     for word in words:
         key, _, value = word.partition("=")
         if not is_ignored(key := key.lstrip("+~"), ignored):
@@ -143,22 +152,22 @@ def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) 
 def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
     """List the keys whose values differ between mappings, in order of appearance.
 
-    A missing key is a value.
+    A key that some mappings lack differs too.
     """
     values = {
         key: [*map(methodcaller("get", key, ABSENT), several)] for key in dict.fromkeys(chain.from_iterable(several))
     }
-    return [key for key, of_each in values.items() if of_each.count(of_each[0]) < len(of_each)]
+    return [key for key, entries in values.items() if entries.count(entries[0]) < len(entries)]
 
 
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
 ) -> Iterator[Difference]:
-    """Yield each key, not ignored, whose values differ, with both values.
+    """Yield each key whose values differ between two configurations, with both values.
 
     Args:
-        before: values by dotted key.
-        now: values by dotted key.
+        before: values of the first configuration, by dotted key.
+        now: values of the second configuration, by dotted key.
         ignored: keys that are not compared, see `is_ignored`.
     """
     for key in differing_keys([before, now]):
@@ -167,17 +176,19 @@ def differences(
 
 
 def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
-    """Return a digest that identifies the run, including its seed.
+    """Return a digest of the values and code that can change a result, including the seed.
+
+    Runs with equal digests are repetitions of the same computation.
 
     Args:
-        config: resolved values.
+        config: resolved configuration.
         code: hash of each user-defined source file of the run.
     """
     return digest({**telling_texts(config), CODE: digest(code)})
 
 
 def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values that can change a result, as text by dotted key.
+    """Return the configuration values that can change a result, as text by dotted key.
 
     Null values are omitted.
     """
@@ -186,24 +197,24 @@ def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def digest(values: Mapping[str, Any], length: int = 16) -> str:
-    """Return a hash of `length` hexadecimal digits, independent of key order.
+    """Return a hash of a mapping as `length` hexadecimal digits, or "" for an empty mapping.
 
-    The result is empty for an empty mapping.
+    The hash does not depend on the order of the keys.
     """
     text = to_json(dict(sorted(values.items())))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:length] if values else ""
 
 
 def code_setting(code: Mapping[str, Any]) -> list[str]:
-    """Return the hash of user-defined code as a setting (`code=1a2b3c`).
+    """Return a list with the hash of user-defined code as a setting, such as `code=1a2b3c`.
 
-    The result is empty without such code.
+    The list is empty if the run uses no user-defined code.
     """
     return [f"{CODE}={mark}"] if (mark := digest(code, 6)) else []
 
 
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
-    """Return the name shared by repetitions of a run.
+    """Return the name that repetitions of a run share: its experiment and its settings.
 
     Example: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
@@ -211,8 +222,8 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     `MAX_NAME` characters, keys are shortened to their last part, settings that do not fit are omitted (settings of
     `data` are added last), and a hash is appended.
     """
-    telling = [word for word in settings if any(telling_settings([word]))]
-    words = sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
+    overrides = [word for word in settings if any(telling_settings([word]))]
+    words = sorted(overrides, key=lambda word: ("." in word.partition("=")[0], word))
     name = " · ".join([experiment, *words])
     if len(name) <= MAX_NAME:
         return name
@@ -230,10 +241,12 @@ CONF = "conf"
 
 
 def hash_modules(targets: Iterable[str]) -> dict[str, str]:
-    """Hash the user-defined modules of targets and their imports from the same folder.
+    """Hash the source files of user-defined classes and functions.
+
+    The files that these modules import from the same folder are hashed too.
 
     Args:
-        targets: dotted names of classes and functions.
+        targets: dotted names of classes and functions. Names in mate and in installed packages are skipped.
 
     Returns:
         The hash of each file, by its path relative to the folder from which it is imported.
@@ -252,10 +265,7 @@ def hash_modules(targets: Iterable[str]) -> dict[str, str]:
 
 
 def hash_file(file: Path) -> str:
-    """Return a hash of a file.
-
-    For YAML files the values are hashed, so comments do not matter.
-    """
+    """Return a hash of the content of a file. Comments of YAML files do not affect the hash."""
     content = file.read_bytes()
     if file.suffix == ".yaml":
         # A file that cannot be parsed is hashed as bytes.
@@ -280,40 +290,40 @@ def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: P
         modules: current hash of each user-defined module, by name.
         run: run folder, for the message.
     """
-    here = {name: Path(name) for name in recorded if name.startswith(f"{CONF}/") and ".." not in name}
-    now = {**modules, **{name: hash_file(file) for name, file in here.items() if file.is_file()}}
-    if changed := [name for name, mark in recorded.items() if now.get(name, mark) != mark]:
+    paths = {name: Path(name) for name in recorded if name.startswith(f"{CONF}/") and ".." not in name}
+    current = {**modules, **{name: hash_file(file) for name, file in paths.items() if file.is_file()}}
+    if changed := [name for name, mark in recorded.items() if current.get(name, mark) != mark]:
         have = "have" if len(changed) > 1 else "has"
-        told = f"{', '.join(changed)} {have} changed since {run} began, which was trained with the old version"
-        warnings.warn(told, stacklevel=2)
+        message = f"{', '.join(changed)} {have} changed since {run} began, which was trained with the old version"
+        warnings.warn(message, stacklevel=2)
 
 
-def _find_root(top: str) -> Path | None:
+def _find_root(package: str) -> Path | None:
     """Return the folder from which a user-defined module is imported.
 
     Return None for installed modules.
     """
-    if top == "mate_cli" or top in sys.stdlib_module_names or not top.isidentifier():
+    if package == "mate_cli" or package in sys.stdlib_module_names or not package.isidentifier():
         return None
-    find_beside([top])
+    find_beside([package])
     with suppress(ValueError):
-        spec = find_spec(top)
-        places = [*(spec.submodule_search_locations or []), spec.origin] if spec else []
-        root = Path(places[0]).resolve().parent if places and places[0] else None
+        spec = find_spec(package)
+        locations = [*(spec.submodule_search_locations or []), spec.origin] if spec else []
+        root = Path(locations[0]).resolve().parent if locations and locations[0] else None
         return root if root and not {"site-packages", "dist-packages"} & {*root.parts} else None
     return None
 
 
 def _module_files(root: Path, name: str) -> Iterator[Path]:
     """Yield the existing files of a dotted name: its module and the parent packages."""
-    place = root
+    folder = root
     for part in name.split("."):
-        yield from (file for file in (place / f"{part}.py", place / part / "__init__.py") if file.is_file())
-        place = place / part
+        yield from (file for file in (folder / f"{part}.py", folder / part / "__init__.py") if file.is_file())
+        folder = folder / part
 
 
 def _imported_names(root: Path, file: Path) -> Iterator[str]:
-    """Yield the dotted names that a module imports; nothing if it cannot be parsed."""
+    """Yield the dotted names that a module imports, or nothing if the module cannot be parsed."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

@@ -1,6 +1,6 @@
 """Distributed training of a run.
 
-mate starts the processes of one machine with torch. On several machines, Slurm or torchrun starts the processes.
+On one machine, mate itself starts the processes with torch. On several machines, Slurm or torchrun starts them.
 """
 
 import logging
@@ -61,13 +61,13 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
         MateError: see `launch_processes`. The traceback of an exception that is no `MateError` is written to
             traceback.txt in the run folder.
     """
-    before = folder.metrics_sizes()
+    sizes = folder.metrics_sizes()
     try:
         code = launch_processes(command, hardware, entrust_lock(folder.path))
     except MateError as error:
         if isinstance(error.__cause__, ChildFailedError):
             folder.write_text("traceback.txt", str(error.__cause__))
-        elif folder.metrics_sizes() == before:
+        elif folder.metrics_sizes() == sizes:
             folder.undo()
             raise
         folder.complete_records("failed", f"{type(error).__name__}: {error}")
@@ -80,15 +80,16 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
 def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapping[str, str] | None = None) -> int:
     """Run a command in `hardware.devices` processes on this machine.
 
-    All processes are terminated if one of them fails.
+    All processes are terminated if one process fails.
 
     This function replaces torch's elastic agent, which changes arguments that contain `$`, looks up the host name on
     the network, and leaves the processes no time to save a checkpoint.
 
     Args:
         command: program and arguments of each process.
-        hardware: number of processes.
-        entrusted: additional environment variables, which pass the run lock of this process on. None for no lock.
+        hardware: configured hardware, with the number of processes.
+        entrusted: environment variables by which the processes use the run lock of this process, see `entrust_lock`.
+            None if this process holds no lock.
 
     Returns:
         0 if all processes finished, 130 if they were interrupted.
@@ -98,12 +99,12 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
     """
     # This process owns the store: a port that rank 0 opened later might be in use by another program by then.
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-    shared = {"MASTER_ADDR": store.host, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    shared |= {"WORLD_SIZE": str(hardware.devices), "NODE_RANK": "0", LAUNCHER: str(os.getpid()), **(entrusted or {})}
-    places = {rank: {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(hardware.devices)}
-    words = dict.fromkeys(places, tuple(command[1:]))
+    env = {"MASTER_ADDR": store.host, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    env |= {"WORLD_SIZE": str(hardware.devices), "NODE_RANK": "0", LAUNCHER: str(os.getpid()), **(entrusted or {})}
+    rank_envs = {rank: {**env, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(hardware.devices)}
+    args = dict.fromkeys(rank_envs, tuple(command[1:]))
     with TemporaryDirectory(prefix="mate_") as logs, _signals_as_exceptions():
-        workers = SubprocessContext("mate", command[0], words, places, DefaultLogsSpecs(logs))
+        workers = SubprocessContext("mate", command[0], args, rank_envs, DefaultLogsSpecs(logs))
         stopped = False
         try:
             workers.start()
@@ -125,14 +126,14 @@ def _signals_as_exceptions() -> Iterator[None]:
     A SIGHUP that is ignored, as under nohup, stays ignored. torch handles signals in the main thread only, because
     Python allows no signal handlers in other threads.
     """
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    names = [number.name for number in SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    names = [number.name for number in SIGNALS if number != signal.SIGHUP or handlers[number] != signal.SIG_IGN]
     os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(names)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        for number, handler in before.items() if threading.current_thread() is threading.main_thread() else ():
+        for number, handler in handlers.items() if threading.current_thread() is threading.main_thread() else ():
             signal.signal(number, handler or signal.SIG_DFL)
 
 
@@ -203,39 +204,39 @@ def _error(workers: SubprocessContext, rank: int, code: int) -> MateError:
     """
     failure = ProcessFailure(rank, workers.pids()[rank], code, workers.error_files[rank])
     if isinstance(failure.message, dict):
-        how = str(failure.message["message"])
-        kind, _, text = how.partition(": ")
-        known = vars(errors).get(kind)
-        if isinstance(known, type) and issubclass(known, MateError):
-            return known(text)
-        how = f": {how}"
+        reason = str(failure.message["message"])
+        name, _, text = reason.partition(": ")
+        error_type = vars(errors).get(name)
+        if isinstance(error_type, type) and issubclass(error_type, MateError):
+            return error_type(text)
+        reason = f": {reason}"
     else:
-        how = f" was killed by {failure.signal_name()}" if code < 0 else f" ended with exit code {code}"
-    error = RunError(f"process {rank} of {workers.nprocs}{how}", remedy="Continue with resume=last")
+        reason = f" was killed by {failure.signal_name()}" if code < 0 else f" ended with exit code {code}"
+    error = RunError(f"process {rank} of {workers.nprocs}{reason}", remedy="Continue with resume=last")
     error.__cause__ = ChildFailedError("mate", {rank: failure})
     return error
 
 
 @contextmanager
 def join_processes(hardware: Hardware) -> Iterator[None]:
-    """Join the process group of a run if several processes were started.
+    """Initialize the process group of a run, and destroy it at the end of the context.
 
-    Ranks other than 0 print nothing.
+    Does nothing if the run has a single process. Ranks other than 0 print nothing inside the context.
 
     Raises:
         MateError: the error raised inside the context. A process that was started by `launch_processes` exits instead,
             and the launcher reports the error.
     """
-    place = find_place(os.environ)
-    if not place or dist.is_initialized():
+    variables = find_place(os.environ)
+    if not variables or dist.is_initialized():
         yield
         return
-    os.environ.update(place)
+    os.environ.update(variables)
     launcher = int(os.environ.get(LAUNCHER, "0"))
     if not hardware.threads:
         torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
     try:
-        with nullcontext() if place["RANK"] == "0" else _silence():
+        with nullcontext() if variables["RANK"] == "0" else _silence():
             _connect(hardware.accelerator)
             yield
             dist.barrier()
@@ -248,8 +249,8 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(MateError.exit_code)  # A normal exit would print an additional message of Gloo's threads.
-        if failed and place["RANK"] != "0":
-            raise RunError(f"process {place['RANK']} of {place['WORLD_SIZE']}: {error}") from error
+        if failed and variables["RANK"] != "0":
+            raise RunError(f"process {variables['RANK']} of {variables['WORLD_SIZE']}: {error}") from error
         raise
 
 
@@ -281,19 +282,21 @@ def _connect(accelerator: str) -> None:
     while meeting.is_alive():
         meeting.join(0.1)
     if failures:
-        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         problem = f"the {os.environ['WORLD_SIZE']} processes of this run did not meet"
-        raise RunError(problem, where=place, remedy="Read what the others have printed") from failures[0]
+        raise RunError(problem, where=address, remedy="Read what the others have printed") from failures[0]
 
 
 def find_place(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the rank variables of this process, under the names that torchrun uses.
+    """Return the rank, the world size and the rendezvous address of this process.
+
+    The variables of all launchers are returned under the names that torchrun uses.
 
     Args:
         environment: environment variables of torchrun, Slurm or a PyTorchJob on Kubernetes.
 
     Returns:
-        `PLACE` and NODE_RANK. Empty if this is the only process of the run.
+        The variables in `PLACE` and NODE_RANK, by name. Empty if this is the only process of the run.
 
     Raises:
         ConfigError: a variable of the launcher is missing or no number. The message names the variable.
@@ -346,28 +349,28 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
         ConfigError: the launcher started another number of processes than configured, no launcher started processes on
             several nodes, or this machine has too few GPUs or CPU cores.
     """
-    size, place = hardware.devices * hardware.nodes, find_place(environment)
-    if place and int(place["WORLD_SIZE"]) != size:
+    size, variables = hardware.devices * hardware.nodes, find_place(environment)
+    if variables and int(variables["WORLD_SIZE"]) != size:
         raise ConfigError(
-            f"{place['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}",
+            f"{variables['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}",
             where="hardware",
             remedy="Start srun or torchrun with the same number of nodes and of processes per node",
         )
-    if place and hardware.devices > 1 and not environment.keys() & {"LOCAL_RANK", "SLURM_LOCALID"}:
-        remedy = "Set 1, and hardware.nodes to the number of pods, or start mate by torchrun in each pod"
-        raise ConfigError("a pod of a PyTorchJob is one process", where="hardware.devices", remedy=remedy)
-    if hardware.nodes > 1 and not place:
+    if variables and hardware.devices > 1 and not environment.keys() & {"LOCAL_RANK", "SLURM_LOCALID"}:
+        hint = "Set 1, and hardware.nodes to the number of pods, or start mate by torchrun in each pod"
+        raise ConfigError("a pod of a PyTorchJob is one process", where="hardware.devices", remedy=hint)
+    if hardware.nodes > 1 and not variables:
         problem = f"no processes were started on {hardware.nodes} nodes"
-        usual = "Start with srun (with submitit, set hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
-        raise ConfigError(problem, where="hardware.nodes", remedy=missing_gpu_remedy(hardware, usual))
+        hint = "Start with srun (with submitit, set hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
+        raise ConfigError(problem, where="hardware.nodes", remedy=missing_gpu_remedy(hardware, hint))
     accelerator = find_accelerator(hardware)
-    if accelerator == "cpu" and not place and hardware.devices > (most := PER_CORE * (os.cpu_count() or 1)):
+    if accelerator == "cpu" and not variables and hardware.devices > (limit := PER_CORE * (os.cpu_count() or 1)):
         problem = f"{hardware.devices} processes are too many for the cores of this machine"
-        raise ConfigError(problem, where="hardware.devices", remedy=f"Use {most} at most")
+        raise ConfigError(problem, where="hardware.devices", remedy=f"Use {limit} at most")
     if accelerator == "mps" and hardware.devices > 1:
         raise ConfigError("there is only one device of this kind", where="hardware.devices", remedy="Use 1")
     if accelerator == "gpu" and hardware.devices > 1 and (gpus := torch.cuda.device_count()) < hardware.devices:
-        usual = f"Set hardware.devices={gpus}" if gpus else "Use hardware.accelerator=cpu"
-        remedy = missing_gpu_remedy(hardware, usual)
+        hint = f"Set hardware.devices={gpus}" if gpus else "Use hardware.accelerator=cpu"
+        hint = missing_gpu_remedy(hardware, hint)
         problem = f"torch sees {gpus} GPUs here, fewer than {hardware.devices}"
-        raise ConfigError(problem, where="hardware.devices", remedy=remedy)
+        raise ConfigError(problem, where="hardware.devices", remedy=hint)

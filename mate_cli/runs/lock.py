@@ -1,4 +1,4 @@
-"""Locks of runs: a process that trains in a run folder holds its lock until the run ends.
+"""Locks of run folders: the process that trains a run locks its folder until the run ends.
 
 The operating system releases the lock of a killed process, on any machine or in any container. A killed process cannot
 record its end, so the lock shows whether the run is alive.
@@ -24,7 +24,7 @@ NAME = ".lock"
 ENTRUSTED = "MATE_LOCKED"
 """Environment variable with the folder that the parent process has locked for this process."""
 PATIENCE = 0.5
-"""Seconds to wait for a lock: a process that only checks whether a run is locked takes the lock for an instant."""
+"""Seconds to wait for a lock. A process that only checks whether a run is locked holds the lock for an instant."""
 LAUNCHER = "MATE_LAUNCHER"
 """Environment variable with the process ID of the launcher of this process."""
 ENDING = 120
@@ -49,25 +49,25 @@ def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
         patience: seconds to wait for a lock of another process.
 
     Raises:
-        LockedError: another process has locked it.
-        RunError: the lock cannot be written.
+        LockedError: another process has locked the folder.
+        RunError: the lock file cannot be written.
     """
-    place = folder.resolve()
-    if place in _held:
+    path = folder.resolve()
+    if path in _held:
         return
-    lock = FileLock(place / NAME, timeout=patience, thread_local=False)
-    remedy = "Make the folder writable, or remove the .lock there"
-    with wrap_file_errors(folder, RunError, "the run cannot be locked", remedy):
+    lock = FileLock(path / NAME, timeout=patience, thread_local=False)
+    hint = "Make the folder writable, or remove the .lock there"
+    with wrap_file_errors(folder, RunError, "the run cannot be locked", hint):
         try:
-            if os.environ.get(ENTRUSTED) == str(place):
+            if os.environ.get(ENTRUSTED) == str(path):
                 # The thread acquires the lock if the parent process is killed.
                 threading.Thread(target=_take_over, args=(lock,), daemon=True).start()
             else:
                 lock.acquire()
         except Timeout as error:
-            problem, remedy = "another process is training this run", "Wait for it, or stop it"
-            raise LockedError(problem, where=str(folder), remedy=remedy) from error
-        _held[place] = lock, os.open(place, os.O_RDONLY)
+            problem, hint = "another process is training this run", "Wait for it, or stop it"
+            raise LockedError(problem, where=str(folder), remedy=hint) from error
+        _held[path] = lock, os.open(path, os.O_RDONLY)
 
 
 def _take_over(lock: FileLock) -> None:
@@ -77,14 +77,14 @@ def _take_over(lock: FileLock) -> None:
 
 
 def entrust_lock(folder: Path) -> dict[str, str]:
-    """Return environment variables that let a child process use the run lock of its parent."""
+    """Return environment variables that let a child process use the run lock of this process."""
     return {ENTRUSTED: str(folder.resolve())}
 
 
 def release_lock(folder: Path) -> None:
-    """Release the lock of a folder if this process holds it.
+    """Release the lock of a run folder if this process holds the lock.
 
-    Another run may have the path of the folder now.
+    The lock is released even if the folder was moved and its path now belongs to another run.
     """
     # OSError: the working directory was deleted. KeyError: this process has not locked the folder.
     with suppress(OSError, KeyError):
@@ -98,7 +98,7 @@ def release_lock(folder: Path) -> None:
 
 
 def check_in_place(folder: Path) -> None:
-    """Raise `RunError` if a folder was moved or deleted since this process locked it."""
+    """Raise `RunError` if a run folder was moved or deleted since this process locked it."""
     with suppress(OSError):
         _, descriptor = _held.get(folder.resolve(), (None, None))
         if descriptor is None or os.path.samestat(os.fstat(descriptor), folder.stat()):
@@ -123,9 +123,9 @@ def is_locked(folder: Path) -> bool:
 
 
 def process_id(number: int | None = None) -> str:
-    """Return `pid:start` of a process on this machine.
+    """Return the PID and the start time of a process on this machine, as `pid:start`.
 
-    The start time distinguishes it from later processes with the same PID.
+    The start time distinguishes the process from later processes with the same PID.
 
     Args:
         number: PID; None for this process.
@@ -136,11 +136,12 @@ def process_id(number: int | None = None) -> str:
 
 @cache
 def end_with(launcher: int) -> None:
-    """Send SIGTERM to this process when its parent `launcher` has ended.
+    """Send SIGTERM to this process once its parent process has ended.
 
-    A killed launcher cannot send signals itself.
+    A killed launcher cannot send the signal itself. `ENDING` seconds after the signal this process exits.
 
-    After `ENDING` seconds the process exits.
+    Args:
+        launcher: PID of the parent process.
     """
 
     def watch() -> None:
@@ -154,13 +155,13 @@ def end_with(launcher: int) -> None:
 
 
 def end_with_launcher() -> None:
-    """Terminate this process when its launcher has ended. Does nothing without a launcher."""
+    """Terminate this process once its launcher has ended. Does nothing without a launcher."""
     if launcher := os.environ.get(LAUNCHER):
         end_with(int(launcher))
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
-    """Return whether the record of a run says running although its process has ended."""
+    """Return whether the recorded status of a run is running although its process has ended."""
     return record.get("status") == "running" and not is_locked(folder)
 
 

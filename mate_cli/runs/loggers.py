@@ -28,7 +28,7 @@ from mate_cli.runs.wandb_runs import open_wandb
 from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50
-"""Maximum number of predictions in a table of W&B."""
+"""Maximum number of rows of a table in W&B, such as of predictions."""
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
 """Name of the optimizer step in Lightning's `WandbLogger`."""
@@ -54,18 +54,18 @@ class MetricsFile(Logger):
             self._write_kept()
 
     def _write_kept(self) -> None:
-        """Remove the rows after `resume_step`.
+        """Rewrite metrics.jsonl without the rows after `resume_step`.
 
-        Called for the first new row, because the checkpoint may still be rejected before.
+        Called before the first new row, because until then the checkpoint may be rejected.
         """
         if self._kept is None:
             return
         if self._damage:
             names = number_names(self.path.with_name("metrics.jsonl.damaged"))
-            aside = next(name for name in names if not os.path.lexists(name))
+            backup = next(name for name in names if not os.path.lexists(name))
             if os.path.lexists(self.path):
-                self.path.rename(aside)
-            print(f"{self.path}: {self._damage}. The file as it was stays as {aside.name}", flush=True)
+                self.path.rename(backup)
+            print(f"{self.path}: {self._damage}. The file as it was stays as {backup.name}", flush=True)
         self.folder.write_text("metrics.jsonl", "".join(map(to_json, self._kept)))
         self._kept = None
 
@@ -88,7 +88,7 @@ class MetricsFile(Logger):
         """Ignore hyperparameters, which config.yaml contains."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Append a row.
+        """Append the metrics of a step to metrics.jsonl as a row.
 
         Raises:
             RunError: the disk is full.
@@ -130,10 +130,10 @@ def open_loggers(
         threading.excepthook = _print_thread_error
     # MLflow warns about every metric with an @ in its name.
     warnings.filterwarnings("ignore", "MLFlow only allows")
-    chosen = [(key, node) for key, node in nodes.items() if node is not None]
+    pairs = [(key, node) for key, node in nodes.items() if node is not None]
     # W&B comes last, because it writes files when it is instantiated.
-    chosen.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")
-    parts = {key: build_part(node, defaults, f"logger.{key}") for key, node in chosen}
+    pairs.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")
+    parts = {key: build_part(node, defaults, f"logger.{key}") for key, node in pairs}
     loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, logger in parts.items():
         if logger is not None:
@@ -155,7 +155,7 @@ def _print_thread_error(arguments: threading.ExceptHookArgs) -> None:
 
 
 def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
-    """Return the display name of a run: experiment, settings, seed, and fold if it has one."""
+    """Return the display name of a run: its experiment, settings, seed and dev fold (if any)."""
     configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
     name = f"{configuration} · seed {record.seed}"
     return name if fold is None else f"{name} · fold {fold}"
@@ -172,7 +172,7 @@ def wandb_logger(
     tags: Sequence[str] = (),
     timeout: PositiveFloat = 20.0,
 ) -> WandbLogger | None:
-    """Create Lightning's W&B logger, offline by default; None if W&B fails.
+    """Create Lightning's W&B logger, offline by default. Return None if W&B fails.
 
     Args:
         folder: run folder, below which W&B writes.
@@ -212,9 +212,9 @@ def wandb_logger(
 
 
 class Guard:
-    """Guard of logger calls. A failing logger loses metrics instead of stopping the run.
+    """Wrapper of the calls of a logger, so that a failure of the logger does not stop the run.
 
-    The first failure is reported, and later calls are skipped.
+    The first failure is printed, and all later calls are skipped.
 
     Args:
         key: key of the logger in the `logger` config group.
@@ -224,7 +224,7 @@ class Guard:
         self.key, self.has_failed = key, False
 
     def call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Call a method of the logger. Return None if this call or an earlier one has failed."""
+        """Call a method of the logger. Return None if this call or an earlier call has failed."""
         try:
             return None if self.has_failed else method(*arguments, **named)
         except MateError:
@@ -242,11 +242,11 @@ class Guard:
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
-    """Log a row to each logger and flush it.
+    """Log a row of metrics to each logger, and save each logger.
 
     Args:
         loggers: loggers of the run.
-        row: values by name.
+        row: metrics by name.
         step: optimizer step.
     """
     for logger in loggers:
@@ -263,11 +263,11 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
         columns: column titles.
         rows: cells of each row.
     """
-    plain = (bool, float, type(None))
-    shown = [[value if isinstance(value, plain) else str(value) for value in row] for row in rows[:TABLE_ROWS]]
+    types = (bool, float, type(None))
+    cells = [[value if isinstance(value, types) else str(value) for value in row] for row in rows[:TABLE_ROWS]]
     for logger in loggers:
         if isinstance(logger, WandbLogger):
-            logger.log_table(name, columns=list(columns), data=shown)
+            logger.log_table(name, columns=list(columns), data=cells)
 
 
 def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
@@ -278,9 +278,9 @@ def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
 
 
 def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:
-    """Log the summary of a run and close each logger.
+    """Log the summary of a run to each logger, and close the logger.
 
-    The next job of a sweep then starts a new logger run.
+    The next job of a sweep in the same process then starts new runs of W&B and other trackers.
 
     Args:
         loggers: loggers of the run.

@@ -1,4 +1,4 @@
-"""Reading of metrics.jsonl."""
+"""Reading of metrics.jsonl, the file of the logged metrics of a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Row = dict[str, float]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a metrics file; empty if it is missing.
+    """Read the rows of a metrics file. Return an empty list if the file is missing.
 
-    A truncated last line is skipped.
+    Invalid lines, such as a truncated last line, are skipped.
 
     Raises:
         RunError: the path is not a regular file, or the file is too large.
@@ -48,14 +48,15 @@ def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row],
     if foreign := max(len(list(filter(bytes.strip, lines))), len(entries)) - len(rows):
         return earlier, f"{foreign} lines are no rows and are left out"
     steps = [0, *sorted(row["step"] for row in earlier if row["step"]), step]
-    gaps = [(before, after) for before, after in pairwise(steps) if log_every and after - before > log_every]
-    return earlier, f"rows of steps {gaps[0][0] + 1} to {gaps[0][1] - 1} are lost" if gaps else ""
+    ranges = [(start, end) for start, end in pairwise(steps) if log_every and end - start > log_every]
+    return earlier, f"rows of steps {ranges[0][0] + 1} to {ranges[0][1] - 1} are lost" if ranges else ""
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
-    """Return the wall time of a run in seconds, also if it was killed.
+    """Return the wall time of a run until now in seconds, even if the run was killed.
 
-    The maximum of three times: of the record, of the latest row and of all stages together.
+    This is the maximum of the time in the record, the time of the latest row of metrics.jsonl, and the sum of the times
+    of all stages.
 
     Raises:
         RunError: both the record and the configuration of a stage are damaged.

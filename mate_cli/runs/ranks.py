@@ -23,11 +23,11 @@ T = TypeVar("T")
 PER_CORE = 4
 """Maximum number of processes or threads per CPU core."""
 POLL = 0.02
-"""Seconds between two checks of whether all ranks have arrived."""
+"""Seconds between two checks of whether a collective operation is complete."""
 
 
 def world_size() -> int:
-    """Return the world size; 1 without a process group."""
+    """Return the number of ranks, or 1 without a process group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -37,9 +37,9 @@ def rank() -> int:
 
 
 def local_rank() -> int:
-    """Return the local rank of this process on its machine, from 0.
+    """Return the rank of this process among the processes on its machine, from 0.
 
-    It is also the index of its GPU.
+    The local rank is also the index of the GPU of this process.
     """
     return dist.get_node_local_rank() if world_size() > 1 else 0
 
@@ -50,29 +50,29 @@ def is_rank_zero() -> bool:
 
 
 def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
-    """Call `make` on rank 0 and return its result on all ranks.
+    """Call `make` on rank 0 only, and return its result on all ranks.
 
     Raises:
         MateError: `make` raised this error on rank 0. All other ranks exit without a message.
     """
     if world_size() == 1:
         return make()
-    told: list[Any] = [None, False]
+    outcome: list[Any] = [None, False]
     failure: Exception | None = None
     try:
         if is_rank_zero():
-            told = [make(), True]
+            outcome = [make(), True]
     except Exception as error:
         # The failure must be recorded before the other ranks exit.
         record_failure(error)
         failure = error
     wait_for_all()
-    dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
+    dist.broadcast_object_list(outcome, src=0, device=torch.device("cpu"))
     if failure:
         raise failure
-    if not told[1]:
+    if not outcome[1]:
         raise SystemExit(MateError.exit_code)
-    result: T = told[0]
+    result: T = outcome[0]
     return result
 
 
@@ -90,19 +90,19 @@ def wait_for_all() -> None:
     try:
         arrival.wait()
     except RuntimeError as error:  # the connection to another rank is broken
-        remedy = "Read what it has printed, and type the command again, of a training with resume=last"
-        raise RunError("another process of this run has ended", remedy=remedy) from error
+        hint = "Read what it has printed, and type the command again, of a training with resume=last"
+        raise RunError("another process of this run has ended", remedy=hint) from error
 
 
 def require_agreement(facts: Mapping[str, object], remedy: str) -> None:
-    """Check that all ranks have equal facts.
+    """Check that some values, such as digests of the data, are equal on all ranks.
 
     Args:
-        facts: values by name.
+        facts: values of this rank, by name.
         remedy: hint for the error message.
 
     Raises:
-        RunError: a rank differs from rank 0. Raised on rank 0; all other ranks exit without a message.
+        RunError: a value differs from rank 0. Raised on rank 0. All other ranks exit without a message.
     """
     if world_size() > 1:
         wait_for_all()
@@ -111,16 +111,18 @@ def require_agreement(facts: Mapping[str, object], remedy: str) -> None:
         broadcast_from_rank_zero(lambda: _compare(shares, remedy))
 
 
-def _compare(shares: Sequence[Mapping[str, object]], remedy: str) -> None:
+def _compare(shares: Sequence[Mapping[str, object]], hint: str) -> None:
     for number, share in enumerate(shares):
         for name in [*shares[0], *share]:
-            here, there = shares[0].get(name, "nothing"), share.get(name, "nothing")
-            if here != there:
-                raise RunError(f"process {number} has {name}: {there}, and process 0 has {here}", remedy=remedy)
+            expected, value = shares[0].get(name, "nothing"), share.get(name, "nothing")
+            if expected != value:
+                raise RunError(f"process {number} has {name}: {value}, and process 0 has {expected}", remedy=hint)
 
 
 def rank_zero_first(make: Callable[[], T]) -> T:
-    """Call `make` on rank 0, then on all ranks, which use the caches that rank 0 has filled.
+    """Call `make` on rank 0, then on all ranks, and return the result of this rank.
+
+    All other ranks can then use files and caches that rank 0 has written.
 
     Raises:
         MateError: see `broadcast_from_rank_zero`.
@@ -131,7 +133,7 @@ def rank_zero_first(make: Callable[[], T]) -> T:
 
 
 def all_reduce_sum(values: list[float]) -> list[float]:
-    """Return the sum of each value over all ranks."""
+    """Return the sum over all ranks of each of the values."""
     if world_size() == 1:
         return values
     tensor = torch.tensor(values, dtype=torch.float64)
@@ -145,7 +147,7 @@ def any_rank(fact: bool) -> bool:
 
 
 def record_failure(error: BaseException) -> None:
-    """Write the reason of a failure to the error file of torchrun, unless the file exists."""
+    """Write an error to the error file of torchrun, unless the file exists."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if file and not Path(file).exists():
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
@@ -154,7 +156,7 @@ def record_failure(error: BaseException) -> None:
 
 
 def find_accelerator(hardware: Hardware) -> str:
-    """Return the accelerator of a hardware configuration; for `auto` the fastest available."""
+    """Return the configured accelerator, or the fastest available accelerator for `auto`."""
     if hardware.accelerator != "auto":
         return hardware.accelerator
     if torch.cuda.is_available():
@@ -163,8 +165,8 @@ def find_accelerator(hardware: Hardware) -> str:
 
 
 def missing_gpu_remedy(hardware: Hardware, usual: str) -> str:
-    """Return the hint for missing GPUs: a Slurm command on a login node, else `usual`."""
+    """Return the hint for missing GPUs: an srun command on a Slurm login node, else `usual`."""
     if shutil.which("sbatch") is None or "SLURM_JOB_ID" in os.environ:
         return usual
-    asked = f"srun --nodes={hardware.nodes} --ntasks-per-node={hardware.devices} --gpus-per-node={hardware.devices}"
-    return f"This is a login node of Slurm: type {asked} mate train ..., or add -m hydra/launcher=submitit_slurm"
+    command = f"srun --nodes={hardware.nodes} --ntasks-per-node={hardware.devices} --gpus-per-node={hardware.devices}"
+    return f"This is a login node of Slurm: type {command} mate train ..., or add -m hydra/launcher=submitit_slurm"

@@ -1,4 +1,4 @@
-"""The run folder and its record.
+"""The run folder and its record (record.json), the summary of the run.
 
 A run folder contains config.yaml, record.json, metrics.jsonl, checkpoints/ and predictions/.
 """
@@ -29,13 +29,14 @@ from mate_cli.runs.lock import check_in_place, process_id, release_lock
 
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
-"""The reason of a run that was interrupted."""
+"""Value of `reason` in the record of an interrupted run."""
 DAMAGED = "its record was damaged"
-"""The reason of a run whose record was rebuilt."""
+"""Value of `reason` in a record that was rebuilt from config.yaml."""
 NOT_TRAINED = "not trained here"
-"""Value of `init` for an external system of which only the predictions are known, and the fact with its source."""
+"""Value of `init` for an external system of which only the predictions are known, and the key of `facts` with their
+source."""
 NOT_LEARNT = "not learnt"
-"""The fact that a run, or a type of its answers, was not learned."""
+"""Key of `facts` with the reasons why a run, or a type of its answers, was not learned."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Maximum bytes of record.json, and maximum entries or characters of each of its values."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
@@ -45,9 +46,9 @@ PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-cor
 
 @dataclass
 class RunRecord:
-    """The summary of a run.
+    """The summary of a run, stored as record.json.
 
-    `metrics` are fractions by name, `throughput` is per second of training.
+    `metrics` are fractions by name, and `throughput` is per second of training.
 
     Args:
         settings: settings that distinguish the run within its experiment.
@@ -111,17 +112,20 @@ class RunRecord:
     schema: int = SCHEMA
 
     def add_scores(self, prefix: str, scores: Mapping[str, float]) -> None:
-        """Record scores below a prefix such as `dev/`, and the number of questions of each score."""
+        """Add scores to `metrics` under a prefix such as `dev/`.
+
+        The number of questions of each score is added to `counts`.
+        """
         self.metrics |= {f"{prefix}{name}": float(score) for name, score in scores.items()}
-        known = {name: score.questions for name, score in scores.items() if isinstance(score, Score)}
-        self.counts |= {f"{prefix}{name}": questions for name, questions in known.items()}
+        counts = {name: score.questions for name, score in scores.items() if isinstance(score, Score)}
+        self.counts |= {f"{prefix}{name}": questions for name, questions in counts.items()}
 
     def summary(self) -> dict[str, float]:
-        """Return the final metrics, the best validation (`best/<name>`) and costs (`cost/<name>`)."""
+        """Return the metrics, the best validation (`best/<name>`) and the costs (`cost/<name>`)."""
         costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
         parts = {"best": self.best, "cost": {**costs, **self.throughput}}
-        named = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
-        return {**self.metrics, **named}
+        prefixed = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
+        return {**self.metrics, **prefixed}
 
 
 @dataclass
@@ -160,7 +164,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def place(self, name: str) -> Path:
-        """Return the path at which to write a file of the run.
+        """Return the path of a file in the run folder, and check that it is safe to write.
 
         Raises:
             RunError: a link leads out of the run folder, or the run folder was moved or deleted.
@@ -181,7 +185,7 @@ class RunFolder:
         return folder
 
     def remember(self, name: str) -> Path:
-        """Store the content of a file for `undo` before a change, and return its path."""
+        """Store the current content of a file, so that `undo` can restore it, and return its path."""
         target = self.place(name)
         if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
             self._before[target] = target.read_bytes() if target.exists() else None
@@ -203,7 +207,7 @@ class RunFolder:
         return self.write_text(name, to_json(value, indent=2))
 
     def write_record(self, record: RunRecord) -> None:
-        """Write record.json."""
+        """Write the record of the run to record.json."""
         self.write_json("record.json", asdict(record))
 
     def has_record(self) -> bool:
@@ -213,14 +217,14 @@ class RunFolder:
     def metrics_sizes(self) -> dict[Path, int]:
         """Return the size in bytes of each metrics.jsonl of the run and its stages.
 
-        Training changes the sizes.
+        A change of the sizes shows that a run has trained.
         """
         return {path: path.lstat().st_size for path in find_files(self.path, "metrics.jsonl")}
 
     def undo(self) -> None:
-        """Revert the writes of this command, for a run that fails its checks.
+        """Revert all writes of this command, because the run has failed a check before training.
 
-        New files are removed and changed files restored. Folders made by this command are removed if they are empty.
+        New files are removed and changed files are restored. Folders that this command created are removed if empty.
         """
         try:
             check_in_place(self.path)
@@ -243,7 +247,7 @@ class RunFolder:
     def complete_records(self, status: str, reason: str) -> None:
         """Write the final status to the unfinished records of this run and its stages.
 
-        Used if a process died before writing it.
+        Used if the process that trained the run ended before it wrote its final status.
 
         Args:
             status: status of the run.
@@ -290,7 +294,7 @@ def read_entries(folder: Path, problem: str = UNREADABLE, remedy: str = REMEDY) 
 
 
 def is_foreign(content: Mapping[str, Any]) -> bool:
-    """Tell whether the content of a record.json was written by another program."""
+    """Return whether the content of a record.json was written by another program than mate."""
     return bool(content) and not {"command", "experiment", "status", "metrics"} & content.keys()
 
 
@@ -310,7 +314,7 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
 
 def _rebuild_record(folder: Path) -> RunRecord | None:
-    """Create a record from config.yaml; None if config.yaml lacks an entry."""
+    """Create a record from config.yaml, or return None if config.yaml lacks an entry."""
     file = folder / "config.yaml"
     with suppress(RunError), wrap_file_errors(file, RunError, UNREADABLE, REMEDY):
         values = read_yaml(file, RunError, REMEDY)
@@ -327,7 +331,7 @@ def _say_rebuilt(folder: Path) -> None:
 
 
 class ReadOnlyFolder(RunFolder):
-    """The folder of a run on all ranks except rank 0, which read it but write nothing.
+    """The folder of a run on ranks other than 0, which read the folder but write nothing.
 
     Raises:
         RunError: the folder does not exist on the machine of this rank.
@@ -343,7 +347,7 @@ class ReadOnlyFolder(RunFolder):
         super().__init__(path)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Return the path of the file without writing, which rank 0 does."""
+        """Return the path of the file. Only rank 0 writes the file."""
         return self.path / name
 
     def undo(self) -> None:
@@ -351,10 +355,10 @@ class ReadOnlyFolder(RunFolder):
 
 
 class Clock:
-    """A clock of the wall time of a run.
+    """A timer of the wall time of a run, including the time before it was resumed.
 
     Args:
-        before: seconds of earlier parts of the run, before it was resumed.
+        before: seconds of the run before it was resumed.
     """
 
     def __init__(self, before: float = 0.0) -> None:
@@ -385,9 +389,9 @@ def package_versions() -> dict[str, str]:
 
 
 def code_version() -> str:
-    """Return the commit of mate_cli, with `-dirty` for a modified checkout.
+    """Return the Git commit of mate_cli, with `-dirty` for a modified checkout.
 
-    Return a hash of its files if the package is installed.
+    If the package is installed without its repository, return `wheel-` and a hash of its files.
     """
     folder = Path(mate_cli.__file__).parent
     git = ["git", "-C", str(folder)]

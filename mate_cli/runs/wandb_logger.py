@@ -13,7 +13,7 @@ class Dashboard(WandbLogger):
     """Lightning's `WandbLogger`, which also logs `trainer/time` and `trainer/epoch`."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Log a row. The epoch of rows from Lightning is always 0 and is dropped."""
+        """Log a row of metrics. The epoch in rows from Lightning is always 0 and is dropped."""
         clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
         row = {name: value for name, value in metrics.items() if name not in CLOCK} | clock
         super().log_metrics(row, step)
@@ -23,6 +23,6 @@ class Dashboard(WandbLogger):
         self.experiment.write_logs(text)
 
     def close(self, summary: Mapping[str, float], exit_code: int) -> None:
-        """Log the summary and finish the W&B run."""
+        """Write the final metrics to the summary of the W&B run, and finish the run."""
         self.experiment.summary.update(dict(summary))
         self.experiment.finish(exit_code=exit_code)

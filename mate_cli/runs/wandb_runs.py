@@ -22,15 +22,18 @@ OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 
 
 def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - values of W&B
-    """Return the mode of `logger.wandb`, unless the environment disables W&B.
+    """Return the W&B mode of `options`, or "disabled" if WANDB_MODE=disabled.
+
+    Args:
+        options: options of `logger.wandb`.
 
     Raises:
         ConfigError: `WANDB_MODE` is not a mode of W&B.
     """
-    told = os.environ.get("WANDB_MODE") or "offline"
-    if told not in WANDB_MODES:
-        raise ConfigError("is not a W&B mode", where=f"WANDB_MODE={told}", remedy=f"Use {', '.join(WANDB_MODES)}")
-    return "disabled" if told == "disabled" else options["mode"]
+    mode = os.environ.get("WANDB_MODE") or "offline"
+    if mode not in WANDB_MODES:
+        raise ConfigError("is not a W&B mode", where=f"WANDB_MODE={mode}", remedy=f"Use {', '.join(WANDB_MODES)}")
+    return "disabled" if mode == "disabled" else options["mode"]
 
 
 def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
@@ -49,9 +52,9 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 
     mode, sweep = wandb_mode(options), os.environ.get(SWEEP)
     for name, part in OF_WANDB.items() if mode != "disabled" else ():
-        place = Path(arguments["dir"], "wandb", part).absolute()
-        place.mkdir(parents=True, exist_ok=True)
-        os.environ[name] = str(place)
+        folder = Path(arguments["dir"], "wandb", part).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ[name] = str(folder)
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
     if sweep and mode == "offline":
         print(f"a run of the W&B sweep {sweep}: logging online")
@@ -60,8 +63,8 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         # W&B would otherwise contact its error reporting server, even offline.
         os.environ["WANDB_ERROR_REPORTING"] = "false"
     of_sweep = [f"sweep-{sweep}"] if sweep else []
-    chosen = dict.fromkeys(tag[:MAX_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
-    arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}
+    all_tags = dict.fromkeys(tag[:MAX_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
+    arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(all_tags)}
     if mode == "online":
         try:
             # Check the login first: without an API key `wandb.init` would prompt in the terminal.
@@ -80,9 +83,9 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 
 @contextmanager
 def hide_agent() -> Iterator[None]:
-    """Hide the variables of a W&B sweep agent.
+    """Remove the environment variables of a W&B sweep agent inside the context.
 
-    The agent waits for the complete run, not for its stages.
+    Stages of a run are trained in this context, because the agent waits for the complete run, not for its stages.
     """
     hidden = {name: os.environ.pop(name) for name in OF_AGENT if name in os.environ}
     try:

@@ -147,9 +147,9 @@ class EncodedSplit:
                 continue
             flat = values[offsets[row] : offsets[row + 1]].astype(dtype)
             if name + PLACES in columns:
-                starts, places = columns[name + PLACES]
+                starts, positions = columns[name + PLACES]
                 assert starts is not None
-                indices = places[starts[row] : starts[row + 1]]
+                indices = positions[starts[row] : starts[row + 1]]
                 flat, nonzero = np.zeros(indices[0] if len(indices) else 0, dtype), flat
                 flat[indices[1:]] = nonzero
             if len(flat):
@@ -429,8 +429,8 @@ def digest_of(examples: Sequence[TableExample], maker: str) -> str:
     return _name(digest_examples(examples), maker)
 
 
-def _name(digest: str, maker: str) -> str:
-    return hashlib.sha256(f"{maker}|{VERSION}|{digest}".encode()).hexdigest()[:32]
+def _name(digest: str, key: str) -> str:
+    return hashlib.sha256(f"{key}|{VERSION}|{digest}".encode()).hexdigest()[:32]
 
 
 def digest_examples(examples: Sequence[TableExample]) -> str:

@@ -55,27 +55,27 @@ def map_on_cores(work: Callable[[Item], Result], items: Sequence[Item], processe
     Raises:
         DataError: a worker process was killed.
     """
-    began = time.monotonic()
-    for place, item in enumerate(items):
-        spent = time.monotonic() - began
-        is_long = spent >= TRIAL_SECONDS and spent * (len(items) - place) >= MIN_SECONDS * place
+    start = time.monotonic()
+    for index, item in enumerate(items):
+        spent = time.monotonic() - start
+        is_long = spent >= TRIAL_SECONDS and spent * (len(items) - index) >= MIN_SECONDS * index
         if processes > 1 and is_long and ENDS_BROKEN_POOLS:
-            yield from _share(work, items[place:], processes)
+            yield from _share(work, items[index:], processes)
             return
         yield work(item)
 
 
-def _share(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
+def _share(function: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context: Any = multiprocessing.get_context(method)
-    lifeline, ours = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(processes, context, _start, (work, lifeline))
+    lifeline, sender = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(processes, context, _start, (function, lifeline))
     futures: deque[Future[Result]] = deque()
-    remaining = iter(items)
+    queue = iter(items)
 
     def submit(count: int) -> None:
         with _starting():
-            futures.extend(pool.submit(_call, item) for item in islice(remaining, count))
+            futures.extend(pool.submit(_call, item) for item in islice(queue, count))
 
     try:
         submit(PREFETCH * processes)
@@ -84,10 +84,10 @@ def _share(work: Callable[[Item], Result], items: Sequence[Item], processes: int
             submit(1)
             yield result
     except BrokenProcessPool as error:
-        remedy = "Memory may be short: set hardware.prepare_workers=1, or fewer than this machine has cores"
-        raise DataError("a process that prepares data was killed", remedy=remedy) from error
+        hint = "Memory may be short: set hardware.prepare_workers=1, or fewer than this machine has cores"
+        raise DataError("a process that prepares data was killed", remedy=hint) from error
     finally:
-        ours.close()  # Closing this end of the pipe terminates all workers, even busy workers.
+        sender.close()  # Closing this end of the pipe terminates all workers, even busy workers.
         pool.shutdown(cancel_futures=True)
         lifeline.close()
 
@@ -99,19 +99,19 @@ def _starting() -> Iterator[None]:
     Only this process handles Ctrl-C.
     """
     protect_subprocesses()
-    main, before = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    main, mask = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"] = main
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _start(work: Callable[[Any], Any], lifeline: Connection) -> None:
+def _start(function: Callable[[Any], Any], lifeline: Connection) -> None:
     """Initialize a worker, which exits once the other end of `lifeline` is closed."""
     global _work
-    _work = work  # The function is sent once per process instead of once per item.
+    _work = function  # The function is sent once per process instead of once per item.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     threading.Thread(target=lambda: (lifeline.poll(None), os._exit(1)), daemon=True).start()

@@ -315,10 +315,10 @@ class TableDataModule:
         """Return a loader for the whole run, or for the rest of a resumed run."""
         encodings, loading = self.encodings("train", training=True), self.loading
         lengths, first = encodings.lengths, self._first_batch
-        if change := self.serializer.augmentation:
+        if augmentation := self.serializer.augmentation:
             numbered_batches = PlacedBatches(lengths, self.schedule, loading.seed, loading.rank, first)
             return self._batches(
-                AugmentedBatches(encodings, loading, change), numbered_batches, self.schedule.accumulate
+                AugmentedBatches(encodings, loading, augmentation), numbered_batches, self.schedule.accumulate
             )
         order = LengthGroupedBatches(lengths, self.schedule, loading.seed, loading.rank, first)
         return self._batches(Batches(encodings, loading), order, self.schedule.accumulate)
@@ -345,7 +345,7 @@ class TableDataModule:
         rank_batches = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), rank_batches)
 
-    def _batches(self, dataset: Dataset[TableBatch], order: Any, ahead: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
+    def _batches(self, dataset: Dataset[TableBatch], order: Any, prefetch: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
         """Return a loader of the batches in `order`.
 
         The workers together prefetch at least `ahead` batches.
@@ -356,7 +356,7 @@ class TableDataModule:
             sampler=order,
             batch_size=None,
             num_workers=workers,
-            prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
+            prefetch_factor=max(2, -(-prefetch // workers)) if workers else None,
             persistent_workers=workers > 0,
             pin_memory=self.loading.pin_memory,
         )
