@@ -123,8 +123,8 @@ class OptunaSweeper(Sweeper):
             if type(value) is not int or value < 1:
                 raise ConfigError(f"must be an integer above 0 (got {value})", where=f"hydra.sweeper.{name}")
         if self.direction not in ("minimize", "maximize"):
-            remedy = "Use minimize or maximize"
-            raise ConfigError(f"is not a direction: {self.direction}", where="hydra.sweeper.direction", remedy=remedy)
+            hint = "Use minimize or maximize"
+            raise ConfigError(f"is not a direction: {self.direction}", where="hydra.sweeper.direction", remedy=hint)
 
     def _open_study(self) -> "Study":
         """Create the study, or load it from the storage if it exists.
@@ -143,8 +143,8 @@ class OptunaSweeper(Sweeper):
             problem = f"the store cannot be opened: {str(error).strip().splitlines()[0]}"
             raise ConfigError(problem, where=f"hydra.sweeper.storage={self.storage}") from error
         if (direction := study.direction.name.lower()) != self.direction:
-            problem, remedy = f"the study {self.study_name} is to {direction}", "Set another hydra.sweeper.study_name"
-            raise ConfigError(problem, where="hydra.sweeper.direction", remedy=remedy)
+            problem, hint = f"the study {self.study_name} is to {direction}", "Set another hydra.sweeper.study_name"
+            raise ConfigError(problem, where="hydra.sweeper.direction", remedy=hint)
         study.sampler = self._build_sampler(len(study.get_trials(deepcopy=False)))
         return study
 
@@ -213,9 +213,9 @@ class OptunaSweeper(Sweeper):
             trial.set_user_attr(PROCESS, f"{platform.node()} {process_id()}")
             return trial
         except ValueError as error:
-            where = f"hydra.sweeper.study_name={self.study_name}"
-            remedy = "Give the study another name"
-            raise ConfigError(f"the study was begun with other values: {error}", where=where, remedy=remedy) from error
+            location = f"hydra.sweeper.study_name={self.study_name}"
+            hint = "Give the study another name"
+            raise ConfigError(f"the study was begun with other values: {error}", where=location, remedy=hint) from error
 
     def _save_best(self, study: "Study") -> None:
         """Save the values of the best trial, if any trial has a result."""

@@ -1,4 +1,4 @@
-"""`python -m mate_cli` is `mate`; its other processes start from this file too."""
+"""Entry point of `python -m mate_cli`, which runs `mate`. Its subprocesses start from this file too."""
 
 import os
 import sys
@@ -7,7 +7,8 @@ from pathlib import Path
 
 def main() -> int:
     """Run `mate`. A signal during the first imports ends the process with exit code 130."""
-    import signal  # once no untrusted folder is searched
+    # Import late: `sys.path` must not contain an untrusted folder.
+    import signal
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -18,11 +19,12 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # Python searches the folder of this file first, where `data` would mean mate's, or the working folder, which may be
-    # untrusted: modules are taken from there only if they are trusted, or PYTHONPATH names the folder.
+    # Python puts the folder of this file or the working directory first in `sys.path`. The former would hide packages
+    # named like mate's subpackages, such as `data`. The latter may be untrusted, so `sys.path` contains it only if
+    # PYTHONPATH does. Trusted modules are found separately.
     package = Path(__file__).resolve().parent
-    named = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    unwanted = {package, Path.cwd()} - named
+    python_path = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    unwanted = {package, Path.cwd()} - python_path
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() not in unwanted]
     if str(package.parent) not in sys.path:
         sys.path.append(str(package.parent))

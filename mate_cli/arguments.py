@@ -1,4 +1,4 @@
-"""Checks of the arguments of the Python API."""
+"""Type checks of the arguments of the public Python API."""
 
 from collections.abc import Callable
 from functools import cache, wraps
@@ -13,7 +13,11 @@ Returned = TypeVar("Returned")
 
 
 def check_arguments(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Decorate a function so that invalid arguments raise `ConfigError`, not `TypeError`."""
+    """Decorate a function so that it checks its arguments against its type annotations.
+
+    The decorated function raises `ConfigError`, which names the argument, if an argument is missing, unknown or of
+    another type.
+    """
 
     @wraps(function)
     def accept(*args: Any, **options: Any) -> None: ...
@@ -30,12 +34,12 @@ def check_arguments(function: Callable[Given, Returned]) -> Callable[Given, Retu
             build_check()(*args, **options)
         except ValueError as error:  # pydantic.ValidationError is a ValueError.
             detail, parameters = error.errors()[0], signature(function).parameters  # type: ignore[attr-defined]
-            place = detail["loc"][0]
-            name = str([*parameters, place][min(place, len(parameters))] if isinstance(place, int) else place)
-            called = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+            key = detail["loc"][0]
+            name = str([*parameters, key][min(key, len(parameters))] if isinstance(key, int) else key)
+            owner = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
             value = "missing" if detail["type"].startswith("missing") else shorten(repr(detail["input"]), 80)
-            wanted = f"Give {parameters[name].annotation}" if name in parameters else "It has no such argument"
-            raise ConfigError(f"{name} is {value}", where=called, remedy=f"{wanted}: see help({called})") from None
+            hint = f"Give {parameters[name].annotation}" if name in parameters else "It has no such argument"
+            raise ConfigError(f"{name} is {value}", where=owner, remedy=f"{hint}: see help({owner})") from None
         return function(*args, **options)
 
     return call

@@ -1,45 +1,52 @@
-"""Errors that a user can mend: what is wrong, where, and the remedy."""
+"""Errors that a user can fix. Each message names the fault, its location and a hint."""
 
 
 class MateError(Exception):
-    """A problem that its reader can mend; the command line prints it in one line and exits with code 2.
+    """Base class of the errors that a user can fix.
+
+    The command line prints the message in one line and exits with code 2. The message has the form
+    `<where>: <problem>. <remedy>.`, as in `seed: must be an integer (got 1.5). Use a whole number.`
 
     Args:
-        problem: what is wrong, naming the thing.
-        where: the file, key or place that is to blame.
-        remedy: what to type or change.
+        problem: description of the fault.
+        where: location of the fault, such as a file, configuration key or command-line argument. None to omit it.
+        remedy: hint for the user, such as the value to set. None to omit it.
     """
 
     exit_code = 2
 
     def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None) -> None:
         self.problem, self.where, self.remedy = problem, where, remedy
-        place = where.replace("\n", " ") if where else where  # names of files can have several lines
-        parts = [f"{place}: {problem}" if place else problem, remedy or ""]
+        # A file name can contain line breaks.
+        location = where.replace("\n", " ") if where else where
+        parts = [f"{location}: {problem}" if location else problem, remedy or ""]
         super().__init__(" ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts if part))
 
 
 class ConfigError(MateError):
-    """A key, choice, type or value in the configuration is wrong."""
+    """The configuration has an unknown key or option, or a value of the wrong type or out of bounds."""
 
 
 class DataError(MateError):
-    """A dataset, table or file of examples is missing or damaged."""
+    """A dataset, a table or a file of examples is missing or invalid."""
 
 
 class CheckpointError(MateError):
-    """Weights are missing, damaged, or belong to another network."""
+    """A checkpoint is missing or damaged, or its weights do not fit the network."""
 
 
 class RunError(MateError):
-    """A run folder is missing, unfinished, or cannot be continued."""
+    """A run folder is missing, contains an unfinished run, or cannot be resumed."""
 
 
 class MissingRunError(RunError):
-    """No finished run is there to stand in for a stage.
+    """The finished run that should replace a stage (`stages.NAME.run`) does not exist.
 
     Args:
-        stage: its name.
+        problem: description of the fault.
+        where: location of the fault. None to omit it.
+        remedy: hint for the user. None to omit it.
+        stage: name of the stage.
     """
 
     def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None, stage: str = "") -> None:
@@ -48,19 +55,22 @@ class MissingRunError(RunError):
 
 
 class TrustError(MateError):
-    """Content of a file that would build something that is not known to be harmless."""
+    """A configuration file refers to a class or folder that is not trusted. `trust=NAME` permits it."""
 
 
 class MissingDependencyError(MateError):
-    """An optional package is needed."""
+    """An optional Python package is required but not installed."""
 
 
 class Interrupted(BaseException):
-    """The user or the scheduler asked the run to stop; its state is saved."""
+    """The user or the scheduler stopped the run. Its checkpoint is saved, so the run can be resumed."""
 
 
 def known_cause(error: BaseException) -> MateError | None:
-    """Return the error of ours that this is, or that a library has wrapped into its own, if any."""
+    """Return the `MateError` at or behind an exception, or None.
+
+    Libraries such as Hydra wrap errors, so the chain of `__cause__` is searched.
+    """
     cause: BaseException | None = error
     while cause and not isinstance(cause, MateError):
         cause = cause.__cause__

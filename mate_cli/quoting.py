@@ -1,8 +1,7 @@
-r"""Quoting of `key='any text'` for Hydra's override grammar, and of commands for a shell.
+r"""Quoting of values for Hydra's override grammar, as in `key='any text'`, and of arguments for a shell.
 
-The grammar can express every text. A configuration can contain every text except `???`, which means a missing value
-even in quotes. Quotes and backslashes are escaped for Hydra's parser, and `${` is escaped for OmegaConf, which would
-interpolate it.
+Quotes and backslashes are escaped for Hydra's parser, and `${` is escaped for OmegaConf, which would interpolate it.
+Every text can be expressed, except `???`: it means a missing value even in quotes.
 """
 
 import re
@@ -11,30 +10,35 @@ from collections.abc import Iterable, Mapping
 
 
 def format_setting(key: str, value: object) -> str:
-    """Return `key=value` quoted for a shell, preserving texts, paths and collections."""
+    """Return the override `key=value`, quoted for Hydra and for a shell.
+
+    Args:
+        key: configuration key.
+        value: text, path, number, list or mapping. Hydra parses the override as an equal value.
+    """
     return quote_for_shell(f"{key}={_write(value)}")
 
 
 def format_command(*words: str) -> str:
-    """Return a command for a shell from the arguments that a program should receive."""
+    """Join a program and its arguments to a shell command, quoting each argument if necessary."""
     return " ".join(map(quote_for_shell, words))
 
 
 def quote_for_shell(word: str) -> str:
-    """Quote an argument if a shell would split or expand it."""
+    """Quote a command-line argument for a shell, if the shell would split or expand it."""
     in_double_quotes = "'" in word and not re.search(r"""["$`!]|\\(?!')""", word)
     return f'"{word}"' if in_double_quotes else shlex.quote(word)
 
 
 def quote_text(text: str) -> str:
-    """Return a text as a quoted string of the override grammar."""
+    """Return a text in quotes for Hydra's override grammar, such as `'a, b'`."""
     from hydra.core.override_parser.types import Quote, QuotedString  # slow to import
 
     return QuotedString(_without_interpolations(text), Quote.single).with_quotes()
 
 
 def write_value(value: object) -> str:
-    """Return a YAML value in the override grammar. Interpolations stay interpolations."""
+    """Format a YAML value for Hydra's override grammar. Interpolations such as `${seed}` are not escaped."""
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{key}:{write_value(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
@@ -45,19 +49,19 @@ def write_value(value: object) -> str:
 
 
 def quote_list(texts: Iterable[str]) -> str:
-    """Return texts as a list of quoted strings."""
+    """Format texts as a list for Hydra's override grammar, such as `['a','b']`."""
     return f"[{','.join(map(quote_text, texts))}]"
 
 
 def is_written(value: str) -> bool:
-    """Return whether a value is already in the grammar: quoted, null, missing or empty."""
+    """Return whether a value needs no quotes: it is quoted already, empty, `null` or `???`."""
     if value in ("", "null", "???"):
         return True
     return value[0] in "'\"" and isinstance(_parsed(value), str)
 
 
 def _write(value: object) -> str:
-    """Return a value in the override grammar, quoted if necessary."""
+    """Format a value for the override grammar. Texts are quoted only if necessary."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_write(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -67,21 +71,21 @@ def _write(value: object) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether the override grammar parses a text without quotes as the same text."""
+    """Return whether the override grammar parses the unquoted text as the same text."""
     return text[:1] not in ("", "'", '"') and "${" not in text and _parsed(text) == text
 
 
 def _parsed(value: str) -> object:
-    """Return the value that the override grammar parses, None if it is invalid."""
+    """Parse a value by Hydra's override grammar. Return None if it is invalid."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
         return OverridesParser.create().parse_override(f"key={value}").value()
-    except HydraException:  # unescaped quotes inside, for example
+    except HydraException:  # The value contains unescaped quotes, for example.
         return None
 
 
 def _without_interpolations(text: str) -> str:
-    r"""Escape interpolations for OmegaConf as `\${`, doubling the backslashes before them."""
+    r"""Escape each `${` for OmegaConf as `\${`, and double the backslashes before it."""
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", text)

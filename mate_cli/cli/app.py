@@ -1,4 +1,4 @@
-"""Entry point of `mate`: runs the subcommand with Hydra and prints errors in one line."""
+"""Entry point of the command line: runs the subcommand of `mate` and prints errors in one line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COMMANDS = {
     "doctor": "Show hardware and software of this machine, and missing parts.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
-"""Description of each subcommand by name. Each is a module of `commands` with the same name, except `RUN_BY`."""
+"""Description of each subcommand by name. A subcommand is the module of `commands` with its name, or see `RUN_BY`."""
 RUN_BY = {"diff": ("compare", "run_diff")}
 """Module and function of each command that is implemented in the module of another command."""
 NEEDS_NO_WORDS = ("list", "doctor")
@@ -59,10 +59,14 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `mate` and return its exit code.
+    """Run `mate` with command-line arguments and return its exit code.
 
     Args:
-        arguments: command-line arguments without the program name; None for those in `sys.argv`.
+        arguments: command-line arguments without the program name. None for the arguments in `sys.argv`.
+
+    Returns:
+        0 if the command succeeded, 2 for an error that the user can fix, 130 after an interrupt. Commands may return
+        other exit codes.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("MATE_CACHE", "MATE_DATA"):
@@ -76,9 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 protect_subprocesses()
                 code = dispatch(words)
             except Exception as error:
-                if (known := find_known_error(error)) is None:
+                if (user_error := find_known_error(error)) is None:
                     raise
-                code = report(known)
+                code = report(user_error)
             sys.stdout.flush()
         return code
     except SystemExit as stop:
@@ -87,20 +91,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not is_interrupted(error):
             raise
         # CPython exits by SIGINT if the exception passed through code that an extension module called. Running any
-        # other code clears this state, so that the exit code below is used.
+        # other code clears this state. The exit code below is then used.
         exec("")
         return 130
 
 
 def is_interrupted(error: BaseException | None) -> bool:
-    """Return whether a signal has caused an error, also by way of clean-up that failed where the signal came."""
+    """Return whether an error is a `KeyboardInterrupt`, or was raised while one was handled.
+
+    For example, clean-up code that an interrupt started may fail.
+    """
     while error and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Check that the arguments are UTF-8 and that the working directory exists.
+    """Check that all command-line arguments are UTF-8 and that the working directory exists.
 
     Raises:
         ConfigError: an argument is not UTF-8, or the working directory was deleted.
@@ -111,16 +118,16 @@ def check_words(words: Sequence[str]) -> None:
         except FileNotFoundError as error:
             raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd") from error
     for word in words:
-        # The operating system's bytes that are not UTF-8 are lone surrogates.
+        # Python decodes bytes that are not UTF-8 as lone surrogates.
         if not word.isascii() and re.search("[\ud800-\udfff]", word):
-            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            raise ConfigError("argument is not valid UTF-8", where=shown, remedy="Rename the file, or give its folder")
+            text = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            raise ConfigError("argument is not valid UTF-8", where=text, remedy="Rename the file, or give its folder")
 
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print warnings in one line, without file name and line number, inside the context."""
-    usual = warnings.formatwarning
+    """Format Python warnings as `warning: <message>`, without source lines, inside the context."""
+    default_format = warnings.formatwarning
 
     def plain(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
@@ -133,11 +140,14 @@ def plain_warnings() -> Iterator[None]:
     try:
         yield
     finally:
-        warnings.formatwarning = usual
+        warnings.formatwarning = default_format
 
 
 def dispatch(words: list[str]) -> int:
     """Run the subcommand named by the first argument and return its exit code.
+
+    Args:
+        words: command-line arguments without the program name. Without any, the help text is printed.
 
     Raises:
         ConfigError: no subcommand has this name.
@@ -152,26 +162,29 @@ def dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"mate {__version__}")
         return 0
-    name, rest = words[0], words[1:]
+    name, arguments = words[0], words[1:]
     if name not in COMMANDS:
-        remedy = texts.nearest(name, COMMANDS, prefix="mate ") or "mate --help lists all"
-        raise ConfigError("no such command", where=name, remedy=remedy)
+        hint = texts.nearest(name, COMMANDS, prefix="mate ") or "mate --help lists all"
+        raise ConfigError("no such command", where=name, remedy=hint)
     home, function = RUN_BY.get(name, (name, "run"))
     module = importlib.import_module(f"mate_cli.cli.commands.{home}")
     if hasattr(module, "run_plain"):
-        if {"--help", "-h"} & {*rest} or (not rest and name not in NEEDS_NO_WORDS):
+        if {"--help", "-h"} & {*arguments} or (not arguments and name not in NEEDS_NO_WORDS):
             print(module.HELP)
             return 0
-        return int(module.run_plain(rest))
-    return run_hydra(name, module, function, rest)
+        return int(module.run_plain(arguments))
+    return run_hydra(name, module, function, arguments)
 
 
 def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) -> int:
-    """Compose a command's configuration, run the command and return its exit code.
+    """Run a subcommand that Hydra configures, and return its exit code.
+
+    The arguments are checked, the configuration is composed and validated, and the function of the command is called.
 
     Args:
         name: subcommand, which is also the name of its primary configuration in `conf/`.
-        module: module of the command. It may define `TEXTS`, `ACTIONS`, `takes_word`, `arguments` and `run_words`.
+        module: module of the command. The optional attributes `TEXTS`, `ACTIONS`, `takes_word` and `arguments` adapt
+            the argument syntax. The optional `run_words` replaces composition and `function`.
         function: name of the function in `module` that is called with the validated configuration.
         words: arguments after the subcommand.
     """
@@ -188,9 +201,9 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     if topic := find_help_topic(words):
         from mate_cli.cli.commands.explain import text
 
-        flags, typed = split_flags(words)
-        with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors(name, typed, module.__file__):
-            print(text(name, topic, [word for word in typed if "=" in word]))
+        flags, overrides = split_flags(words)
+        with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors(name, overrides, module.__file__):
+            print(text(name, topic, [word for word in overrides if "=" in word]))
         return 0
     takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
     actions = getattr(module, "ACTIONS", ())
@@ -229,7 +242,11 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
 
 def answer_by_hydra(config_name: str) -> None:
-    """Call `hydra.main` for flags that only print information, such as `--cfg` and `--info`."""
+    """Let `hydra.main` handle `sys.argv`, for flags that print information such as `--cfg` and `--info`.
+
+    Args:
+        config_name: name of the primary configuration in `conf/`, such as `train`.
+    """
     import hydra
 
     from mate_cli.cli.config.user_experiment import with_user_experiment
@@ -241,7 +258,7 @@ def answer_by_hydra(config_name: str) -> None:
 
 @contextmanager
 def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
-    """Set `sys.argv` for Hydra, and make Hydra raise errors instead of printing them.
+    """Set `sys.argv`, and make Hydra raise errors instead of printing them, inside the context.
 
     Args:
         name: subcommand, which becomes part of the program name.
@@ -261,7 +278,7 @@ def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
 
 
 def report(error: MateError) -> int:
-    """Print an error in one line on stderr and return its exit code."""
+    """Print `error: <message>` on stderr and return the exit code of the error."""
     from rich.text import Text
 
     from mate_cli.terminal.console import Console
@@ -272,7 +289,7 @@ def report(error: MateError) -> int:
 
 
 def interrupt() -> None:
-    """Raise the exception that Ctrl-C raises.
+    """Raise `KeyboardInterrupt`, as Ctrl-C does. Handler of other termination signals.
 
     Raises:
         KeyboardInterrupt: always.
@@ -282,7 +299,7 @@ def interrupt() -> None:
 
 @contextmanager
 def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` if this process receives one of the signals inside the context.
+    """Call `stop` when this process receives one of the signals, inside the context.
 
     Forked subprocesses keep the default action of the signals. If SIGHUP is already ignored, as under nohup, it stays
     ignored. Does nothing outside the main thread, where Python cannot set signal handlers.
@@ -303,12 +320,12 @@ def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    before = {number: signal.getsignal(number) for number in numbers}
-    signals = [number for number in numbers if before[number] != signal.SIG_IGN]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    signals = [number for number in numbers if handlers[number] != signal.SIG_IGN]
     for number in signals:
         signal.signal(number, handle)
     try:
         yield
     finally:
         for number in signals:
-            signal.signal(number, before[number] or signal.SIG_DFL)
+            signal.signal(number, handlers[number] or signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Checks of a run before its network is built, cheapest first. The checks write no files."""
+"""Checks of a run before its network is built. They write no files."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ if TYPE_CHECKING:
     from mate_cli.runs.configuration import Nodes, RunConfig
 
 ANSWER = 5.0
-"""Seconds to wait for the server of a logger to respond."""
+"""Timeout in seconds for the response of a logger's server."""
 PUBLISHED = {
     "google/tapas-": ("tiny", "mini", "small", "medium", "base", "large"),
     "bert-": ("base", "large"),
     "FacebookAI/roberta-": ("base", "large"),
 }
-"""Published sizes on the Hugging Face Hub, by the prefix of the checkpoint name.
+"""Network sizes published on the Hugging Face Hub, by prefix of the checkpoint name.
 
 Source: https://huggingface.co/google, google-bert and FacebookAI
 """
 FROM_STAGE = "stages."
-"""Prefix of a reference to the result of an earlier stage."""
+"""Prefix of values that refer to an earlier stage of the same run, such as `stages.pretraining`."""
 
 
 def check_parts(spec: RunSpec) -> None:
-    """Check that the parts of a run fit their classes and each other.
+    """Check the options of all classes in the configuration of a run, and their combinations.
 
-    Imports torch, which takes seconds.
+    For example, the task must fit the encoding, and the batch size must be divisible among devices. Imports torch,
+    which takes seconds.
 
     Raises:
-        ConfigError: a part does not fit. The error names the key and a hint.
+        ConfigError: an option is invalid, or two options contradict each other. The error names the key and a hint.
     """
     from hydra.utils import instantiate
 
@@ -71,7 +72,11 @@ def check_parts(spec: RunSpec) -> None:
 
 
 def check_quickly(spec: RunSpec, job: int = 0) -> None:
-    """Check types, referenced runs and folders, and loggers, without importing torch.
+    """Check option types, referenced runs, folders, data and loggers, without importing torch.
+
+    Args:
+        spec: run to check.
+        job: number of the run in a sweep, which is part of its folder name. 0 for a single run.
 
     Raises:
         MateError: a type is wrong, a run or folder is missing, or a logger cannot log. The error names the key.
@@ -79,8 +84,8 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
     from mate_cli.cli.config.class_options import read_options
     from mate_cli.cli.config.validate import refuse, target_problems
 
-    trained = [stage for stage in spec.stages if not stage.run]
-    for stage in trained:
+    stages = [stage for stage in spec.stages if not stage.run]
+    for stage in stages:
         refuse(target_problems(stage.config.model_dump(), options_of=read_options), stage.name)
 
     from mate_cli.files.targets import find_beside, find_targets
@@ -89,10 +94,10 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
     check_folder(spec, job)
     if dashboard := spec.last.config.logger.get("wandb"):
         wandb_mode(dashboard)
-    for stage in trained:
+    for stage in stages:
         check_servers(stage.config.logger)
     folder = user_config_dir()
-    for stage in trained:
+    for stage in stages:
         check_root(spec, stage)
         try:
             check_init(stage.config.init, stage.config.model.get("size"), stage.names.init)
@@ -106,7 +111,11 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
 
 
 def check_folder(spec: RunSpec, job: int) -> None:
-    """Check that the run to resume can be resumed, or that the name of a new run is free.
+    """Check that the run in `resume` can be resumed, or that no run has the name in `name`.
+
+    Args:
+        spec: run to check.
+        job: number of the run in a sweep, which is part of its folder name. 0 for a single run.
 
     Raises:
         RunError: the run to resume is missing or has another configuration, or the run name already exists.
@@ -120,9 +129,12 @@ def check_folder(spec: RunSpec, job: int) -> None:
 
 
 def check_servers(loggers: Nodes) -> None:
-    """Check that the servers of loggers respond.
+    """Check that the server of each configured logger responds.
 
-    The logger itself would fail only after data preparation.
+    Without this check, a logger would fail only after the data have been prepared.
+
+    Args:
+        loggers: configuration nodes of the loggers. Each `http` or `https` address in a node is checked.
 
     Raises:
         ConfigError: a server does not respond.
@@ -131,15 +143,15 @@ def check_servers(loggers: Nodes) -> None:
         for name, value in (node or {}).items():
             if isinstance(value, str) and value.startswith(("http://", "https://")) and not answers(value):
                 problem = f"{value} cannot be reached"
-                remedy = "Start the server, or log without it: logger=none; metrics.jsonl holds everything"
-                raise ConfigError(problem, where=f"logger.{key}.{name}", remedy=remedy)
+                hint = "Start the server, or log without it: logger=none; metrics.jsonl holds everything"
+                raise ConfigError(problem, where=f"logger.{key}.{name}", remedy=hint)
 
 
 @cache
 def answers(address: str) -> bool:
-    """Return whether a server responds, through the configured proxy.
+    """Return whether a server is reachable, using the proxy of the environment.
 
-    Any HTTP response counts, as does a TLS error. The result is cached.
+    Any HTTP response counts as reachable, as does a TLS error. The result is cached per address.
     """
     from ssl import SSLError
     from urllib.error import HTTPError, URLError
@@ -157,7 +169,7 @@ def answers(address: str) -> bool:
 
 
 def check_machine(spec: RunSpec) -> None:
-    """Check that all ranks were started, and that devices and precisions are available.
+    """Check that all ranks were started, and that this machine has the devices and precisions.
 
     Raises:
         ConfigError: ranks are missing, or the device or precision is not available. The error names the key.
@@ -172,9 +184,9 @@ def check_machine(spec: RunSpec) -> None:
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:
-    """Check that `data.root` exists if an override sets it.
+    """Check that the folder `data.root` exists if a command-line override sets it.
 
-    No data are downloaded into such a folder.
+    A download does not create such a folder, so that a mistyped path raises an error.
 
     Raises:
         DataError: the folder does not exist.
@@ -182,14 +194,16 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     from mate_cli.cli.overrides import Override
 
     root = stage.config.data.get("root")
-    typed = {Override.parse(override).key for override in (*spec.overrides, *stage.overrides)}
-    if root and typed & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
-        remedy = "Give the folder with the data, or leave it out; mate data download fetches public data"
-        raise DataError("there is no such folder", where=f"data.root={root}", remedy=remedy)
+    keys = {Override.parse(override).key for override in (*spec.overrides, *stage.overrides)}
+    if root and keys & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
+        hint = "Give the folder with the data, or leave it out; mate data download fetches public data"
+        raise DataError("there is no such folder", where=f"data.root={root}", remedy=hint)
 
 
 def check_ranker(config: RunConfig) -> None:
-    """Check that the run in `encoding.ranked_by`, which ranks the rows, exists.
+    """Check that `encoding.ranked_by`, the cell selection run that ranks table rows, exists.
+
+    References to a stage of the same run are not checked.
 
     Raises:
         RunError: the run is missing. The error suggests a run that exists.
@@ -201,13 +215,13 @@ def check_ranker(config: RunConfig) -> None:
         open_run(str(ranked_by), "encoding.ranked_by", "cell_selection")
 
 
-def _prefix_stage(stage: Stage, where: str | None) -> str | None:
-    """Return `where` with the prefix `stages.NAME.` if it is a key of a named stage."""
-    return f"stages.{stage.name}.{where}" if stage.name and where and "/" not in where.partition("=")[0] else where
+def _prefix_stage(stage: Stage, key: str | None) -> str | None:
+    """Prefix the key of an error with `stages.NAME.`, unless the stage has no name or `key` is a path."""
+    return f"stages.{stage.name}.{key}" if stage.name and key and "/" not in key.partition("=")[0] else key
 
 
 def check_data(config: RunConfig) -> None:
-    """Check that data exist if downloads are off, and that `data.extra_train` exists.
+    """Check that local data exist: the training data if `data.download=false`, and `data.extra_train`.
 
     Raises:
         DataError: data are missing.
@@ -223,12 +237,12 @@ def check_data(config: RunConfig) -> None:
 
 
 def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: str = "init") -> None:
-    """Check that the initial weights exist: a published checkpoint of this size, or a file.
+    """Check that the initial weights exist, as a published checkpoint of this size or as a file.
 
     Args:
         init: values of the config group `init`.
         size: size of the network, which is part of the name of a published checkpoint.
-        choice: selected option of the config group, for error messages; None for the value of `init.kind`.
+        choice: selected option of the config group, for error messages. None to show the value of `init.kind`.
         key: configuration key of `init`, for error messages.
 
     Raises:
@@ -236,9 +250,9 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
         CheckpointError: the file is missing, or the folder contains no weights.
     """
     kind, checkpoint = init.get("kind"), init.get("checkpoint")
-    for name, inner in (init.get("inner") or {}).items():
-        if isinstance(inner, Mapping):
-            check_init(inner, size, None, f"{key}.inner.{name}")
+    for name, node in (init.get("inner") or {}).items():
+        if isinstance(node, Mapping):
+            check_init(node, size, None, f"{key}.inner.{name}")
     if not isinstance(checkpoint, str) or kind is None or checkpoint.startswith(FROM_STAGE):
         return
     if kind in ("random", "minilm"):
@@ -251,7 +265,7 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
 
 
 def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
-    """Check that a checkpoint name which contains the network size is of a published size.
+    """Check that a checkpoint is published in the size that its name contains (see `PUBLISHED`).
 
     Raises:
         ConfigError: no checkpoint of this size is published. The error lists the published sizes.
@@ -260,23 +274,23 @@ def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
         match = re.match(rf"{re.escape(prefix)}{re.escape(size)}(?=$|[-@])", checkpoint)
         if not match or size in sizes:
             continue
-        whole = size.partition(":")[0]
-        if whole in sizes:
-            names = checkpoint.replace(size, whole, 1)
+        base_size = size.partition(":")[0]
+        if base_size in sizes:
+            names = checkpoint.replace(size, base_size, 1)
             tokenizer = f" {key}.tokenizer={names}" if "tapas" in names else ""
-            remedy = f"Type {key}.checkpoint={names}{tokenizer}, whose first layers are read"
+            hint = f"Type {key}.checkpoint={names}{tokenizer}, whose first layers are read"
         else:
-            other = "init=minilm" if whole == "minilm" else "init=random"
-            remedy = f"Use {other}, or set model.size to one of these"
+            option = "init=minilm" if base_size == "minilm" else "init=random"
+            hint = f"Use {option}, or set model.size to one of these"
         raise ConfigError(
             f"no {prefix.rstrip('-')} of size {size} is published; its sizes are {', '.join(sizes)}",
             where=f"init={choice}" if key == "init" else key,
-            remedy=remedy,
+            remedy=hint,
         )
 
 
 def _check_path(path: Path, key: str) -> None:
-    """Check that a path is a file, a TensorFlow checkpoint or a folder with weights.
+    """Check that a path is a weights file, a TensorFlow checkpoint or a folder with weights.
 
     Raises:
         CheckpointError: the path is missing or contains no weights. The error suggests weights of a run below it.
@@ -287,5 +301,5 @@ def _check_path(path: Path, key: str) -> None:
     if not path.is_dir():
         raise CheckpointError("there is no such file or folder", where=f"{key}.checkpoint={path}")
     if not any(entry.is_file() for entry in path.iterdir()) or (path / "config.yaml").is_file():
-        remedy = suggest_run_weights(path, f"{key}.checkpoint") or "Name a file of weights, or a folder with one"
-        raise CheckpointError("no weights in this folder", where=f"{key}.checkpoint={path}", remedy=remedy)
+        hint = suggest_run_weights(path, f"{key}.checkpoint") or "Name a file of weights, or a folder with one"
+        raise CheckpointError("no weights in this folder", where=f"{key}.checkpoint={path}", remedy=hint)

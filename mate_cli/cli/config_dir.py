@@ -1,6 +1,7 @@
-"""Search path of configuration files, and reading them without Hydra.
+"""Locate and read the YAML configuration files without Hydra, which is slow to import.
 
-The search path is the user's folder, `./conf` or `--config-dir`, followed by mate's `conf/`.
+Files are searched in the user's folder (`--config-dir`, by default `./conf`), then in mate's `conf/`. An option of a
+config group is a file `GROUP/NAME.yaml`. An option extends another if its defaults list names it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ _typed: list[Path] = []
 
 @cache
 def config_dir() -> Path:
-    """Return mate's `conf/`, which is in an installed package and next to it in a clone.
+    """Return the path of mate's `conf/`: inside an installed package, or next to it in a clone.
 
     Raises:
         FileNotFoundError: the installation contains no configuration.
@@ -32,7 +33,10 @@ def config_dir() -> Path:
 
 @contextmanager
 def typed_config_dir(folder: str | None) -> Iterator[None]:
-    """Replace `./conf` by the folder of `--config-dir` inside the context, unless it is None.
+    """Use the folder of `--config-dir` instead of `./conf` inside the context.
+
+    Args:
+        folder: value of the flag. None to use `./conf`.
 
     Raises:
         ConfigError: the folder does not exist.
@@ -50,7 +54,7 @@ def typed_config_dir(folder: str | None) -> Iterator[None]:
 
 
 def user_config_dir() -> Path | None:
-    """Return the user's configuration folder, or None if it does not exist.
+    """Return the folder of the user's configuration files, or None if it does not exist.
 
     The folder is `./conf` unless `--config-dir` is set. Its files take precedence over mate's files.
     """
@@ -62,24 +66,31 @@ def user_config_dir() -> Path | None:
 
 
 def config_folders() -> list[Path]:
-    """Return the search path of configurations: the user's folder if it exists, then mate's."""
+    """Return the folders of configuration files, in search order: the user's if it exists, then mate's."""
     folder = user_config_dir()
     return [folder, config_dir()] if folder else [config_dir()]
 
 
 def find_config(name: str) -> Path | None:
-    """Return the file of an option such as `model/mate`, or None if it does not exist."""
+    """Return the path of a configuration file, such as `model/mate` or `train`, or None if it is missing.
+
+    Args:
+        name: path relative to the configuration folder, without `.yaml`.
+    """
     files = [folder / f"{name}.yaml" for folder in config_folders()]
     return next(filter(Path.is_file, files), None)
 
 
 def choices(group: str) -> list[str]:
-    """Return the sorted options of a config group, from mate's and the user's files."""
+    """Return the sorted option names of a config group, from mate's and the user's files."""
     return sorted({path.stem for folder in config_folders() for path in (folder / group).glob("*.yaml")})
 
 
 def read_config(path: Path | None) -> dict[str, Any]:
-    """Read a YAML file without its defaults list applied. Return {} if it cannot be read."""
+    """Parse a configuration file without applying its defaults list.
+
+    Return {} if `path` is None or the file cannot be parsed.
+    """
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -91,13 +102,17 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 def defaults_of(content: Mapping[str, Any]) -> list[Any]:
-    """Return the defaults list of a file, or [] if `defaults` is no list (an error in Hydra)."""
+    """Return the defaults list in the content of a file, or [] if `defaults` is missing or no list."""
     defaults = content.get("defaults")
     return defaults if isinstance(defaults, list) else []
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield a command's primary configuration, after the configurations that it extends."""
+    """Yield the contents of the configurations that a command's primary configuration extends, then its own.
+
+    Args:
+        command: name of the primary configuration, such as `train`.
+    """
     content = read_config(find_config(command))
     for entry in defaults_of(content):
         if isinstance(entry, str) and entry not in ("_self_", "program"):
@@ -106,23 +121,25 @@ def read_extended(command: str) -> Iterator[dict[str, Any]]:
 
 
 def group_choices(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return (config group, selected option) for each group in a file's defaults list."""
+    """Return the (config group, option) pairs in the defaults list of a file's content."""
     groups = [entry for entry in defaults_of(content) if isinstance(entry, dict)]
     return [(str(name), option) for group in groups for name, option in group.items()]
 
 
 def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
-    """Return each config group of a command with its default option.
+    """Return the (config group, default option) pairs of a command, except optional groups.
 
-    Configurations that the command extends are included. The default option is None if the group has none. Optional
-    groups are excluded.
+    The default option is None if the group has none. Configurations that the command extends are included.
     """
     pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
     return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
-    """Return {config group: option} set in an option's file or in the files that it extends."""
+    """Return the config group options that an option's file, or a file that it extends, selects.
+
+    For example, an experiment selects a model and a dataset.
+    """
     overrides: dict[str, Any] = {}
     for content in extended_choice(group, name):
         overrides |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
@@ -130,12 +147,12 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the content of an option's file, after the content of the files that it extends."""
+    """Yield the contents of the files that an option extends, then of its own file."""
     yield from map(read_config, extended_files(group, name))
 
 
 def read_choice(group: str, name: str) -> dict[str, Any]:
-    """Return the content of an option's file merged over the files that it extends.
+    """Return the values of an option: the content of its file merged over the files that it extends.
 
     Keys are merged at the top level only. `defaults` is removed.
     """
@@ -146,20 +163,20 @@ def read_choice(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:
-    """Yield an option's file, after the files that it extends."""
+    """Yield the files that an option extends, then its own file."""
     file = find_config(f"{group}/{name}")
     for entry in defaults_of(read_config(file)):
         if isinstance(entry, str) and entry != "_self_":
-            outer, _, inner = entry.removeprefix("/").rpartition("/")
-            yield from extended_files(outer or group, inner)
+            parent, _, option = entry.removeprefix("/").rpartition("/")
+            yield from extended_files(parent or group, option)
     if file:
         yield file
 
 
 def user_experiment_files(name: str) -> list[Path]:
-    """Return the user's files that make up a user-defined experiment, its own file last.
+    """Return the user's files of a user-defined experiment: the files that it extends, then its own.
 
-    The list starts after the last extended file that is not in the user's folder.
+    Files before the last shipped file are excluded. The list is empty for a shipped experiment.
     """
     folder = user_config_dir()
     files = [*extended_files("experiment", name)] if folder else []
@@ -167,9 +184,9 @@ def user_experiment_files(name: str) -> list[Path]:
 
 
 def top_keys(command: str) -> dict[str, Any]:
-    """Return the top-level values of a command's configuration, without config groups.
+    """Return the values in a command's primary configuration by top-level key.
 
-    Configurations that it extends are included.
+    Config groups are excluded. Configurations that the command extends are included.
     """
     return {
         key: value

@@ -1,6 +1,6 @@
-"""`mate train --dry`: plan and cost of a run or of each job of a sweep.
+"""`mate train --dry`: print the plan and the estimated cost of a run or sweep, without training.
 
-The command writes no files.
+The cost is training time, memory and downloads. The command writes no files.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mate_cli.runs.configuration import RunConfig
 
 SECONDS = 10.0
-"""Time budget in seconds for the measurements of all stages together."""
+"""Time budget in seconds for measuring training steps, shared by all stages."""
 MIN_SECONDS = 1.0
-"""Minimum time budget in seconds for the measurements of one stage."""
+"""Minimum time budget in seconds for measuring training steps of one stage."""
 GIGABYTE = 10**9
 UNKNOWN = "time not known"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -41,28 +41,35 @@ ON_HUB = ("bert", "roberta", "tapas")
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as `mate train` does, except that a `DataError` is returned, not raised.
+    """Check a run as `mate train` does, but return the first `DataError` instead of raising it.
 
-    The caller can then print the costs before the error.
+    The caller can then print the cost of the run before raising the error.
+
+    Args:
+        spec: run to check.
+        job: number of the run in a sweep. 0 for a single run.
+
+    Returns:
+        The error for missing or invalid data, None if the data are valid.
 
     Raises:
         MateError: a check fails for a reason other than the data.
     """
-    missing = None
+    data_error = None
     for look in (partial(check_quickly, spec, job), partial(check_parts, spec)):
         try:
             look()
         except DataError as error:
-            missing = missing or error
-    return missing
+            data_error = data_error or error
+    return data_error
 
 
 def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
-    """Print the cost of each stage of a run.
+    """Estimate and print the cost of each stage of a run, and the total time.
 
     Args:
         spec: run to estimate.
-        left_out: names of stages to be replaced by finished runs that do not exist yet.
+        left_out: names of stages to exclude, because finished runs that do not exist yet are to replace them.
 
     Raises:
         MateError: a stage cannot be trained.
@@ -74,24 +81,29 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
         print("\n".join(_lines(stage, costs[_key(stage)])))
     if len(stages) > 1:
         print(f"\nall stages  {_time([costs[_key(stage)] for stage in stages])}")
-    if refused := find_refusal(stages, costs):
-        raise refused
+    if error := find_refusal(stages, costs):
+        raise error
 
 
 def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
-    """Return the error of the first stage that cannot be trained, or None if all stages can."""
+    """Return the error of the first stage that cannot be trained, or None if all stages can be trained.
+
+    Args:
+        stages: stages to check.
+        costs: cost by stage key, as returned by `stage_costs`. It contains the error of the stage.
+    """
     for stage in stages:
         if error := costs[_key(stage)].refused:
-            where = ": ".join(filter(None, [f"stages.{stage.name}" if stage.name else "", error.where]))
-            return type(error)(error.problem, where=where or None, remedy=error.remedy)
+            location = ": ".join(filter(None, [f"stages.{stage.name}" if stage.name else "", error.where]))
+            return type(error)(error.problem, where=location or None, remedy=error.remedy)
     return None
 
 
 def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateError | None]:
-    """Print the cost of each job of a sweep, and the total cost of all jobs in sequence.
+    """Print the training time of each job of a sweep, and the total time of all jobs in sequence.
 
     Args:
-        jobs: the overrides that distinguish a job and the stages that it trains, for each job.
+        jobs: (label, stages to train) of each job. The label shows the overrides that distinguish the job.
 
     Returns:
         The error of each job that cannot be trained, None for the other jobs.
@@ -106,48 +118,55 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
     table.add_column("Job", justify="right", no_wrap=True)
     table.add_column("Overrides", overflow="fold", min_width=10)
     table.add_column("Time", no_wrap=True)
-    for number, (told, stages) in enumerate(jobs):
-        table.add_row(str(number), Text(told), _duration([costs[_key(stage)] for stage in stages]))
+    for number, (label, stages) in enumerate(jobs):
+        table.add_row(str(number), Text(label), _duration([costs[_key(stage)] for stage in stages]))
     report_console().print(table)
-    shared, separate = {}, []
+    shared_costs, separate = {}, []
     for _, stages in jobs:
         for stage in stages:
             if stage.shared:
-                shared[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
+                shared_costs[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
             else:
                 separate.append(costs[_key(stage)])
-    together = ", shared stages counted once" if shared else ""
-    print(f"\n{plural(len(jobs), 'job')}, one after the other{together}: {_time([*separate, *shared.values()])}")
+    note = ", shared stages counted once" if shared_costs else ""
+    print(f"\n{plural(len(jobs), 'job')}, one after the other{note}: {_time([*separate, *shared_costs.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")
     return [find_refusal(stages, costs) for _, stages in jobs]
 
 
 def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage]:
-    """Return the stages to train.
+    """Return the stages of a run that must be trained.
 
-    Stages replaced by a finished run and stages in `left_out` are excluded.
+    Args:
+        spec: run with the stages. Stages replaced by a finished run are excluded.
+        left_out: names of further stages to exclude.
     """
     return [stage for stage in spec.stages if not stage.run and stage.name not in left_out]
 
 
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Return the cost by stage key (`_key`). Stages of equal cost are measured once."""
+    """Estimate the cost of stages. Stages that differ only in seed or float values are measured once.
+
+    Returns:
+        Cost by stage key (see `_key`).
+    """
     from mate_cli.files.hub import nothing_fetched
     from mate_cli.pipelines.estimate import estimate, open_dataset
 
     distinct = {_key(stage): stage for stage in stages}
     seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))
     with nothing_fetched():
-        alike, opened = sorted(distinct, key=lambda key: str(distinct[key].config.data)), lru_cache(1)(open_dataset)
-        costs = {key: estimate(distinct[key].config, seconds, opened) for key in alike}
+        keys, open_cached = sorted(distinct, key=lambda key: str(distinct[key].config.data)), lru_cache(1)(open_dataset)
+        costs = {key: estimate(distinct[key].config, seconds, open_cached) for key in keys}
     return {key: costs[key] for key in distinct}
 
 
 def _key(stage: Stage) -> str:
-    """Return a key that is equal for stages of equal cost.
+    """Return a cache key of a stage for cost estimates: its configuration as JSON.
 
-    The key ignores the size of floats such as learning rates and dropout probabilities, but not whether they are 0.
+    Seed and loggers are omitted. Floats that do not affect the cost, such as learning rates and dropout probabilities,
+    are replaced by whether they are nonzero.
     """
     values = stage.config.model_dump(exclude={"seed", "logger"})
     for part in ("model", "task", "optimizer", "scheduler"):
@@ -155,18 +174,18 @@ def _key(stage: Stage) -> str:
     return json.dumps(values, default=str, sort_keys=True)
 
 
-def _without_sizes(value: object, every: bool) -> object:
+def _without_sizes(value: object, all_floats: bool) -> object:
     """Replace floats by whether they are nonzero.
 
-    Without `every`, only floats below a key that contains "dropout" are replaced.
+    If not `all_floats`, only floats below a key that contains "dropout" are replaced.
     """
     if isinstance(value, dict):
-        return {key: _without_sizes(part, every or "dropout" in str(key)) for key, part in value.items()}
-    return bool(value) if every and isinstance(value, float) else value
+        return {key: _without_sizes(part, all_floats or "dropout" in str(key)) for key, part in value.items()}
+    return bool(value) if all_floats and isinstance(value, float) else value
 
 
 def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
-    """Yield the printed lines of a stage's cost, each with a label."""
+    """Yield the output lines about the cost of a stage, such as `  steps       1,000 of 32 ...`."""
     if cost.examples:
         yield f"  examples    {', '.join(f'{count:,} {split}' for split, count in cost.examples.items())}"
     if cost.tokens:
@@ -189,7 +208,7 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
 
 
 def _time(costs: Sequence[Cost]) -> str:
-    """Format the total time of the costs, and the number of batches it was measured on."""
+    """Format the total training time of stages, and the number of batches it was measured on."""
     duration, batches = _duration(costs), sum(cost.timed for cost in costs)
     if duration == UNKNOWN:
         return duration
@@ -199,20 +218,20 @@ def _time(costs: Sequence[Cost]) -> str:
 
 
 def _duration(costs: Sequence[Cost]) -> str:
-    """Format the total time of the costs, as "about", "at least" or unknown."""
-    known = [cost.seconds for cost in costs if cost.seconds is not None]
-    if not known:
+    """Format the total training time of stages, such as "about 2 h", "at least 2 h" or `UNKNOWN`."""
+    seconds = [cost.seconds for cost in costs if cost.seconds is not None]
+    if not seconds:
         return UNKNOWN
-    is_known = len(known) == len(costs) and all(cost.timed and not cost.at_least for cost in costs)
-    return f"{'about' if is_known else 'at least'} {duration_text(sum(known))}"
+    is_known = len(seconds) == len(costs) and all(cost.timed and not cost.at_least for cost in costs)
+    return f"{'about' if is_known else 'at least'} {duration_text(sum(seconds))}"
 
 
 def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
-    """Yield a description of each download of a run, with its size if known.
+    """Yield a description of each download that training a stage requires, with its size if known.
 
     Args:
         config: configuration of the stage.
-        parameters: number of parameters of the network; None if unknown.
+        parameters: number of parameters of the network. None if unknown.
     """
     yield from _release(config)
     init = config.init
@@ -221,8 +240,8 @@ def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
         size = f"about {FULL * parameters / 1e6:,.0f} MB" if parameters else "size not known"
         yield f"weights of {checkpoint} ({size})"
     tokenizer = str(init.get("tokenizer"))
-    here = tokenizer in ("minilm", "sample") or Path(tokenizer).exists()
-    if not here and not _is_cached(tokenizer, VOCABULARIES):
+    is_local = tokenizer in ("minilm", "sample") or Path(tokenizer).exists()
+    if not is_local and not _is_cached(tokenizer, VOCABULARIES):
         yield f"word pieces of {tokenizer} (size not known)"
 
 
@@ -254,29 +273,34 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
 
 
 def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
-    """Resolve a run. A stage whose finished run is missing is resolved as a stage to train.
+    """Resolve overrides to a run, even if finished runs that should replace stages are missing.
+
+    Such a stage is resolved as a stage to train.
 
     Returns:
-        The resolved run, and the error for each stage whose finished run is missing, by stage name.
+        The resolved run, and the errors for missing finished runs by stage name.
 
     Raises:
         MateError: see `resolve`.
     """
-    missing: dict[str, MissingRunError] = {}
+    errors: dict[str, MissingRunError] = {}
     while True:
         try:
-            return resolve(overrides), missing
+            return resolve(overrides), errors
         except MissingRunError as error:
-            typed = f"stages.{error.stage}.run="
-            overrides = [override for override in overrides if not override.lstrip("+").startswith(typed)]
+            prefix = f"stages.{error.stage}.run="
+            overrides = [override for override in overrides if not override.lstrip("+").startswith(prefix)]
             # The experiment file names the missing run, so removing the override did not help.
-            if error.stage in missing:
+            if error.stage in errors:
                 raise
-            missing[error.stage] = error
+            errors[error.stage] = error
 
 
 def print_dry_sweep(arguments: Sequence[str]) -> int:
-    """Print the jobs of a sweep and their costs.
+    """Print the jobs of a sweep with their estimated training times.
+
+    Args:
+        arguments: overrides from the command line.
 
     Returns:
         0 if all jobs can be trained, else 2.
@@ -284,36 +308,36 @@ def print_dry_sweep(arguments: Sequence[str]) -> int:
     Raises:
         MateError: the overrides define no sweep, or a search, whose jobs depend on the results of earlier jobs.
     """
-    typed = [Override.parse(argument) for argument in arguments]
-    planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
-    wrong: dict[str, list[str]] = {}
+    all_overrides = [Override.parse(argument) for argument in arguments]
+    plans: list[tuple[int, str, list[Stage], list[MateError]]] = []
+    failures: dict[str, list[str]] = {}
     with composing():
-        config = compose_sweep(typed)
+        config = compose_sweep(all_overrides)
         if (grid := make_grid(config)) is None:
             trials = config.hydra.sweeper.get("n_trials")
             problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
-            remedy = "Leave out -m and sweep=NAME to see the cost of one job"
-            raise ConfigError(problem, where="--dry", remedy=remedy)
-        jobs = grid.jobs(to_strings(override for override in typed if not override.is_below("hydra", "sweep")))
-        # Print now: composing and estimating the jobs takes seconds.
+            hint = "Leave out -m and sweep=NAME to see the cost of one job"
+            raise ConfigError(problem, where="--dry", remedy=hint)
+        jobs = grid.jobs(to_strings(override for override in all_overrides if not override.is_below("hydra", "sweep")))
+        # Flush now, because composing and estimating the jobs takes seconds.
         print(plural(len(jobs), "job"), flush=True)
-        shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
+        fixed = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
         for number, job in enumerate(jobs):
             overrides = [override for override in job if not Override.parse(override).is_below("sweep", "hydra")]
-            told = " ".join(override for override in overrides if override not in shared)
+            label = " ".join(override for override in overrides if override not in fixed)
             try:
                 with wrap_hydra_errors(COMMAND, overrides):
                     spec, absent = resolve_planned(overrides)
                 data = check_dry(spec, number)
                 reasons = [*absent.values(), *([data] if data else [])]
-                planned.append((number, told, stages_to_train(spec, absent), reasons))
+                plans.append((number, label, stages_to_train(spec, absent), reasons))
             except MateError as error:
-                wrong.setdefault(str(error), []).append(f"{number} ({told})")
-    refused = print_sweep_costs([(told, stages) for _, told, stages, _ in planned])
-    for (number, told, _, missing), refusal in zip(planned, refused, strict=True):
-        if reasons := [*missing, *([refusal] if refusal else [])]:
-            wrong.setdefault(str(reasons[0]), []).append(f"{number} ({told})")
-    for reason, names in wrong.items():
+                failures.setdefault(str(error), []).append(f"{number} ({label})")
+    errors = print_sweep_costs([(label, stages) for _, label, stages, _ in plans])
+    for (number, label, _, problems), refusal in zip(plans, errors, strict=True):
+        if reasons := [*problems, *([refusal] if refusal else [])]:
+            failures.setdefault(str(reasons[0]), []).append(f"{number} ({label})")
+    for reason, names in failures.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         print(f"cannot be trained: job {names[0]}{more}: {reason}")
-    return 2 if wrong else 0
+    return 2 if failures else 0

@@ -22,19 +22,20 @@ from mate_cli.cli.config_dir import (
 )
 
 WIDTH = 80
-"""Columns of the help texts."""
+"""Maximum line length of the help texts in characters."""
 OF_TRAIN = {"-m key=1,2,3": "one run per value", "--dry": "check everything without training"}
 """Flags that only `mate train` has, with descriptions."""
 SKIPPED = re.compile(r"@package|mate \w+ ")
 """Pattern of comments before the summary: Hydra's package directive, and the command that selects the file."""
 SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z])|$))")
-"""Pattern of a summary with an optional paper in brackets."""
+"""Pattern of a summary: an optional paper in brackets, then the first sentence."""
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
-    """Return "Did you mean ...?" with the most similar name, or None if no name is similar.
+    """Return the hint "Did you mean NAME?" for a mistyped name, or None if no valid name is similar.
 
-    If no name has a similar spelling, a known name that starts with `name` (3 or more characters) is suggested.
+    If no name has a similar spelling, the shortest valid name that starts with `name` (3 or more characters) is
+    suggested.
 
     Args:
         name: name that was not found.
@@ -44,12 +45,16 @@ def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0
     """
     names = list(known)
     longer = sorted((candidate for candidate in names if len(name) > 2 and candidate.startswith(name)), key=len)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=cutoff) or longer
-    return f"Did you mean {prefix}{near[0]}?" if near else None
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=cutoff) or longer
+    return f"Did you mean {prefix}{matches[0]}?" if matches else None
 
 
 def overview(commands: Mapping[str, str]) -> str:
-    """Return the text of `mate --help`."""
+    """Return the text of `mate --help`.
+
+    Args:
+        commands: description of each subcommand by name.
+    """
     return "\n".join(
         [
             "mate: train, evaluate and compare table transformers.",
@@ -68,7 +73,11 @@ def overview(commands: Mapping[str, str]) -> str:
 
 
 def command_help(config_name: str) -> str:
-    """Return the text of `mate <command> --help`, from the command's primary configuration."""
+    """Return the text of `mate COMMAND --help`: usage, config groups, keys, examples and flags.
+
+    Args:
+        config_name: command, which is also the name of its primary configuration in `conf/`.
+    """
     texts = read_config(config_dir() / f"{config_name}.yaml")["hydra"]["help"]
     sections = [
         texts["header"],
@@ -82,18 +91,18 @@ def command_help(config_name: str) -> str:
 
 
 def nearest_choice(group: str, name: str) -> str | None:
-    """Return the option of a config group that is most similar to an unknown name, or None.
+    """Return the option of a config group whose name is most similar to `name`, or None.
 
     Options that contain the name take precedence over options of similar spelling.
     """
-    known = choices(group)
-    holding = [choice for choice in known if len(name) > 2 and name in choice]
-    alike = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, known, n=1)
-    return next(iter(alike), None)
+    options = choices(group)
+    holding = [choice for choice in options if len(name) > 2 and name in choice]
+    matches = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, options, n=1)
+    return next(iter(matches), None)
 
 
 def groups_of(config_name: str) -> list[str]:
-    """Return the config groups of a command, including the configurations that it extends."""
+    """Return the config groups of a command, and of the configurations that it extends."""
     return [group for group, _ in list_defaults(config_name)]
 
 
@@ -103,13 +112,13 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 def _group(group: str, default: str | None) -> str:
     names = choices(group)
-    others = ", ".join(name for name in names if name != default)
-    text = f"{default} (default)" + (f", {others}" if others else "") if default else others or "none yet"
+    more = ", ".join(name for name in names if name != default)
+    text = f"{default} (default)" + (f", {more}" if more else "") if default else more or "none yet"
     return textwrap.fill(text, WIDTH, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14)
 
 
 def _keys(source: Path) -> list[str]:
-    """Return one wrapped text per key of a primary configuration: its line with the comment."""
+    """Format each top-level key of a YAML file with its value and comment, wrapped to `WIDTH`."""
     lines = source.read_text(encoding="utf-8").splitlines()
     key_lines = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
     pairs = [line.partition("#")[::2] for line in key_lines]
@@ -134,11 +143,11 @@ def _closing(name: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a config group option.
+    """Summary of a config group option for `mate list`.
 
     Args:
-        text: first sentence of the comment in its file; empty without a comment.
-        paper: paper of the option, or another heading to group it by; empty without one.
+        text: first sentence of the comment at the start of its file. Empty without a comment.
+        paper: paper of the option, or another heading under which `mate list` shows it. Empty without one.
         is_users: whether the file is in the user's configuration folder.
     """
 
@@ -148,7 +157,10 @@ class Summary:
 
 
 def read_summary(group: str, name: str) -> Summary:
-    """Read the summary of a config group option. Its text is empty if the file cannot be read."""
+    """Read the summary of a config group option from the comment at the start of its file.
+
+    The text is empty if the file is missing or cannot be read.
+    """
     file, folder = find_config(f"{group}/{name}"), user_config_dir()
     is_users = bool(file and folder and file.is_relative_to(folder))
     try:
@@ -161,7 +173,7 @@ def read_summary(group: str, name: str) -> Summary:
 
 
 def _comment(lines: list[str]) -> Iterator[str]:
-    """Yield the lines of the comment at the start of a file, except lines of `SKIPPED`."""
+    """Yield the lines of the comment at the start of a file, except lines that match `SKIPPED`."""
     for line in lines:
         if line.strip() and not line.startswith("#"):
             return

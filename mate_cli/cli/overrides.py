@@ -18,76 +18,76 @@ SHORT = {
 }
 """Short form of each flag of Hydra that has one."""
 LONG = {short: long for long, short in SHORT.items()}
-"""Long form of each short flag."""
+"""Long form of each short flag of Hydra."""
 DRY = "--dry"
-"""Flag that resolves and checks a run without training."""
+"""Flag that checks a run and prints its plan and cost, without training."""
 PRINT_SCRIPT = "--print-script"
-"""Flag that prints the script that would be submitted to Slurm."""
+"""Flag that prints the batch script of a sweep instead of submitting it to Slurm."""
 FLAGS = (*SHORT, *LONG, "--hydra-help", "--version", "--resolve", "--experimental-rerun", DRY, PRINT_SCRIPT)
-"""Flags of Hydra, plus `DRY` and `PRINT_SCRIPT`, which mate handles before Hydra."""
+"""All valid flags: those of Hydra in both forms, and `DRY` and `PRINT_SCRIPT`, which mate handles itself."""
 VALUED = (
     *("--cfg", "--info", "--package", "--config-path", "--config-name", "--config-dir"),
     "--experimental-rerun",
 )
-"""Flags that take a value, as `--flag=value` or `--flag value`."""
+"""Flags with a value, written `--flag=value` or `--flag value`."""
 RUN_LEVEL_KEYS = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
-"""Keys of the run, which do not belong to a stage."""
+"""Top-level keys that configure the whole run or the command line, not a stage."""
 EXTENSIBLE_SECTIONS = ("trainer.options.", "callbacks.", "logger.", "task.metrics")
-"""Sections to which any key may be added."""
+"""Key prefixes of the sections in which users may add any key, as in `+trainer.options.profiler=simple`."""
 NONE = "none"
-"""Option that disables a config group, in groups that have it."""
+"""Name of the option that disables a config group. Only some groups have it."""
 EMPTY_VALUES = ("", "null", "none", "false", "true", "~", "{}")
-"""Values that users write to disable a config group or key."""
+"""Values that users pass to disable a config group or a key."""
 
 
 def split_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Split command-line arguments into flags and overrides.
+    """Split command-line arguments into flags and other arguments.
 
     Returns:
-        Values of the flags by long name ("" without a value), and the overrides.
+        Flag values by long name ("" for a flag without a value), and the other arguments, usually overrides.
     """
     pairs = list(_paired(arguments))
     return {flag: text for flag, text in pairs if flag}, [text for flag, text in pairs if not flag]
 
 
 def _paired(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (long flag, value) for each flag and ("", argument) for each argument."""
-    rest = iter(arguments)
-    for argument in rest:
+    """Yield (long name, value) for each flag, and ("", argument) for each other argument."""
+    iterator = iter(arguments)
+    for argument in iterator:
         name, equals, value = argument.partition("=")
         flag = LONG.get(name, name)
         if not argument.startswith("-"):
             yield "", argument
         elif flag in VALUED and not equals:
-            yield flag, next(rest, "")
+            yield flag, next(iterator, "")
         else:
             yield flag, value
 
 
 def find_help_topic(arguments: Sequence[str]) -> str | None:
-    """Return the key that help is requested for, as in `--help trainer`.
+    """Return the key to explain, such as `trainer` for `--help trainer` or `--help=trainer`.
 
-    Return None without a help flag, or if it has no key.
+    Return None if the arguments contain no help flag, or no key in addition to it.
     """
     for flag in arguments:
         if flag.startswith("--help="):
             return flag.partition("=")[2] or None
-    place = next((place for place, argument in enumerate(arguments) if argument in ("--help", "-h")), None)
-    if place is None:
+    index = next((index for index, argument in enumerate(arguments) if argument in ("--help", "-h")), None)
+    if index is None:
         return None
     # Folders before the flag are run folders, as in `mate compare FOLDER --help`.
-    asked = [*arguments[place:], *(argument for argument in arguments[:place] if not Path(argument).is_dir())]
-    return next((argument for argument in asked if "=" not in argument and not argument.startswith("-")), None)
+    candidates = [*arguments[index:], *(argument for argument in arguments[:index] if not Path(argument).is_dir())]
+    return next((argument for argument in candidates if "=" not in argument and not argument.startswith("-")), None)
 
 
 @dataclass(frozen=True)
 class Override:
-    """A Hydra override.
+    """A parsed Hydra override, such as `++optimizer.lr=1e-4` or `model=mate`.
 
     Args:
-        sign: prefix `+`, `++` or `~`; empty without a prefix.
+        sign: prefix `+`, `++` or `~`. Empty without a prefix.
         key: configuration key to set, or config group to select an option of.
-        value: text after the first `=`; None without `=`.
+        value: text after the first `=`. None without `=`.
     """
 
     sign: str
@@ -96,7 +96,7 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """Parse an override.
+        """Parse a command-line argument such as `+key=value`.
 
         A deleted group or an empty list becomes the option `none` if the group has one.
         """
@@ -112,7 +112,7 @@ class Override:
 
     @cached_property
     def group(self) -> str:
-        """Config group that the override selects an option of; empty if it sets a value."""
+        """Config group in which the override selects an option. Empty if the override sets a value."""
         name = self.key.partition("@")[0]
         # A mapping sets the keys of a section, so it is not the name of an option.
         if (self.value or "").startswith("{"):
@@ -121,29 +121,29 @@ class Override:
 
     @cached_property
     def stage(self) -> str:
-        """Stage name in `stages.NAME.key=value`; empty if the override applies to all stages."""
+        """Stage name in `stages.NAME.key=value`. Empty if the override applies to all stages."""
         parts = self.key.split(".", 2)
         return parts[1] if parts[0] == "stages" and len(parts) == 3 else ""
 
     @property
     def inner(self) -> Override:
-        """The override without its prefix `stages.NAME.`."""
+        """The override without the prefix `stages.NAME.` of its key."""
         return Override(self.sign, self.key.removeprefix(f"stages.{self.stage}."), self.value)
 
     def is_below(self, *parts: str) -> bool:
-        """Return whether the first component of the key is one of `parts`."""
+        """Return whether the first component of the key, before any dot or slash, is in `parts`."""
         return self.key.replace("/", ".").partition(".")[0] in parts
 
 
 def to_strings(overrides: Iterable[Override]) -> list[str]:
-    """Return overrides as command-line arguments."""
+    """Convert overrides to command-line arguments."""
     return [str(override) for override in overrides]
 
 
 def get_override_value(overrides: Iterable[Override], key: str) -> str | None:
-    """Return the value of the last override of `key`, or None.
+    """Return the value of the last override of `key`.
 
-    The result is None if no override sets the key, or if the value is null or empty.
+    Return None if no override sets the key, or if its last value is empty or `null`.
     """
     values = [override.value for override in overrides if override.key == key]
     return values[-1] if values and values[-1] not in ("", "null") else None

@@ -63,12 +63,12 @@ def arguments(words: Sequence[str]) -> list[str]:
         ConfigError: a run or checkpoint would ignore an override.
     """
     pairs = [word.partition("=") for word in words if not word.startswith("-")]
-    typed = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
+    overrides = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
     for source, more in (("run", ()), ("checkpoint", ("data",))):
-        strangers = [key for key in typed if key.split(".")[0] not in {*OWN_KEYS, *more}]
-        if typed.get(source, "null") != "null" and strangers:
+        strangers = [key for key in overrides if key.split(".")[0] not in {*OWN_KEYS, *more}]
+        if overrides.get(source, "null") != "null" and strangers:
             raise ConfigError(SHAPED, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
-    return [*words] if SOURCES & typed.keys() else [DEFAULT, *words]
+    return [*words] if SOURCES & overrides.keys() else [DEFAULT, *words]
 
 
 def run(cfg: Inspect) -> None:
@@ -190,8 +190,8 @@ def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptToke
     scores = None if output.scores is None else output.scores[0].float().numpy()
     assert encoding.label_ids is not None
     in_answer = (encoding.label_ids > 0) & (reader.task.spec.label in OF_ANSWERS)
-    place = encoding.kinds, encoding.row_ids, encoding.cells
-    return KeptTokens(*place, is_kept, scores, encoding.column_ids > 0, in_answer)
+    fields = encoding.kinds, encoding.row_ids, encoding.cells
+    return KeptTokens(*fields, is_kept, scores, encoding.column_ids > 0, in_answer)
 
 
 def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
@@ -208,15 +208,15 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
     by_id = {example.example_id: example for example in examples}
     if str(wanted) in by_id:
         return by_id[str(wanted)]
-    places = {str(place): example for place, example in enumerate(examples)}
-    place = str(0 if wanted is None else wanted)
-    if place not in places:
+    by_index = {str(index): example for index, example in enumerate(examples)}
+    index = str(0 if wanted is None else wanted)
+    if index not in by_index:
         raise DataError(
             f"split {split} has no example {wanted}",
             where="example",
             remedy=f"Give an id, or an index from 0 to {len(examples) - 1}",
         )
-    return places[place]
+    return by_index[index]
 
 
 def show(
@@ -249,15 +249,13 @@ def show(
         print_cut(f"{describe_cut(encoding.cut)}; at most {serializer.max_tokens:,} tokens", console)
     print_sentences(example, additions, lengths, console)
     words = serializer.tokenizer.tokens
-    pieces = [words[piece] for piece in encoding.input_ids]
+    texts = [words[token] for token in encoding.input_ids]
     if isinstance(serializer, MaskingSerializer) and encoding.label_ids is not None:
         labels = encoding.label_ids.tolist()
-        pieces = [
-            f"{piece} for {words[label]}" if label else piece for piece, label in zip(pieces, labels, strict=True)
-        ]
+        texts = [f"{token} for {words[label]}" if label else token for token, label in zip(texts, labels, strict=True)]
     if kept_tokens is not None:
-        print_kept(kept_tokens, pieces, console)
-    print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console, kept_tokens)
+        print_kept(kept_tokens, texts, console)
+    print_tokens(arrays(encoding), encoding.kinds, texts, tokens, console, kept_tokens)
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
@@ -290,8 +288,8 @@ def cell_lengths(
     counts = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
     cells = list(example.table.cells())
     texts = [" ".join([cell.text, *(additions[x] for x in cell.links if x in additions)]) for _, _, cell in cells]
-    pieces = serializer.tokenizer.pieces(texts)
-    return {(r, c): (counts[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
+    token_lists = serializer.tokenizer.pieces(texts)
+    return {(r, c): (counts[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, token_lists, strict=True)}
 
 
 def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure | None:

@@ -68,8 +68,8 @@ def run(cfg: Predict) -> None:
     keys = [*sources, *(key for key in ("table", "question", "questions") if getattr(cfg, key) not in (None, []))]
     if cfg.input is not None:
         if keys:
-            problem, remedy = f"cannot be combined with {keys[0]}", "Ask about a dataset or about your own table"
-            raise ConfigError(problem, where="input", remedy=remedy)
+            problem, hint = f"cannot be combined with {keys[0]}", "Ask about a dataset or about your own table"
+            raise ConfigError(problem, where="input", remedy=hint)
         if cfg.abstain is not None:
             problem = "does not fit input=, where every question gets an answer"
             raise ConfigError(problem, where="abstain", remedy="Leave it out")

@@ -51,17 +51,17 @@ def expand(words: Sequence[str]) -> list[str]:
     if "," in names[-1]:
         raise ConfigError("has several sweeps", where=f"{SWEEP}{names[-1]}", remedy="Run them one at a time")
     path = find_config(f"sweep/{names[-1]}")
-    if other := _find_unknown_key(read_config(path)):
-        remedy = f"Write it under hydra.sweeper.params: {other}: ..."
-        raise ConfigError(f"a sweep file can only set keys of hydra, not {other}", where=str(path), remedy=remedy)
+    if key := _find_unknown_key(read_config(path)):
+        hint = f"Write it under hydra.sweeper.params: {key}: ..."
+        raise ConfigError(f"a sweep file can only set keys of hydra, not {key}", where=str(path), remedy=hint)
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
     """Return a key or group of a sweep file that is neither Hydra's nor `rows`, or None."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
-    others = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
-    return next(iter([*others, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
+    other_groups = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
+    return next(iter([*other_groups, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
 
 
 def quote_pattern(word: str) -> str:
@@ -72,8 +72,8 @@ def quote_pattern(word: str) -> str:
     from mate_cli.quoting import quote_text
 
     key, _, value = word.partition("=")
-    plain = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value
-    return f"{key}={quote_text(value)}" if plain else word
+    is_pattern = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value
+    return f"{key}={quote_text(value)}" if is_pattern else word
 
 
 def run_words(words: Sequence[str]) -> int:
@@ -178,12 +178,12 @@ def print_dry(overrides: Sequence[str]) -> int:
     from mate_cli.cli.dry_run import check_dry, print_costs, resolve_planned
 
     spec, absent = resolve_planned(overrides)
-    missing = check_dry(spec)
+    data_error = check_dry(spec)
     check_machine(spec)
     # Print now: estimating the cost takes seconds.
     print(describe(spec, absent), flush=True)
     print_costs(spec, absent)
-    for error in (*absent.values(), missing):
+    for error in (*absent.values(), data_error):
         if error:
             raise error
     return 0

@@ -189,24 +189,24 @@ class Composition:
             RunError: if the run that should replace the stage is unsuitable.
             TrustError: if that run uses untrusted classes.
         """
-        where = f"stages.{self.name}"
+        location = f"stages.{self.name}"
         if self.config.stages:
             hint = "Use an experiment without stages"
-            raise ConfigError("has stages itself", where=f"{where}.experiment", remedy=hint)
-        after: After = self.options.after or ("predictions" if system else "weights")
+            raise ConfigError("has stages itself", where=f"{location}.experiment", remedy=hint)
+        output: After = self.options.after or ("predictions" if system else "weights")
         if self.options.run and self.own:
-            hint = f"Leave this out, or {where}.run"
-            raise ConfigError("a finished run replaces this stage", where=f"{where}.{self.own[0]}", remedy=hint)
+            hint = f"Leave this out, or {location}.run"
+            raise ConfigError("a finished run replaces this stage", where=f"{location}.{self.own[0]}", remedy=hint)
         config = self.to_run_config()
         if not self.options.run:
             conf = hash_user_files(self.choices)
-            return Stage(self.name, config, self.names, self.overrides, None, after, self.options.shared, conf=conf)
+            return Stage(self.name, config, self.names, self.overrides, None, output, self.options.shared, conf=conf)
         folder, record = resolve_finished_run(
             self.options.run, self.name, self.names.task, Path(config.paths.outputs), train_command
         )
         config = load_config(folder.path, trust).model_copy(update={key: getattr(config, key) for key in MACHINE})
         names = Names.read(vars(record))
-        return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
+        return Stage(self.name, config, names, record.overrides, str(folder.path), output, trust=trust)
 
 
 def train_command(experiment: str) -> str:
@@ -283,12 +283,12 @@ def compose_stage(
         ConfigError: if it cannot be composed.
     """
     for_stage = [override.inner for override in typed if override.stage == name]
-    own = [override for override in for_stage if override.key not in StageOptions.model_fields]
-    stage_overrides = [] if options.run else own
-    common = [override for override in typed if not override.is_below(*RUN_LEVEL_KEYS)]
-    beside, common = ([o for o in part if (o.group or o.key) not in options.keeps] for part in (beside, common))
+    stage_only = [override for override in for_stage if override.key not in StageOptions.model_fields]
+    stage_overrides = [] if options.run else stage_only
+    overrides = [override for override in typed if not override.is_below(*RUN_LEVEL_KEYS)]
+    beside, overrides = ([o for o in part if (o.group or o.key) not in options.keeps] for part in (beside, overrides))
     experiment_overrides = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
-    command_line = [*common, *stage_overrides]
+    command_line = [*overrides, *stage_overrides]
     try:
         base = compose_options(
             [*(beside if is_users else ()), *experiment_overrides, *(() if is_users else beside), *command_line]
@@ -301,15 +301,15 @@ def compose_stage(
             else [*(override for override in experiment_overrides if override.key not in scaled), *beside]
         )
         base = base.with_values(without_debug(files, command_line))
-        applied = [override for override in common if base.takes(override)]
+        applied = [override for override in overrides if base.takes(override)]
         composed = base.with_values([*applied, *stage_overrides])
     except ConfigCompositionException as error:
         user_error = explain(error, COMMAND, to_strings([*experiment_overrides, *beside, *command_line]))
-        where, remedy = ".".join(filter(None, [f"stages.{name}", user_error.where])), user_error.remedy
-        if remedy and user_error.problem == "unknown key":
-            remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
-        raise ConfigError(user_error.problem, where=where, remedy=remedy) from error
-    return replace(composed, base=base.config, name=name, options=options, own=own, typed=applied, beside=beside)
+        location, hint = ".".join(filter(None, [f"stages.{name}", user_error.where])), user_error.remedy
+        if hint and user_error.problem == "unknown key":
+            hint = hint.replace("Did you mean ", f"Did you mean stages.{name}.")
+        raise ConfigError(user_error.problem, where=location, remedy=hint) from error
+    return replace(composed, base=base.config, name=name, options=options, own=stage_only, typed=applied, beside=beside)
 
 
 def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
@@ -337,17 +337,17 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
     Raises:
         ConfigError: if a shipped experiment that it extends sets keys outside the stages.
     """
-    user_files, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
+    user_files, run_overrides, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
     for file in extended_files("experiment", str(experiment)):
         overrides = [*read_experiment_overrides(file)]
         if overrides and file not in user_files:
             problem = f"{overrides[0].key} is set outside the stages, so no stage uses it"
-            remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
-            raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
+            hint = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
+            raise ConfigError(problem, where=f"experiment={experiment}", remedy=hint)
         nodes = (read_config(file).get("stages") or {}).items() if file in user_files else ()
-        beside += overrides
+        run_overrides += overrides
         stages |= {name for name, node in nodes if isinstance(node, dict) and "overrides" in node}
-    return beside, stages
+    return run_overrides, stages
 
 
 def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:

@@ -88,8 +88,8 @@ def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | No
     try:
         yield
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        if ours := known_cause(error):
-            raise ours from error
+        if user_error := known_cause(error):
+            raise user_error from error
         if _is_a_bug(error, file):
             raise
         raise explain(error, config_name, arguments) from error
@@ -132,12 +132,12 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
     message = str(error) or str(error.__cause__)
     for pattern, *texts in SENTENCES:
         if match := re.search(pattern, message):
-            where, fault, hint = (text and text.format(*match.groups(), command=config_name) for text in texts)
-            return ConfigError(str(fault), where=where, remedy=hint)
+            location, fault, hint = (text and text.format(*match.groups(), command=config_name) for text in texts)
+            return ConfigError(str(fault), where=location, remedy=hint)
     if unknown := UNKNOWN.search(message):
         return _unknown_key(unknown[1], config_name, arguments)
-    if several := SEVERAL.search(message):
-        return several_values(several[1], config_name)
+    if ambiguous := SEVERAL.search(message):
+        return several_values(ambiguous[1], config_name)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
 
@@ -147,10 +147,10 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
     problem = _first_line(str(error.msg or error))
     problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
     if problem == "HydraConfig was not set":
-        known = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
-        return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=known)
-    remedy = LOOKED_UP if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
-    return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None, remedy=remedy)
+        example = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
+        return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=example)
+    hint = LOOKED_UP if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
+    return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None, remedy=hint)
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
@@ -161,8 +161,8 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
         config: configuration with the known keys.
         groups: config groups, which are valid at the top level too.
     """
-    if (ours := translate_key(key)) and re.split(r"[.= ]", ours.lstrip("+"))[0] in (*config, *groups, "mate"):
-        return ours
+    if (alias := translate_key(key)) and re.split(r"[.= ]", alias.lstrip("+"))[0] in (*config, *groups, "mate"):
+        return alias
     section, _, name = key.rpartition(".")
     node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
     if not isinstance(node, DictConfig):
@@ -174,8 +174,8 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
     homes = [] if section else [str(group) for group, part in config.items_ex(resolve=False) if has_key(part, name)]
     if homes:
         return f"{homes[0]}.{name}"
-    known = [*map(str, node), *(groups if not section else ())]
-    question = nearest(name, known, prefix=f"{section}." if section else "")
+    names = [*map(str, node), *(groups if not section else ())]
+    question = nearest(name, names, prefix=f"{section}." if section else "")
     return question.removeprefix("Did you mean ").removesuffix("?") if question else None
 
 
@@ -184,17 +184,17 @@ def _unreadable(override: str) -> ConfigError:
     key, equals, value = override.partition("=")
     if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
-    spelled = override
+    corrected = override
     for pattern, replacement, problem in SPELLINGS:
-        spelled = re.sub(pattern, replacement, spelled)
+        corrected = re.sub(pattern, replacement, corrected)
         with suppress(HydraException):
-            if spelled != override and OverridesParser.create().parse_override(spelled):
-                return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
-    quoted = quote_for_shell(f"{key}={write_value(value)}")
-    remedy = f"Put special characters in quotes inside quotes: {quoted}"
+            if corrected != override and OverridesParser.create().parse_override(corrected):
+                return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(corrected)}")
+    example = quote_for_shell(f"{key}={write_value(value)}")
+    hint = f"Put special characters in quotes inside quotes: {example}"
     if re.fullmatch(r"\w+\(.*\)", value):
-        remedy = f"{FUNCTIONS}. A text: {quoted}"
-    return ConfigError("this value cannot be read", where=override, remedy=remedy)
+        hint = f"{FUNCTIONS}. A text: {example}"
+    return ConfigError("this value cannot be read", where=override, remedy=hint)
 
 
 def escape_key(text: str) -> str:
@@ -208,41 +208,41 @@ def escape_key(text: str) -> str:
 def _no_choice(error: MissingConfigException) -> ConfigError:
     group, _, name = str(error.missing_cfg_file).rpartition("/")
     parent = re.match(r"In '([^']+)'", str(error))
-    outer, _, inner = group.rpartition("/")
-    inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] and outer != "hydra" else ""
-    if outer and choices(inner):
-        remedy = f"Write override /{inner}: {name}"
-        return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=remedy)
-    if outer == "hydra" and (package := PLUGIN_PACKAGES.get(group, {}).get(name)):
-        return ConfigError("is not installed", where=f"{group}={name}{inside}", remedy=f"Type pip install {package}")
+    prefix, _, base = group.rpartition("/")
+    source = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] and prefix != "hydra" else ""
+    if prefix and choices(base):
+        hint = f"Write override /{base}: {name}"
+        return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=hint)
+    if prefix == "hydra" and (package := PLUGIN_PACKAGES.get(group, {}).get(name)):
+        return ConfigError("is not installed", where=f"{group}={name}{source}", remedy=f"Type pip install {package}")
     if group == "experiment" and name in choices("sweep"):
-        return ConfigError("is a sweep", where=f"{group}={name}{inside}", remedy=f"Type mate train -m sweep={name}")
+        return ConfigError("is a sweep", where=f"{group}={name}{source}", remedy=f"Type mate train -m sweep={name}")
     if (file := (user_config_dir() or config_dir()) / group / f"{name}.yml").is_file():
         return ConfigError("is not read", where=str(file), remedy=f"Rename it to {name}.yaml")
-    known = [*PLUGIN_PACKAGES.get(group, ())] or choices(group)
-    listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
-    if len(listed) > MAX_LIST:
-        listed = f"mate list {group} shows all {len(known)}"
-    near = nearest_choice(group, name)
-    remedy = " ".join(filter(None, [f"Did you mean {near}?" if near else None, listed]))
-    return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
+    options = [*PLUGIN_PACKAGES.get(group, ())] or choices(group)
+    text = f"Choices: {', '.join(options)}" if options else f"There are no files in conf/{group}"
+    if len(text) > MAX_LIST:
+        text = f"mate list {group} shows all {len(options)}"
+    suggestion = nearest_choice(group, name)
+    hint = " ".join(filter(None, [f"Did you mean {suggestion}?" if suggestion else None, text]))
+    return ConfigError("no such choice", where=f"{group}={name}{source}", remedy=hint)
 
 
 def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> ConfigError:
     group, _, name = key.partition(".")
     config = known_keys(config_name, arguments)
     files = {choice: flat_keys(read_config(find_config(f"{group}/{choice}"))) for choice in choices(group)}
-    if others := [choice for choice, keys in files.items() if any(f"{key}.".startswith(f"{name}.") for key in keys)]:
+    if owners := [choice for choice, keys in files.items() if any(f"{key}.".startswith(f"{name}.") for key in keys)]:
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
         options = [override for override in map(Override.parse, arguments) if override.group == group]
-        chosen = str(options[0]) if options else f"this {group}"
-        return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {group}={', '.join(others)}")
+        option = str(options[0]) if options else f"this {group}"
+        return ConfigError(f"{option} has no such key", where=key, remedy=f"It is a key of {group}={', '.join(owners)}")
     if key.startswith(EXTENSIBLE_SECTIONS) and isinstance(config.get(group), DictConfig):
         parts = config[group].items_ex(resolve=False)
-        near = next((f"{group}.{part}.{name}" for part, node in parts if has_key(node, name)), None)
-        remedy = f"Did you mean {near}?" if near else f"To add it, write +{key}=..."
-        return ConfigError("is not part of this configuration", where=key, remedy=remedy)
+        suggestion = next((f"{group}.{part}.{name}" for part, node in parts if has_key(node, name)), None)
+        hint = f"Did you mean {suggestion}?" if suggestion else f"To add it, write +{key}=..."
+        return ConfigError("is not part of this configuration", where=key, remedy=hint)
     if near_key := nearest_key(key, config, groups_of(config_name)):
         value = next((argument.partition("=")[2] for argument in arguments if argument.partition("=")[0] == key), "")
         return ConfigError("unknown key", where=key, remedy=offer(near_key, value))
@@ -255,8 +255,8 @@ def several_values(override: str, command: str = "train") -> ConfigError:
     """Return the error of an override that has several values outside a sweep."""
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
-    remedy = f"Add -m to run each{a_list}" if command == "train" else "Name one"
-    return ConfigError("has several values", where=override, remedy=remedy)
+    hint = f"Add -m to run each{a_list}" if command == "train" else "Name one"
+    return ConfigError("has several values", where=override, remedy=hint)
 
 
 def _first_line(message: str) -> str:

@@ -37,7 +37,7 @@ def use_user_config() -> None:
 def open_hydra() -> Iterator[None]:
     """Initialize Hydra's compose API inside the context, also inside `hydra.main`."""
     use_user_config()
-    outer, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
+    hydra, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
     GlobalHydra.instance().clear()
     # Clear the settings of an earlier command in this process.
     HydraConfig.instance().cfg = None
@@ -45,7 +45,7 @@ def open_hydra() -> Iterator[None]:
         with initialize_config_dir(str(config_dir()), version_base="1.3"):
             yield
     finally:
-        GlobalHydra.instance().hydra, HydraConfig.instance().cfg = outer, settings
+        GlobalHydra.instance().hydra, HydraConfig.instance().cfg = hydra, settings
 
 
 def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
@@ -53,11 +53,11 @@ def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
 
     If these cannot be composed, the default configuration of the command is returned.
     """
-    typed = map(Override.parse, overrides)
-    chosen = [str(override) for override in typed if override.group not in ("", "sweep") and not override.sign]
+    parsed = map(Override.parse, overrides)
+    options = [str(override) for override in parsed if override.group not in ("", "sweep") and not override.sign]
     with open_hydra():
         with suppress(HydraException):
-            return compose(config_name, chosen)
+            return compose(config_name, options)
         return compose(config_name)
 
 

@@ -137,8 +137,8 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
     hint = f"Type {format_setting(key, [value])}" if "a list" in phrases and isinstance(value, str) else None
     if "text" in phrases and isinstance(value, (int, float)):  # such as 1e5, parsed as a number
         section, _, index = key.rpartition(".")
-        typed = f'{section}=["...", ...]' if index.isdecimal() else f'{key}="..."'
-        hint = f"For text, use quotes inside quotes: '{typed}'"
+        example = f'{section}=["...", ...]' if index.isdecimal() else f'{key}="..."'
+        hint = f"For text, use quotes inside quotes: '{example}'"
     return str(ConfigError(f"must be {' or '.join(phrases)} (got {value_text})", where=key, remedy=hint))
 
 

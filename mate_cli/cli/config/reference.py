@@ -113,16 +113,16 @@ class Sources:
         for entry in entries:
             if file := find_config(str(entry.config_path)):
                 files[file] = "" if entry.package in (None, "_global_") else str(entry.package)
-        typed = [*map(Override.parse, overrides)]
-        users = user_experiment_files(str(get_override_value(typed, "experiment")))  # the last file applies
-        for file in (*users, find_config(f"debug/{get_override_value(typed, 'debug')}")):
+        parsed = [*map(Override.parse, overrides)]
+        users = user_experiment_files(str(get_override_value(parsed, "experiment")))  # the last file applies
+        for file in (*users, find_config(f"debug/{get_override_value(parsed, 'debug')}")):
             files |= {file: files.pop(file)} if file in files else {}
         settings: dict[str, list[Setting]] = defaultdict(list)
         for file, part in files.items():
             for key, (value, comment) in read_keys(file).items():
                 settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
         for key, value in {
-            override.key: override.value or "" for override in typed if not choices(override.key)
+            override.key: override.value or "" for override in parsed if not choices(override.key)
         }.items():
             settings[key].append(Setting("typed", value))
         return cls(name, config, settings)

@@ -67,8 +67,8 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
         run = with_options.with_values(run_overrides)
         name, resume, trust, system, nodes = (_resolve_part(run.config, key) for key in RUN_OPTIONS)
         not_recorded = ("name", "resume", "trust", "sweep")
-        recorded = [str(override) for override in overrides if not override.is_below(*not_recorded)]
-        spec = RunSpec((), run.names, recorded, system, resume and str(resume), name=_check_name(name))
+        saved_overrides = [str(override) for override in overrides if not override.is_below(*not_recorded)]
+        spec = RunSpec((), run.names, saved_overrides, system, resume and str(resume), name=_check_name(name))
         stage_options = _stage_options(nodes or {}, overrides)
         if not stage_options:
             if system:
@@ -82,7 +82,7 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
                 "",
                 single_stage.to_run_config(),
                 single_stage.names,
-                recorded,
+                saved_overrides,
                 conf=hash_user_files(single_stage.choices),
             )
             return replace(spec, stages=(stage,), settings=join_settings([single_stage]))
@@ -215,8 +215,8 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
             raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {final_output}")
         _check_ranked(stage, stages)
         if is_last and not system and (stage.run or stage.shared):
-            where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
-            raise ConfigError("the last stage must be trained by this run", where=where, remedy="Leave it out")
+            location = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
+            raise ConfigError("the last stage must be trained by this run", where=location, remedy="Leave it out")
         first = first if previous else composition
         if previous and not stage.run:
             config = init_from_stage(stage.config, previous.config, previous.name)
@@ -249,9 +249,9 @@ def _check_conflicting_settings(stage: Composition, first: Composition, requeste
         is_init = override.group == "init" and "kind" in effective["init"]
         is_replaced = is_init or find_value(requested, override.key) != find_value(effective, override.key)
         if override not in first.shared and is_replaced:
-            where = str(override) if override in stage.shared else f"stages.{stage.name}.{override}"
+            location = str(override) if override in stage.shared else f"stages.{stage.name}.{override}"
             hint = "Leave it out" if first.options.run else f"Write stages.{first.name}.{override}"
-            raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=where, remedy=hint)
+            raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=location, remedy=hint)
 
 
 def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
@@ -265,21 +265,21 @@ def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
     if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in previous_stages):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
         hint = f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows"
-        where = f"stages.{stage.name}.encoding.ranked_by"
-        raise ConfigError(f"no earlier stage named {name} ranks rows", where=where, remedy=hint)
+        location = f"stages.{stage.name}.encoding.ranked_by"
+        raise ConfigError(f"no earlier stage named {name} ranks rows", where=location, remedy=hint)
 
 
-def _names_of(whole: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
+def _names_of(run: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
     """Return the names of the run: of its last stage, or of the system with `compared_by`.
 
     Args:
-        whole: composition of the run.
+        run: composition of the run.
         stages: stages of the run.
         system: configuration of the system, None without a system.
     """
     if system is None:
-        return replace(stages[-1].names, experiment=whole.names.experiment)
-    name = str(whole.choices["system"])
-    compared = next((stage for stage in stages if stage.name == system.get("compared_by")), None)
-    names = replace((compared or stages[0]).names, experiment=whole.names.experiment, task=name)
-    return names if compared else replace(names, model=name)
+        return replace(stages[-1].names, experiment=run.names.experiment)
+    name = str(run.choices["system"])
+    reference = next((stage for stage in stages if stage.name == system.get("compared_by")), None)
+    names = replace((reference or stages[0]).names, experiment=run.names.experiment, task=name)
+    return names if reference else replace(names, model=name)

@@ -70,7 +70,7 @@ class Syntax:
             else:
                 self._check_setting(argument, arguments[index + 1 :])
 
-    def _check_flag(self, argument: str, after: str, arguments: Sequence[str]) -> None:
+    def _check_flag(self, argument: str, following: str, arguments: Sequence[str]) -> None:
         from mate_cli.cli.config.hydra_errors import nearest_key
         from mate_cli.cli.config.hydra_setup import known_keys
 
@@ -94,40 +94,40 @@ class Syntax:
         if key is None:
             hint = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
             raise ConfigError("unknown flag", where=argument, remedy=hint)
-        value = value if equals else after if after and not after.startswith("--") else "..."
+        value = value if equals else following if following and not following.startswith("--") else "..."
         hint = suggest(key if "=" in key else f"{key}={value}")
         raise ConfigError(f"{FORM}, without dashes", where=argument, remedy=hint)
 
-    def _explain_bare_word(self, before: str, argument: str, rest: Sequence[str]) -> ConfigError:
+    def _explain_bare_word(self, previous: str, argument: str, following: Sequence[str]) -> ConfigError:
         """Return the error for an argument without `=`."""
-        key, equals, value = before.partition("=")
-        bare_words = [argument, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
-        text = " ".join([argument, *(part for part in rest[:2] if part[:2] != "--")])
+        key, equals, value = previous.partition("=")
+        bare_words = [argument, *takewhile(lambda part: "=" not in part and not part.startswith("--"), following)]
+        text = " ".join([argument, *(part for part in following[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if missing_bracket := _missing_bracket(value):
-            return _explain_list(before, missing_bracket, [argument, *rest])
+            return _explain_list(previous, missing_bracket, [argument, *following])
         if value.endswith(","):
-            return ConfigError("no spaces between values", where=before, remedy=suggest(before + argument))
+            return ConfigError("no spaces between values", where=previous, remedy=suggest(previous + argument))
         if key in self.texts and equals and not Path(argument).is_file():
-            sentence = suggest(" ".join([before, *bare_words]))
-            return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
+            sentence = suggest(" ".join([previous, *bare_words]))
+            return ConfigError("a text with spaces needs quotes", where=previous, remedy=sentence)
         if question := nearest(argument, self.actions, prefix=f"mate {self.command} "):
             return ConfigError(f"mate {self.command} has no such action", where=argument, remedy=question)
         return ConfigError(FORM, where=argument, remedy=self._guess_setting(argument, "".join(bare_words[1:2])))
 
-    def _guess_setting(self, argument: str, after: str) -> str:
+    def _guess_setting(self, argument: str, following: str) -> str:
         """Return a hint for a standalone name, group or path, and the argument after it."""
         groups = sorted(groups_of(self.command), key=lambda name: name != "experiment")
         if argument in groups:
             options = ", ".join(choices(argument))
-            return suggest(f"{argument}={after}") if after else f"Type {argument}=NAME, with one of {options}"
+            return suggest(f"{argument}={following}") if following else f"Type {argument}=NAME, with one of {options}"
         if setting := self._guess_path(argument):
             return f"Type {setting}"
         if homes := [group for group in groups if argument in choices(group)]:
             return suggest(*(f"{group}={argument}" for group in homes))
         if argument in top_keys(self.command):
-            return suggest(f"{argument}={after or '...'}")
+            return suggest(f"{argument}={following or '...'}")
         suggestions = (
             (group, nearest_choice(group, argument)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", argument)
         )
@@ -181,11 +181,11 @@ class Syntax:
         deleted = argument.startswith("~")
         is_empty = not deleted and value.lower() in EMPTY_VALUES and value not in names
         if (deleted or is_empty or value == "[]") and is_needed and NONE not in names:
-            remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
-            raise ConfigError(f"mate {self.command} needs a choice of this group", where=argument, remedy=remedy)
+            hint = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
+            raise ConfigError(f"mate {self.command} needs a choice of this group", where=argument, remedy=hint)
         if is_empty:
-            remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"
-            raise ConfigError("is not the name of a choice", where=argument, remedy=remedy)
+            hint = f"Write {group}={NONE}" if NONE in names else "Leave it out"
+            raise ConfigError("is not the name of a choice", where=argument, remedy=hint)
         if NONE not in names and re.fullmatch(r"\[[^\[\]]*\]", value):
             options = value.strip("[]").replace(" ", "")
             hint = f"Add -m to run each: {group}={options}" if self.command == "train" else "Name one"
@@ -207,17 +207,17 @@ def _missing_bracket(value: str) -> str:
     "" if no bracket is missing.
     """
     opening = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
-    closing = BRACKETS.get(opening, "")
-    is_open = opening and not re.search("['\"\\\\]", value) and value.count(opening) > value.count(closing)
-    return closing if is_open else ""
+    bracket = BRACKETS.get(opening, "")
+    is_open = opening and not re.search("['\"\\\\]", value) and value.count(opening) > value.count(bracket)
+    return bracket if is_open else ""
 
 
-def _explain_list(setting: str, closing: str, rest: Sequence[str]) -> ConfigError:
+def _explain_list(setting: str, bracket: str, following: Sequence[str]) -> ConfigError:
     """Return the error for a list that the shell split, or that is not closed."""
-    end = next((index for index, argument in enumerate(rest, 1) if argument.endswith(closing)), None)
+    end = next((index for index, argument in enumerate(following, 1) if argument.endswith(bracket)), None)
     if end is None:
-        remedy = suggest(f"{setting.rstrip(', ')}{closing}")
-        return ConfigError(f"{closing} is missing at the end", where=setting, remedy=remedy)
+        hint = suggest(f"{setting.rstrip(', ')}{bracket}")
+        return ConfigError(f"{bracket} is missing at the end", where=setting, remedy=hint)
     return ConfigError(
-        "a list with spaces needs quotes", where=setting, remedy=suggest(" ".join([setting, *rest[:end]]))
+        "a list with spaces needs quotes", where=setting, remedy=suggest(" ".join([setting, *following[:end]]))
     )

@@ -186,10 +186,10 @@ def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
     return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 
 
-def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
+def _mismatches(hint: Any, value: object, path: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
     try:
         # JSON mode accepts a list as a tuple and text as a path, but rejects "3" as a number, as YAML does.
         if adapter := _adapter(hint):
             adapter.validate_json(json.dumps(value))
     except ValidationError as error:
-        yield from validation_messages(error, value, place)
+        yield from validation_messages(error, value, path)

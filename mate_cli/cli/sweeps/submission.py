@@ -84,11 +84,11 @@ def start_tracker() -> None:
 @contextmanager
 def _ignore(number: signal.Signals) -> Iterator[None]:
     """Ignore a signal. Subprocesses that are started meanwhile ignore it too."""
-    before = signal.signal(number, signal.SIG_IGN)
+    handler = signal.signal(number, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(number, before)
+        signal.signal(number, handler)
 
 
 @contextmanager

@@ -342,10 +342,10 @@ def claim_folder(config: DictConfig) -> list[Path]:
         ConfigError: if it cannot be created.
     """
     requested = Path(str(config.hydra.sweep.dir)).absolute()
-    problem, remedy = "the folder of the sweep cannot be made", "Choose another paths.outputs"
-    with wrap_file_errors(requested, ConfigError, problem, remedy):
-        places = (folder / "jobs" for folder in number_names(requested))
-        folders = next(folders for jobs in places if jobs in (folders := make_folders(jobs)))
+    problem, hint = "the folder of the sweep cannot be made", "Choose another paths.outputs"
+    with wrap_file_errors(requested, ConfigError, problem, hint):
+        candidates = (folder / "jobs" for folder in number_names(requested))
+        folders = next(folders for jobs in candidates if jobs in (folders := make_folders(jobs)))
     with open_dict(config):
         config.hydra.sweep.dir = str(folders[0].parent)
     return folders
