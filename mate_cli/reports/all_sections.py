@@ -1,4 +1,4 @@
-"""The sections of a comparison in display order, shown by every renderer."""
+"""All sections of a comparison of runs, in the order in which every renderer shows them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mate_cli.reports.view import ReportSection
 
 
 class BuildSection(Protocol):
-    """A function that builds a section of a comparison."""
+    """Type of the functions that build a section of a comparison, such as the result tables."""
 
     __name__: str
 
     def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
-        """Return the section, or None if it has no content.
+        """Build the section, or return None if the section would be empty.
 
         Args:
-            report: comparison to show.
-            wide: show all splits next to each other, as papers do.
+            report: comparison of runs to show.
+            wide: whether all splits are columns of one table, as in papers, instead of separate tables.
         """
 
 
@@ -50,18 +50,18 @@ SECTIONS: tuple[BuildSection, ...] = (
 
 
 BRIEF = (results_section, significance_section, cost_section)
-"""Sections that are printed by default."""
+"""Functions of the sections that `mate compare` prints by default."""
 
 
 def report_sections(
     report: Report, *, wide: bool = False, among: Sequence[BuildSection] = ()
 ) -> Iterator[ReportSection]:
-    """Yield the sections of a comparison that have content, in display order.
+    """Build the sections of a comparison in display order, without empty sections.
 
     Args:
-        report: comparison to show.
-        wide: show all splits next to each other, as papers do.
-        among: sections to build. Empty: all sections, including `report.options.added_sections`.
+        report: comparison of runs to show.
+        wide: whether all splits are columns of one table, as in papers, instead of separate tables.
+        among: functions of the sections to build. Empty means all, including `report.options.added_sections`.
     """
     index = SECTIONS.index(errors_section) + 1
     for build in among or (*SECTIONS[:index], *report.options.added_sections, *SECTIONS[index:]):

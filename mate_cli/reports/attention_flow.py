@@ -1,4 +1,4 @@
-"""Observed attention flow of `analysis=attention_flow`, as in table 7 of the MATE paper."""
+"""Tables and figures of `analysis=attention_flow`, next to table 7 of the MATE paper."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ PAPER: Mapping[str, tuple[float, float]] = {
     "table, same column": (13.16, 18.84),
     "table, same cell": (4.60, 1.57),
 }
-"""Percent of the attention of table tokens, and of uniform attention, by target.
+"""Percent of attention that table tokens pay to each type of token in the MATE paper.
 
-The network is a TAPAS trained on WikiTableQuestions.
+Each pair contains the observed percentage and the percentage of uniform attention. The network is a TAPAS trained on
+WikiTableQuestions. The uniform percentage distinguishes row from column: a column contains one of few columns of a
+table's tokens, a row one of many rows.
 
 Source: Eisenschlos et al. 2021 (MATE), table 7. The uniform share distinguishes row from column: a column contains one
 of few columns of a table's tokens, a row one of many rows.
@@ -44,14 +46,15 @@ of few columns of a table's tokens, a row one of many rows.
 
 @dataclass(frozen=True)
 class NetworkFlow:
-    """The attention of the attention heads of one network.
+    """The attention flow of one network: how its attention heads attend to types of tokens.
 
     Args:
         name: name of an inner network, empty for the network itself.
-        title: title of its tables.
-        attention: fractions [layers][heads][targets].
-        uniform: percent that uniform attention would assign, by target.
-        panels: mean percent of the attention by target, of all heads, then of each group of heads with the same mask.
+        title: title of the tables.
+        attention: fractions of attention [layers][heads][targets].
+        uniform: percent of uniform attention, by target.
+        panels: mean percent of attention by target, for "all heads", then for each group of attention heads with the
+            same mask.
     """
 
     name: str
@@ -62,10 +65,10 @@ class NetworkFlow:
 
 
 def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
-    """Return the attention flow of each network of an analysis.
+    """Convert the results of `analysis=attention_flow` to one `NetworkFlow` per network.
 
     Raises:
-        ValueError: if the analysis has other targets.
+        ValueError: the analysis was written with other types of tokens.
     """
     if list(findings["targets"]) != list(PAPER):
         raise ValueError("it has other targets than this version of mate")
@@ -83,7 +86,7 @@ def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
 
 
 def read_flows(folder: Path) -> list[NetworkFlow]:
-    """Return the attention flow of the run in a folder, empty if missing or unreadable."""
+    """Read the attention flow of each network of a run. Empty if missing or unreadable."""
     file = folder / "analysis" / f"{NAME}.json"
     hint = "Analyse the run again"
     try:
@@ -107,14 +110,15 @@ NOTE = (
 
 
 def list_views(findings: Mapping[str, Any]) -> list[View]:
-    """Return the attention flow tables: all heads next to the paper's, then by mask."""
+    """Build the tables of an attention flow analysis for all of its networks."""
     return [view for network in network_flows(findings) for view in flow_views(network)]
 
 
 def flow_views(network: NetworkFlow) -> Iterator[View]:
-    """Yield the table of all heads of a network next to the paper's, with a row per target.
+    """Yield the attention flow tables of a network, with a row per type of attended token.
 
-    A second table shows the heads that share a mask. The last table includes heat maps.
+    The first table contains all attention heads next to the numbers of the paper. If attention heads have different
+    masks, a second table contains the groups of attention heads with the same mask. The last table includes heat maps.
     """
     all_heads, *panels = network.panels
     draw = partial(draw_heads, network)
@@ -136,19 +140,21 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
 
 
 def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell, ViewCell]:
-    """Return the ratio to uniform attention (empty if that is 0) and the percent of a panel.
+    """Build two cells: the ratio of attention to uniform attention, and attention in percent.
+
+    The first cell is empty if the uniform attention is 0.
 
     Args:
-        network: attention of the network.
-        panel: name of the group of heads.
-        target: attended part of the input.
+        network: attention flow of the network.
+        panel: name of the group of attention heads, a key of `network.panels`.
+        target: type of the attended tokens.
     """
     share, uniform = network.panels[panel][target], network.uniform[target]
     return ViewCell.of(share / uniform if uniform else None, TWO_DIGITS), ViewCell.of(share, TWO_DIGITS)
 
 
 def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:
-    """Return the figures by file name: every attention head as a heat map."""
+    """Draw the heat maps of each network of an attention flow analysis, by file name."""
     return {
         "_".join(filter(None, (NAME, network.name, "heads"))): draw_heads(network)[0]
         for network in network_flows(findings)
@@ -159,7 +165,10 @@ COLUMNS = 4
 
 
 def draw_heads(network: NetworkFlow) -> list[Figure]:
-    """Draw a heat map per target: the share of attention of each head, layer by layer."""
+    """Draw a heat map per type of token: attention of each attention head in percent.
+
+    Rows are layers, columns are attention heads.
+    """
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -190,9 +199,9 @@ MAX_SHOWN = 6
 
 
 def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the attention flow of the best analyzed configurations.
+    """Build the section on attention flow from the first configurations that were analyzed.
 
-    None if no run was analyzed.
+    Return None if no run was analyzed with `analysis=attention_flow`.
     """
     flows = [views for group in report.groups if (views := list(first_flows(group)))]
     if not flows:
@@ -205,7 +214,7 @@ def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_flows(group: Configuration) -> Iterator[View]:
-    """Yield the tables of the first run of a configuration that was analyzed."""
+    """Yield the attention flow tables of the first analyzed run of a configuration."""
     for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
         for view in flow_views(network):
             yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

@@ -1,4 +1,4 @@
-"""The results of a benchmark: terminal tables per case, and figures of cost by length."""
+"""Results of a benchmark: a terminal table per input, and figures of cost by input length."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 DIRECTIONS = {"forward": "forward", "forward_backward": "forward+backward"}
 KINDS = {"attention": "Attention", "encoder": "Encoder"}
 Lines = Mapping[str, Mapping[int, float]]
-"""Costs by length, by line name."""
+"""Costs by input length in tokens, for each line of a panel by its name."""
 PARTS = 7
-"""Number of parts in the name of a measurement."""
+"""Number of `/`-separated parts in the name of a measurement, see `parse_results`."""
 NOT_RUN = "not_run"
 REFERENCES = {
     "dense": "dense",
@@ -45,20 +45,20 @@ REFERENCES = {
     "transformers_tapas": "tapas",
     "tapas": "dense",
 }
-"""Labels of reference variants.
+"""Labels of reference variants, by variant name.
 
-Other variants are compared with the first two of them that ran.
+Other variants are compared with the first two reference variants that were measured.
 """
 
 
 class BenchmarkCase(NamedTuple):
-    """The input of a measurement.
+    """The input batch on which variants were measured.
 
     Args:
-        kind: one of `KINDS`.
-        shape: shape of the tables, or their dataset.
+        kind: type of the benchmark, a key of `KINDS`.
+        shape: shape of the synthetic tables, or name of their dataset.
         tokens: length of the longest example in tokens.
-        batch: number of examples, or "mixed".
+        batch: number of examples, or "mixed" for examples of different lengths.
     """
 
     kind: str
@@ -68,14 +68,14 @@ class BenchmarkCase(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Benchmark type, tables, length and batch as text."""
+        """Table title: benchmark type, tables, length in tokens and batch size."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {self.shape.replace('_', ' ')} tables, {self.tokens:,} tokens, {batch}"
 
 
 @dataclass
 class BenchmarkResults:
-    """The measurements of a benchmark record.
+    """The measurements of a benchmark record, grouped by case.
 
     Args:
         run: record and its folder.
@@ -89,15 +89,15 @@ class BenchmarkResults:
 
     @property
     def variants(self) -> list[str]:
-        """The names of all variants, in the order of the record."""
+        """Names of all variants, in the order of the record."""
         return list(dict.fromkeys(name for measurements in self.cases.values() for name in measurements))
 
 
 def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
-    """Read the record of any benchmark.
+    """Read the record in the folder of a benchmark of any type.
 
     Raises:
-        RunError: if there is no record, or it has no benchmark results.
+        RunError: the folder has no record, or the record has no benchmark results.
     """
     run = load_runs([folder]).runs[0]
     if run.record.get("command") != "benchmark" or not measured_figures(run):
@@ -106,14 +106,14 @@ def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
 
 
 def measured_figures(run: LoadedRun) -> dict[str, float]:
-    """Return the measurements of a record, without the values that describe the machine."""
+    """Return the measurements of a record without the values that describe the machine."""
     return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
 
 
 def parse_results(run: LoadedRun) -> BenchmarkResults | None:
-    """Group the measurements of a record by case, or return None if there are none of `KINDS`.
+    """Group the measurements of a record by case, and add comparisons with reference variants.
 
-    Their names are `kind/variant/shape/tokens/batch/direction/figure`.
+    Measurements are named `kind/variant/shape/tokens/batch/direction/figure`. Return None if no name has this form.
     """
     results = BenchmarkResults(run)
     figures: Mapping[str, Any] = {**run.metrics, **run.part("facts")}
@@ -134,11 +134,11 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
 
 
 def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> None:
-    """Add the speedup of each variant over references, and the share of the machine's peak.
+    """Add each variant's speedup over reference variants, and its share of the peak speed.
 
     Args:
         measured: measurements by variant, modified in place.
-        peak: peak GFLOP per second of the machine, None if unknown.
+        peak: peak speed of the machine in GFLOP per second, None if unknown.
     """
     references = [name for name in REFERENCES if name in measured][:2]
     for direction in DIRECTIONS:
@@ -152,7 +152,7 @@ def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> 
 
 
 def time_text(value: float) -> str:
-    """Format milliseconds: 0.03, 3.27, 41.9, 866, 12,215."""
+    """Format milliseconds with two or three significant digits: 0.03, 3.27, 41.9, 866, 12,215."""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:,.{digits}f}"
 
@@ -163,11 +163,11 @@ def error_text(value: float) -> str:
 
 
 class FigureColumn(NamedTuple):
-    """A column with one measurement of every variant.
+    """A table column that contains one type of measurement, with a row per variant.
 
     Args:
-        heading: two-line heading.
-        figure: `direction/figure` in the record.
+        heading: heading in two lines.
+        figure: name of the measurement, `direction/figure`.
         write: function that formats a value.
         minor: whether the column is omitted if the table is too wide.
     """
@@ -179,10 +179,10 @@ class FigureColumn(NamedTuple):
 
 
 def timed_columns(direction: str, over: str) -> Iterator[FigureColumn]:
-    """Yield the columns of one direction.
+    """Yield the columns of one direction: wall time, CPU time and speedups over references.
 
     Args:
-        direction: one of `DIRECTIONS`.
+        direction: key of `DIRECTIONS`.
         over: heading of the direction.
     """
     yield FigureColumn(f"{over}\nms", f"{direction}/ms", time_text)
@@ -202,7 +202,7 @@ COLUMNS = (
     FigureColumn("max\nerror", "forward/max_error", error_text),
 )
 TIMES = [f"{direction}/ms" for direction in DIRECTIONS]
-"""Measurements of which the smallest is marked."""
+"""Names of the measurements whose smallest value is marked in a table."""
 NOTES = (
     "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores. Times "
     "bert, tapas: as BertModel (sdpa) and TapasModel of transformers. GFLOP: operations, counted; of peak: against "
@@ -212,7 +212,10 @@ NOTES = (
 
 
 def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
-    """Build the table of a case, without empty columns and with the shortest times marked."""
+    """Build the table of a case, with a row per variant, and with the shortest times marked.
+
+    Columns without any measurement are omitted.
+    """
     measurements = {name: figures for name, figures in results.cases[case].items() if figures.keys() - {"plan/ms"}}
     columns = [column for column in COLUMNS if any(column.figure in figures for figures in measurements.values())]
     cells: dict[str, list[ViewCell]] = {name: [] for name in measurements}
@@ -229,9 +232,9 @@ def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
 
 
 def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str]:
-    """Yield a line per variant that was not run, with the reason.
+    """Yield a sentence per variant that was not run, with the reason.
 
-    The direction is named if the other direction was run.
+    The direction (forward, or forward and backward) is named if the variant was run in the other direction.
     """
     for name, reasons in results.reasons.get(case, {}).items():
         directions = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
@@ -239,7 +242,7 @@ def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
-    """Print all tables, the machine and explanations."""
+    """Print the tables of all cases, a description of the machine, and explanations."""
     print_views([case_table(results, case) for case in results.cases], console)
     record_notes, numbers = results.run.part("facts"), results.run.metrics
     threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))
@@ -250,7 +253,7 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
 
 
 def print_figures(run: LoadedRun, console: Console) -> None:
-    """Print the measurements of a benchmark that has no tables, one per line."""
+    """Print the measurements of a benchmark of another type than `KINDS`, one per line."""
     figures = measured_figures(run).items()
     rows = (Row(name, (ViewCell(f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)) for name, value in figures)
     print_views([View("", (Column("value"),), tuple(rows), "figure")], console)
@@ -261,24 +264,32 @@ COSTS = {
     "flops": ("gflop", "GFLOP", ("forward",)),
     "memory": ("peak_mb", "MB", ("forward", "forward_backward")),
 }
-"""Figures by file name: measurement, unit, and directions (one row of panels each).
+"""Figures by file name: measurement, unit, and directions with one row of panels each.
 
 Source: Eisenschlos et al. 2021 (MATE), figures 4, 5 and 6.
 """
 
 
 def write_benchmark_figures(results: BenchmarkResults, folder: Path) -> list[Path]:
-    """Write one figure per cost, of cases that differ in length."""
+    """Draw time, FLOPs and memory by input length, and write one figure for each to a folder.
+
+    Returns:
+        The written files. Empty if no table shape was measured at two lengths.
+    """
     return [
         file for name in COSTS if (figure := draw_cost(results, name)) for file in save_figure(figure, folder, name)
     ]
 
 
 def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
-    """Draw a cost by length, with a panel per table shape measured at several lengths.
+    """Draw a cost by input length, with a panel per table shape measured at several lengths.
+
+    Args:
+        results: measurements of the benchmark.
+        name: key of `COSTS`.
 
     Returns:
-        None if no shape was measured at two lengths.
+        The figure, None if no table shape was measured at two lengths.
     """
     cost, unit, directions = COSTS[name]
     series: dict[tuple[str, str], list[BenchmarkCase]] = {}
@@ -303,10 +314,12 @@ def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
 
 
 def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "tokens") -> Figure:
-    """Draw rows of panels with logarithmic axes. The index of a line determines its color.
+    """Draw rows of panels with logarithmic axes, such as time by input length.
+
+    Lines with the same index in their panels have the same color.
 
     Args:
-        rows: panels of each row by title.
+        rows: panels of each row, by title.
         unit: label of the y axes.
         axis: label of the x axes.
     """
@@ -325,7 +338,7 @@ def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "
 
 
 def draw_lines(axes: Axes, lines: Lines) -> None:
-    """Draw the lines of one panel, with ticks at the measured lengths."""
+    """Draw the lines of one panel on logarithmic axes, with ticks at the measured lengths."""
     from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
     for index, (name, points) in enumerate(lines.items()):

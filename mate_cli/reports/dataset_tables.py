@@ -1,4 +1,4 @@
-"""The report of a dataset check, in the terminal."""
+"""Terminal output of `mate data check` and of the list of datasets."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ NAMES = {
     "refuted": "- refuted",
     UNANSWERABLE: f"- {UNANSWERABLE}",
 }
-"""Titles of counts."""
+"""Row titles of counts in the report of a dataset check."""
 WRAPPED = 20
-"""Length in letters from which a heading is wrapped."""
+"""Number of characters from which a heading may be wrapped."""
 
 
 def print_check(report: CheckReport, title: str, console: Console) -> None:
-    """Print counts, sizes and the first problems of a checked dataset.
+    """Print the counts, sizes and first problems of a checked dataset.
 
     Args:
-        report: result of the check.
+        report: result of the dataset check.
         title: heading.
-        console: where to print.
+        console: console to print to.
     """
     console.print(Text(title, style="bold"))
     published = {"published": report.published} if report.published else {}
@@ -61,7 +61,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
 
 
 def _no_problems(report: CheckReport) -> Text:
-    """Return the line for a dataset without problems, with its number of unusable questions."""
+    """Describe a dataset without problems, and its number of unusable questions if any."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused_count = sum(
         number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE))
@@ -76,14 +76,17 @@ def _no_problems(report: CheckReport) -> Text:
 def _count_table(
     head: str, columns: Mapping[str, Mapping[str, int]], named: Iterable[Mapping[str, int]] | None = None
 ) -> Table:
-    """Build a table with a row per count that is nonzero in `named` (default: in `columns`)."""
+    """Build a table with a column per split or source and a row per count.
+
+    Counts that are 0 everywhere in `named` (default: in `columns`) are omitted.
+    """
     names = dict.fromkeys(name for row in named or columns.values() for name, number in row.items() if number)
     rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
     return _number_table(head, columns, rows, ",")
 
 
 def _sizes(report: CheckReport) -> Table:
-    """Return a row per measure: percentiles, the mean, and the mean that a paper reports."""
+    """Build a table of input sizes: percentiles, the mean, and the mean that a paper reports."""
     heads = [*({50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS), MEAN]
     rows = {name: [row[level] for level in (*LEVELS, MEAN)] for name, row in report.percentiles.items()}
     for paper in (paper for paper in report.papers if "means" in paper):
@@ -107,11 +110,11 @@ def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence
 
 
 def print_datasets(root: Path, console: Console) -> None:
-    """Print name, title, size, license and location of every dataset.
+    """Print the name, title, number of questions, license and location of every dataset.
 
     Args:
-        root: folder that contains a folder per dataset.
-        console: where to print.
+        root: folder that contains a subfolder per dataset.
+        console: console to print to.
     """
     table = Table("data=", "dataset", Column("questions", justify="right"), "licence", "files")
     for info in all_datasets():
@@ -123,7 +126,7 @@ def print_datasets(root: Path, console: Console) -> None:
 
 
 def describe_location(info: DatasetInfo, root: Path) -> str:
-    """Return the folder of a dataset's files, or whether they can be downloaded."""
+    """Describe where a dataset's files are: their folder, or whether they can be downloaded."""
     if info.shipped:
         return "with the package"
     if (root / info.name).is_dir():

@@ -1,4 +1,4 @@
-"""One example in the terminal: question, answer, table, linked sentences, and kept tokens."""
+"""Terminal view of one example: question, answer, table, linked sentences and tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mate_cli.tables.text import linking_cells
 from mate_cli.terminal.console import Console
 
 MAX_TEXTS = 12
-"""Maximum number of answer texts that are shown."""
+"""Maximum number of answer texts that are printed."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
     "segment": "segment_ids",
@@ -30,9 +30,9 @@ TOKEN_FIELDS = {
     "label": "label_ids",
     "before": "previous_labels",
 }
-"""Columns of the table of tokens.
+"""Columns of the printed table of tokens, with their fields of `TableEncoding`.
 
-`before` is shown only if a previous question has an answer.
+`before` is printed only if a previous question has an answer.
 """
 
 
@@ -40,14 +40,15 @@ Place = tuple[int, int]
 
 
 def print_example(example: TableExample, encoded_cells: Collection[Place], console: Console) -> None:
-    """Print question, answer and table.
+    """Print the question, the answer and the table of an example.
 
-    Answer cells are highlighted, truncated cells struck out. Rows are numbered from 1, as the row ids of tokens are.
+    Answer cells are highlighted, and truncated cells are struck out. Rows are numbered from 1, like the row ids of
+    tokens.
 
     Args:
         example: example to print.
-        encoded_cells: (row, column) of the body cells that have tokens.
-        console: where to print.
+        encoded_cells: (row, column) of the body cells that are not truncated.
+        console: console to print to.
     """
     for name, text in _facts(example):
         console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
@@ -58,7 +59,7 @@ def print_example(example: TableExample, encoded_cells: Collection[Place], conso
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each line above the table."""
+    """Yield the name and the text of each line above the table, such as ("question", ...)."""
     answer, statement = example.answer, example.answer is not None and example.answer.label is not None
     yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
     for number, question in enumerate(example.history, start=1):
@@ -75,7 +76,7 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
 
 
 def _describe_target(answer: Answer) -> str:
-    """Describe the training target: cells, aggregation and number. "" for plain cells."""
+    """Describe the training target: cells, aggregation and number. Empty for cells only."""
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""
     cells = plural(len(answer.coordinates), "cell") if answer.coordinates else ""
@@ -99,13 +100,13 @@ def print_sentences(
     lengths: Mapping[Place, tuple[int, int]],
     console: Console,
 ) -> None:
-    """Print the linked text appended to cells, and how many tokens of each cell were kept.
+    """Print the linked text that is appended to cells, and how many of its tokens are kept.
 
     Args:
         example: example to print.
-        additions: text appended for each link.
-        lengths: (kept tokens, tokens before truncation) of each body cell.
-        console: where to print.
+        additions: appended text, by link.
+        lengths: (kept tokens, tokens before truncation) of each body cell, by (row, column).
+        console: console to print to.
     """
     view = Table(Column("row", justify="right"), Column("column", justify="right"), "cell", "added", "tokens kept")
     for r, c, cell in example.table.cells():
@@ -126,31 +127,33 @@ def print_tokens(
     console: Console,
     kept_tokens: KeptTokens | None = None,
 ) -> None:
-    """Print the first tokens of an encoding with all ids. Body rows and columns count from 1.
+    """Print the first tokens of an encoded example with row ids, column ids and other ids.
+
+    Body rows and columns are numbered from 1.
 
     Args:
-        arrays: fields of the example's `TableEncoding`, each [T].
-        kinds: category of each token, one of `KIND_STYLES`.
+        arrays: fields of the `TableEncoding` by name, each [T].
+        kinds: category of each token, a key of `KIND_STYLES`.
         pieces: text of each token.
         shown: number of tokens to print.
-        console: where to print.
-        kept_tokens: tokens that the network keeps, None if it keeps all.
+        console: console to print to.
+        kept_tokens: decision of a pruning network for each token, None if the network keeps all tokens.
     """
     fields = {name: field for name, field in TOKEN_FIELDS.items() if name != "before" or arrays[field].any()}
     names = [*fields, *(("kept" if kept_tokens.scores is None else "score",) if kept_tokens else ())]
     view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in names))
-    for index, piece in enumerate(pieces[:shown]):
+    for index, token in enumerate(pieces[:shown]):
         values = {name: int(arrays[field][index]) for name, field in fields.items()}
         style = IN_CELL if values["label"] else KIND_STYLES[kinds[index]]
         shown_values = {**values, "row": "counts"} if kinds[index] == "counts" else values
         numbers = (Text(str(value), style="" if value else "dim") for value in shown_values.values())
         scores = [score_text(kept_tokens, index)] if kept_tokens else []
-        view.add_row(str(index), Text(piece, style=style), *numbers, *scores)
+        view.add_row(str(index), Text(token, style=style), *numbers, *scores)
     console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
 
 
 def score_text(tokens: KeptTokens, token: int) -> Text:
-    """Return the score of a token, or whether it is kept if it has no score."""
+    """Format the relevance score of a token, or whether the token is kept if it has no score."""
     text = "kept" if tokens.kept[token] else "left out"
     if tokens.scores is not None and (tokens.in_table[token] or not tokens.kept[token]):
         text = f"{tokens.scores[token]:.2f}"
@@ -165,34 +168,35 @@ MARKS = {
     "✂": ("cut", DROPPED),
     "↗": ("has links", ""),
 }
-"""Marks after a cell's text: their meaning, and the cell's style."""
+"""Marks printed after the text of a cell, with their meaning and the style of the cell."""
 MIN_COLUMN_WIDTH = 9
-"""Minimum width of a column with its border. Tables with more columns than fit are split."""
+"""Minimum width of a column with its border, in characters.
+
+Tables with more columns than fit are split.
+"""
 
 
 def table_views(example: TableExample, encoded_cells: Collection[Place], width: int) -> Iterator[Table]:
-    """Yield the table in one part, or split by columns if it is too wide.
-
-    Rows are numbered from 1, as the row ids of tokens are.
+    """Yield the table of an example, split by columns if it is wider than the terminal.
 
     Args:
         example: example to show.
         encoded_cells: (row, column) of the body cells that have tokens.
         width: width of the terminal in characters.
     """
-    table, marks = example.table, _marks(example, encoded_cells)
+    table, cell_marks = example.table, _marks(example, encoded_cells)
     max_columns = max(2, (width - MIN_COLUMN_WIDTH) // MIN_COLUMN_WIDTH)
     parts = range(0, len(table.header), max_columns)
     for start in parts:
         columns = range(len(table.header))[start : start + max_columns]
         range_text = f"columns {columns[0] + 1} to {columns[-1] + 1} of {len(table.header)}" if len(parts) > 1 else ""
         title = Text(", ".join(filter(None, (table.title, range_text))))
-        yield _part(example, columns, title if title.plain else None, marks)
+        yield _part(example, columns, title if title.plain else None, cell_marks)
 
 
 def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
-    """Return the meaning of the marks after cells, or None if there are none."""
-    present_marks = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
+    """Explain the marks that occur in the table of an example. None if there are no marks."""
+    present_marks = {mark for signs in _marks(example, encoded_cells).values() for mark in signs}
     entries = [
         Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in present_marks
     ]
@@ -200,7 +204,7 @@ def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | No
 
 
 def _part(
-    example: TableExample, columns: Sequence[int], title: Text | None, marks: Mapping[Place, Sequence[str]]
+    example: TableExample, columns: Sequence[int], title: Text | None, cell_marks: Mapping[Place, Sequence[str]]
 ) -> Table:
     table = example.table
     headings = (Column(Text(table.header[column].text), overflow="fold") for column in columns)
@@ -209,20 +213,20 @@ def _part(
     for previous, r in zip((-1, *shown_rows), shown_rows, strict=False):
         if r - previous > 1:
             view.add_row(Text("…", style="dim"), Text(plural(r - previous - 1, "more row"), style="dim"))
-        cells = (_mark_cell(table.rows[r][c], marks[r, c]) for c in columns)
+        cells = (_mark_cell(table.rows[r][c], cell_marks[r, c]) for c in columns)
         view.add_row(Text(str(r + 1), style="dim"), *cells)
     return view
 
 
 def _shown_rows(example: TableExample) -> list[int]:
-    """Return all rows of a short table, else the first rows, answer rows, and the last row."""
+    """Return the indices of the printed rows: first rows, rows with answers, and the last row."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
     return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
 def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Place, list[str]]:
-    """Return the marks of each shown body cell, see `MARKS`."""
+    """Return the marks of each printed body cell by (row, column), see `MARKS`."""
     answer_marks, table = _found(example), example.table
     return {
         (r, c): [
@@ -245,14 +249,17 @@ def _found(example: TableExample) -> dict[Place, str]:
     return {cell: "○" if cell in linking else "●" for cell in answer.coordinates}
 
 
-def _mark_cell(cell: Cell, marks: Sequence[str]) -> Text:
-    return Text(" ".join((cell.text, *marks)), style=" ".join(MARKS[mark][1] for mark in marks).strip())
+def _mark_cell(cell: Cell, signs: Sequence[str]) -> Text:
+    return Text(" ".join((cell.text, *signs)), style=" ".join(MARKS[mark][1] for mark in signs).strip())
 
 
 MAX_ROWS = 40
-"""Maximum number of shown table rows, in addition to rows that contain an answer."""
+"""Maximum number of printed table rows, in addition to rows that contain an answer."""
 PALE, STRONG = (255, 246, 229), (244, 140, 36)
-"""Background of tokens with the lowest and the highest score (RGB). The text is black."""
+"""Background colors (RGB) of the tokens with the lowest and the highest relevance score.
+
+The text of tokens is black.
+"""
 LEFT_OUT = "dim strike"
 IN_ANSWER = "bold underline"
 SWATCHES = 5
@@ -261,14 +268,14 @@ BETWEEN = " │ "
 
 @dataclass(frozen=True)
 class KeptTokens:
-    """The tokens of one example, with those that a network keeps and their scores.
+    """The tokens of one example, with the decisions of a network that prunes its input.
 
     Args:
         kinds: category of each token: "question", "header", "body" or "counts".
         rows: row of each token [T], 1 for the first body row.
         cells: index of the cell of each token [T], in reading order.
-        kept: whether the network uses the token to answer, Bool [T].
-        scores: log probability that each token is relevant [T], None if tokens are not scored.
+        kept: whether the network keeps the token to answer the question, Bool [T].
+        scores: log probability that each token is relevant [T], None if the network does not score tokens.
         in_table: whether the token is scored, Bool [T]. Question tokens are always kept.
         in_answer: whether the token belongs to the answer, Bool [T].
     """
@@ -283,14 +290,18 @@ class KeptTokens:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The lowest and the highest score in the table, None without scores."""
+        """The lowest and the highest relevance score in the table, None without scores."""
         if self.scores is None or not self.in_table.any():
             return None
         table_scores = self.scores[self.in_table]
         return float(table_scores.min()), float(table_scores.max())
 
     def style(self, token: int) -> Style:
-        """Return the style of a token: the higher its score, the stronger its background color."""
+        """Return the style of a token, whose background is stronger the higher its score is.
+
+        Args:
+            token: index of the token.
+        """
         style = Style.parse(IN_ANSWER) if self.in_answer[token] else Style()
         if not self.kept[token]:
             return style + Style.parse(LEFT_OUT)
@@ -300,37 +311,41 @@ class KeptTokens:
         return style + shade((float(self.scores[token]) - low) / ((high - low) or 1.0))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and text of each line above the tokens."""
+        """Yield name and text of each line above the tokens: number of kept tokens, and scores."""
         text = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
             text += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
         yield "kept", text
         if self.bounds is None or self.scores is None:
             return
-        kept, dropped = self.in_table & self.kept, self.in_table & ~self.kept
+        used, dropped = self.in_table & self.kept, self.in_table & ~self.kept
         text = "log P in the table {:.2f} to {:.2f}".format(*self.bounds)
-        if kept.any() and dropped.any():
+        if used.any() and dropped.any():
             text += (
-                f"; mean of kept tokens {self.scores[kept].mean():.2f}, of the rest {self.scores[dropped].mean():.2f}"
+                f"; mean of kept tokens {self.scores[used].mean():.2f}, of the rest {self.scores[dropped].mean():.2f}"
             )
         yield "scores", text
 
 
 def shade(share: float) -> Style:
-    """Return the color of a relative score: 0 for the lowest of an example, 1 for the highest."""
+    """Return the background color of a relevance score.
+
+    Args:
+        share: relative score: 0 for the lowest score of an example, 1 for the highest.
+    """
     red, green, blue = (round(pale + share * (full - pale)) for pale, full in zip(PALE, STRONG, strict=True))
     return Style(color="#000000", bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
 
 
 def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> None:
-    """Print the input row by row, with dropped tokens struck out.
+    """Print the tokens of an example row by row, with pruned tokens struck out.
 
-    Without a terminal, dropped tokens are in [-brackets-].
+    If the output is not a terminal, pruned tokens are in [-brackets-].
 
     Args:
         tokens: tokens with the decisions of the network.
         pieces: text of each token.
-        console: where to print.
+        console: console to print to.
     """
     for name, text in tokens.facts():
         console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
@@ -350,7 +365,7 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
 
 
 def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
-    """Yield name, row and token positions of each line of an input."""
+    """Yield the name, the table row and the token positions of each printed line."""
     for (kind, row), positions in groupby(
         range(len(tokens.kept)), lambda position: (tokens.kinds[position], int(tokens.rows[position]))
     ):
@@ -358,7 +373,7 @@ def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
 
 
 def _line(tokens: KeptTokens, pieces: Sequence[str], positions: Sequence[int], *, plain: bool) -> Text:
-    """Return the tokens of a line, with a bar between its cells."""
+    """Format the tokens of a line, with a bar between cells."""
     line, cells, is_kept = Text(), tokens.cells, tokens.kept
     for position in positions:
         follows = position > positions[0]

@@ -1,4 +1,4 @@
-"""Number formats shared by terminal and page."""
+"""Number formats shared by terminal tables and HTML pages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Format the center of a summary as its metric requires, or a dash for None."""
+    """Format the center (median or mean) of a metric as text. A dash stands for None."""
     return NOTHING if summary is None else metric.spec.text(summary.center)
 
 
 def spread_text(summary: Summary | None, metric: MetricName) -> str:
-    """Format the spread of a summary in the unit of its center. Empty for a single run."""
+    """Format the spread of a metric over seeds, in the unit of its center.
+
+    Empty for a single run.
+    """
     if summary is None or summary.spread is None:
         return ""
     return metric.spec.spread_text(summary.spread)
@@ -31,12 +34,15 @@ def count_text(value: float) -> str:
 
 
 def rate_text(value: float) -> str:
-    """Format examples per second: 3.2, 182."""
+    """Format a number of examples per second: 3.2, 182."""
     return f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def duration_text(seconds: float | None) -> str:
-    """Format a duration with its two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
+    """Format seconds with the two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h.
+
+    None is formatted as a dash.
+    """
     if seconds is None:
         return NOTHING
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
@@ -51,5 +57,5 @@ def duration_text(seconds: float | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Format a count with its noun: `1 run`, `3,466 runs`."""
+    """Format a count with its noun, which is singular for 1: `1 run`, `3,466 runs`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -158,8 +158,8 @@ class View:
 
     def only(self, places: Sequence[int]) -> View:
         """Return the table with only the columns of these indices."""
-        rows = (replace(row, cells=tuple(row.cells[index] for index in places)) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[index] for index in places), rows=tuple(rows))
+        rows = (replace(row, cells=tuple(row.cells[position] for position in places)) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[position] for position in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
         """Return (name, number of columns) of neighboring columns that share a group at `level`."""
@@ -176,14 +176,14 @@ class View:
         """The largest distance from zero of the intervals of each column, 0 without intervals."""
         columns = zip(*(row.cells for row in self.rows), strict=True)
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
-        return [(max(ends) or 1.0) if ends else 0.0 for ends in reach]
+        return [(max(limits) or 1.0) if limits else 0.0 for limits in reach]
 
     @cached_property
     def reach(self) -> float:
         """The largest value of its bars, whiskers and dots, 1 without any."""
         cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
-        ends = [(cell.value or 0.0) + (cell.spread_value or 0.0) for cell in cells]
-        return max([*ends, *(dot for cell in cells for dot in cell.dots), 0.0]) or 1.0
+        limits = [(cell.value or 0.0) + (cell.spread_value or 0.0) for cell in cells]
+        return max([*limits, *(dot for cell in cells for dot in cell.dots), 0.0]) or 1.0
 
     @cached_property
     def highest(self) -> float:

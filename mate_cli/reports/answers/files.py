@@ -1,4 +1,4 @@
-"""Answers about user tables as files: JSON, JSON lines, CSV or one HTML page."""
+"""Files with answers to questions about user tables: JSON, JSON lines, CSV, HTML page."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from mate_cli.reports.page import render_template
 from mate_cli.tables.questions import Session, TableAnswerResult
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
-"""The columns of the CSV file, before the cells."""
+"""Columns of the CSV file that precede the cells."""
 
 
 def answers_json(session: Session) -> str:
-    """Write the model, the answers, notes on each file, and files that could not be read."""
+    """Format all answers as JSON, with the model, notes on each table file, and skipped files."""
     content = {
         "model": session.model,
         "answers": [entry(answered) for answered in session.answers],
@@ -40,9 +40,10 @@ def answers_json(session: Session) -> str:
 
 
 def answers_csv(session: Session) -> str:
-    """Write a CSV row per answer, with cells as `row 3, sales: 1,204`, joined by semicolons.
+    """Format all answers as CSV, one row per answer.
 
-    The cells are the selected cells, or the cells of a query result.
+    Cells are written as `row 3, sales: 1,204`, joined by semicolons. They are the cells that the model selected, or the
+    cells of a query result.
     """
     rows: list[list[Any]] = [[*FIELDS, "cells", "remarks"]]
     for answered in session.answers:
@@ -53,16 +54,19 @@ def answers_csv(session: Session) -> str:
     return csv_text(rows)
 
 
-def _cells(answered: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
-    """Yield row number, column name and text of selected cells, or of a query result's cells."""
-    table, all_cells = answered.table, answered.result is not None
+def _cells(answer: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
+    """Yield row number, column name and text of the selected cells.
+
+    If the answer is the result of a query, all cells of the result are yielded.
+    """
+    table, all_cells = answer.table, answer.result is not None
     positions = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
-    for row, column in positions if all_cells else answered.cells:
-        yield answered.row_numbers[row], table.header[column].text, table.rows[row][column].text
+    for row, column in positions if all_cells else answer.cells:
+        yield answer.row_numbers[row], table.header[column].text, table.rows[row][column].text
 
 
 def entry(answered: TableAnswerResult) -> dict[str, Any]:
-    """Return one answer as JSON-serializable values.
+    """Convert one answer to JSON-serializable values.
 
     Rows are numbered from 1 below the header.
     """
@@ -93,10 +97,10 @@ def entry(answered: TableAnswerResult) -> dict[str, Any]:
 
 
 def check_output(output: str | None) -> None:
-    """Validate an output file before any work starts.
+    """Check that answers can be written to a file, before the model is loaded.
 
     Raises:
-        ConfigError: if its suffix is unknown, or its folder is not writable.
+        ConfigError: the suffix of the file is unknown, or its folder is not writable.
     """
     if output is None:
         return
@@ -107,10 +111,10 @@ def check_output(output: str | None) -> None:
 
 
 def write_answers(session: Session, output: str) -> Path:
-    """Write the answers in the format of the file's suffix, and return its path.
+    """Write all answers to a file in the format of its suffix, and return the file's path.
 
     Raises:
-        RunError: if it cannot be written.
+        RunError: the file cannot be written.
     """
     file = Path(output).expanduser()
     return write_text(file, WRITERS[file.suffix.lower()](session))
@@ -120,7 +124,7 @@ MAX_ROWS, MAX_COLUMNS = 60, 40
 
 
 def render_answers(session: Session) -> str:
-    """Render the HTML page of all answers."""
+    """Render all answers as a self-contained HTML page."""
     groups = groupby(session.answers, key=lambda answered: answered.source)
     return render_template(
         "answers.html",
@@ -134,7 +138,7 @@ def render_answers(session: Session) -> str:
 
 
 def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
-    """Return one question with its answer and the part of the table around selected cells."""
+    """Return the template values of one answer: question, answer, confidence, and shown cells."""
     shown_part = window(answered, MAX_ROWS, MAX_COLUMNS)
     is_numeric = dict(zip(shown_part.columns, numeric_columns(answered, shown_part), strict=True))
     confidence = confidence_text(answered)
@@ -162,4 +166,4 @@ WRITERS: dict[str, Callable[[Session], str]] = {
     ".csv": answers_csv,
     ".html": render_answers,
 }
-"""Functions that write a file, by its suffix."""
+"""Functions that convert answers to the text of a file, by the suffix of the file."""

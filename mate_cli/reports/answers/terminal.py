@@ -1,4 +1,4 @@
-"""An answer about a user table as text, the table around it, and both in the terminal."""
+"""Answers to questions about user tables as text, with the part of the table around them."""
 
 from __future__ import annotations
 
@@ -23,28 +23,34 @@ from mate_cli.terminal.console import Console
 
 MAX_ROWS, MIN_COLUMN_WIDTH, MAX_CELL_WIDTH, GAP = 12, 14, 40, 3
 ROWS_WITHOUT_CELLS = 5
-"""Number of rows shown if no cell of the table is selected."""
+"""Number of printed rows if the model selected no cell of the table."""
 MAX_PRINTED = 10
-"""Number of answers above which only a summary is printed if a file contains the answers."""
+"""Maximum number of answers to print if the answers are written to a file, too.
+
+Only a summary is printed for more answers.
+"""
 CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"
 
 
 def print_session(session: Session, console: Console) -> None:
-    """Print all answers, table by table, then the elapsed times."""
+    """Print all answers, grouped by table file, then the speed."""
     for reason in session.skipped.values():
         console.print(Text(f"skipped: {reason}", style=WARNING), soft_wrap=True)
-    for source, answers in groupby(session.answers, key=lambda answered: answered.source):
+    for source, answers in groupby(session.answers, key=lambda item: item.source):
         console.print(Text(source, style="bold cyan"), soft_wrap=True)
         for note in session.notes.get(source, ()):
             console.print(Text(f"  {note}", style=WEAK), soft_wrap=True)
         console.print()
-        for answered in answers:
-            print_answered(answered, console)
+        for item in answers:
+            print_answered(item, console)
     console.print(Text(speed_text(session), style=WEAK))
 
 
 def summary_text(session: Session) -> str:
-    """Return the number of answered and of unsure questions, and the speed."""
+    """Describe a session: numbers of answered and unsure questions, and the speed.
+
+    A line per skipped file precedes these two lines.
+    """
     counts = Counter(map(rate_certainty, session.answers))
     counts_text = f"{plural(len(session.answers), 'question')}: {counts['given'] + counts['unsure']} answered"
     counts_text += f" ({counts['unsure']} unsure)" if counts["unsure"] else ""
@@ -54,7 +60,7 @@ def summary_text(session: Session) -> str:
 
 
 def print_answered(answered: TableAnswerResult, console: Console) -> None:
-    """Print one question with its answer and the table around the selected cells."""
+    """Print a question, its answer, and the part of the table around the selected cells."""
     style = "bold green" if rate_certainty(answered) == "given" else WARNING
     _print_line("question", Text(answered.question, style="bold"), console)
     _print_line("answer", Text(answer_text(answered), style=style), console)
@@ -78,12 +84,12 @@ def _print_line(name: str, text: Text, console: Console) -> None:
 
 
 def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console: Console) -> Table:
-    """Build the shown part of the table. Selected cells have a color and a mark.
+    """Build the printed part of a table, in which selected cells are colored and marked.
 
     Args:
         answered: answer with its table.
-        shown: part of the table to show.
-        console: console that determines width and encoding.
+        shown: rows and columns to print.
+        console: console that determines the width, and whether Unicode marks are possible.
     """
     unicode = console.encoding.lower().startswith("utf")
     mark, gap_text = ("● ", "⋯") if unicode else ("* ", "...")
@@ -99,8 +105,8 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
             else ""
             for column in shown.columns
         ]
-        marks = [(row, column) in selected_cells for column in shown.columns]
-        lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, marks, strict=True)])
+        hits = [(row, column) in selected_cells for column in shown.columns]
+        lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, hits, strict=True)])
     numbers = [gap_text if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]
     natural = [max(map(cell_len, map(str, column))) for column in zip(names, *lines, strict=True)]
     widths = fitting_widths(natural, console.width - max(map(len, ["row", *numbers])) - GAP * len(names))
@@ -116,11 +122,11 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
 
 
 def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
-    """Return column widths that fit, limiting the widest columns first.
+    """Compute column widths whose sum fits the terminal, by limiting the widest columns.
 
     Args:
-        natural: widths that the columns need for their content.
-        room: total width.
+        natural: width in characters that each column needs for its content.
+        room: available width of all columns together.
     """
     max_width = MAX_CELL_WIDTH
     while max_width > 1 and sum(min(width, max_width) for width in natural) > room:
@@ -129,12 +135,19 @@ def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
 
 
 def single_line(text: str) -> str:
-    """Return a cell's text without line breaks, truncated to the maximum that can be shown."""
+    """Return the text of a cell without line breaks, truncated to four times `MAX_CELL_WIDTH`."""
     return " ".join(text[: 4 * MAX_CELL_WIDTH].split())
 
 
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
-    """Describe how many rows, columns and important cells of a table are not shown."""
+    """Describe the hidden part of a table: `3 rows and 1 column not shown`.
+
+    Empty if nothing is hidden.
+
+    Args:
+        shown: shown rows and columns, with the numbers of hidden ones.
+        cell: name of an important cell, whose hidden number is added.
+    """
     rows = f"more than {plural(shown.hidden_rows, 'row')}" if shown.hidden_rows else "more rows"
     counts = {
         rows if shown.more else plural(shown.hidden_rows, "row"): shown.hidden_rows or shown.more,
@@ -146,7 +159,7 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
 
 
 def speed_text(session: Session) -> str:
-    """Return the number of questions and tables, the questions per second and other times."""
+    """Format the numbers of questions and tables, the questions per second, and the model."""
     tables = len({answered.source for answered in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}
@@ -163,15 +176,15 @@ COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 @dataclass(frozen=True)
 class TableWindow:
-    """The part of a table that is shown.
+    """The rows and columns of a table that are shown, if the complete table is too large.
 
     Args:
-        rows: indices of the shown rows, None for a gap.
-        columns: indices of the shown columns, None for a gap.
+        rows: indices of the shown rows, None for a gap between them.
+        columns: indices of the shown columns, None for a gap between them.
         hidden_rows: number of rows that are not shown.
         hidden_columns: number of columns that are not shown.
         hidden_cells: number of selected cells that are not shown.
-        more: whether there are further rows that are not counted.
+        more: whether the table has further rows whose number is unknown.
     """
 
     rows: tuple[int | None, ...]
@@ -183,7 +196,9 @@ class TableWindow:
 
 
 def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
-    """Select the rows and columns around the selected cells of an answer.
+    """Select the rows and columns of a table to show around the cells of an answer.
+
+    Cells with the highest probabilities are the most important.
 
     Args:
         answered: answer with its table.
@@ -202,9 +217,9 @@ def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> Ta
 def cell_window(
     cells: Sequence[tuple[int, int]], shape: tuple[int, int], most_rows: int, most_columns: int
 ) -> TableWindow:
-    """Select the rows and columns around some cells.
+    """Select the rows and columns of a table to show around the given cells.
 
-    The first column is included, because it often names the rows.
+    The first column is included if possible, because it often names the rows.
 
     Args:
         cells: (row, column) of each cell, the most important first.
@@ -226,7 +241,10 @@ def _count(indices: Sequence[int | None]) -> int:
 
 
 def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
-    """Return for each shown column whether all shown cells are numbers, to be right-aligned."""
+    """Return for each shown column whether all shown cells are numbers, to be right-aligned.
+
+    A column without text, and a gap between columns, is not numeric.
+    """
     table = answered.table
     formats = table.formats or find_table_formats(table)
     texts = [
@@ -242,14 +260,14 @@ def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[boo
 
 
 def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
-    """Select at most `most` indices: the wanted ones, then their neighbors by distance.
+    """Select at most `most` of `size` indices: wanted indices, then neighbors by distance.
 
-    Without any wanted index, or if all fit, the first `most` indices are returned.
+    If no index is wanted, or all indices fit, the first `most` indices are selected.
 
     Args:
-        wanted: wanted indices in order of importance.
+        wanted: important indices, the most important first.
         size: number of indices, which range from 0 to `size` - 1.
-        most: maximum number to select.
+        most: maximum number of selected indices.
     """
     if size <= most or not wanted:
         return list(range(min(size, most)))
@@ -263,7 +281,10 @@ def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
 
 
 def _with_gaps(indices: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Return indices with None for gaps. A gap of a single index is filled with that index."""
+    """Insert None where indices are missing.
+
+    If only a single index is missing, insert that index.
+    """
     indices_with_gaps: list[int | None] = []
     for previous, index in zip([-1, *indices], [*indices, size], strict=True):
         if index - previous == 2:
@@ -276,7 +297,7 @@ def _with_gaps(indices: Sequence[int], size: int) -> tuple[int | None, ...]:
 
 
 def answer_text(answered: TableAnswerResult) -> str:
-    """Format the answer: failure, abstention, verdict, value or cell texts."""
+    """Format an answer as text: failure, abstention, verdict, computed value or cell texts."""
     if answered.failure:
         return answered.failure if answered.failure == UNANSWERABLE else f"no answer: {answered.failure}"
     if answered.abstained:
@@ -290,22 +311,22 @@ def answer_text(answered: TableAnswerResult) -> str:
 
 
 def shorten(text: str, most: int = 200) -> str:
-    """Return a text as one line of at most `most` letters."""
+    """Truncate a text to one line of at most `most` characters, which ends with an ellipsis."""
     line = " ".join(text[: 2 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
-    """Return `none` without an answer, `unsure` for a confidence below `EVEN`, else `given`."""
+    """Classify an answer: `none` (no answer), `unsure` (confidence below `EVEN`) or `given`."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.answer):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
 
 def computed_text(answered: TableAnswerResult) -> str:
-    """Describe the computation of the value, as `sum of 3 cells = 1,204`.
+    """Describe how the answer was computed from cells: `sum of 3 cells = 1,204`.
 
-    Empty if not computed.
+    Empty if the answer was not computed.
     """
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
@@ -315,7 +336,10 @@ def computed_text(answered: TableAnswerResult) -> str:
 
 
 def confidence_text(answered: TableAnswerResult) -> str:
-    """Return the confidence and whether it is calibrated. Empty if unknown."""
+    """Format the confidence of an answer, with a remark if it is uncalibrated.
+
+    Empty if the confidence is unknown.
+    """
     if answered.confidence is None or answered.failure:
         return ""
     return f"{answered.confidence:.2f}{'' if answered.calibrated else ' (uncalibrated)'}"

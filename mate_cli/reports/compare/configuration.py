@@ -281,8 +281,8 @@ class Configuration:
         requested = self.options.metric or ""
         dev_metric = requested if requested.startswith("dev/") else ""
         scores = {run: run.metrics.get(dev_metric or run.text("monitor"), math.nan) for run in self.counted}
-        ordered = sorted((run for run in scores if is_finite(scores[run])), key=scores.__getitem__)
-        return ordered[(len(ordered) - 1) // 2] if ordered else None
+        sorted_runs = sorted((run for run in scores if is_finite(scores[run])), key=scores.__getitem__)
+        return sorted_runs[(len(sorted_runs) - 1) // 2] if sorted_runs else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
         """Summarize another number of the records, such as `wall_seconds`, over the counted runs."""
@@ -341,15 +341,15 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
         count_all: count runs of any status, not only finished ones.
         by_seed: keep one run per seed.
     """
-    counted = [run for run in runs if count_all or run.status == "finished"]
+    eligible = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:
-        return tuple(counted)
+        return tuple(eligible)
     latest = {
         (
             run.text("seed") or run.name,
             fold_of(run),
             *(stage_config.get("seed", "") for stage_config in stand_ins(run).values()),
         ): run
-        for run in sorted(counted, key=lambda run: run.text("started"))
+        for run in sorted(eligible, key=lambda run: run.text("started"))
     }
-    return tuple(run for run in counted if run in latest.values())
+    return tuple(run for run in eligible if run in latest.values())

@@ -38,8 +38,8 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
         parts = [({}, members)] if options.by else split_by_settings(members, (*REPEATED, *options.ignore))
         for distinguishing, part in parts:
             for repeated in split_by_questions(part):
-                counted = repeats(repeated, bool(options.status), by_seed=not options.by)
-                groups.append(Configuration(fields, tuple(repeated), counted, distinguishing, options=options))
+                repeat_runs = repeats(repeated, bool(options.status), by_seed=not options.by)
+                groups.append(Configuration(fields, tuple(repeated), repeat_runs, distinguishing, options=options))
     return name_configurations(with_blocks(groups))
 
 

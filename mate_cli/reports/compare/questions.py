@@ -132,15 +132,15 @@ def _question(row: Mapping[str, Any]) -> ScoredQuestion:
 def _prediction(row: Mapping[str, Any]) -> Prediction:
     scores = row.get("scores")
     pairs = scores.items() if isinstance(scores, dict) else ()
-    known = {clean(name): float(value) for name, value in pairs if is_number(value) and is_finite(value)}
-    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")), "aggregation" in row, _confidence(row))
+    valid = {clean(name): float(value) for name, value in pairs if is_number(value) and is_finite(value)}
+    return Prediction(_text(row.get("pred")), valid, _cells(row.get("cells")), "aggregation" in row, _confidence(row))
 
 
 def _confidence(row: Mapping[str, Any]) -> float | None:
     """Return the recorded confidence in an answer, else the probability of its best cell."""
     cells = row.get("cells")
-    best = cells[0] if isinstance(cells, list) and cells else None
-    value = row.get("confidence", best[2] if isinstance(best, list) and len(best) > 2 else None)
+    top_cell = cells[0] if isinstance(cells, list) and cells else None
+    value = row.get("confidence", top_cell[2] if isinstance(top_cell, list) and len(top_cell) > 2 else None)
     return float(value) if is_number(value) and is_finite(value) else None
 
 
@@ -198,8 +198,8 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
     """List the questions that all mappings contain, in the order of the first mapping."""
-    first, *others = mappings or [{}]
-    return [question for question in first if all(question in other for other in others)]
+    first, *later = mappings or [{}]
+    return [question for question in first if all(question in mapping for mapping in later)]
 
 
 SHOWN = 20

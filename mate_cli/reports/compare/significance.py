@@ -199,7 +199,7 @@ def compare_pair(
         return None
     values = np.array([scores[question] for question in common_questions])
     estimate = paired_bootstrap(values - np.array([others[question] for question in common_questions]))
-    runs = [mean_scores(side, metric, common_questions) for side in (group, reference)]
+    runs = [mean_scores(member, metric, common_questions) for member in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
     p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
     score = float(values.mean())
@@ -232,10 +232,10 @@ def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedR
     Runs match if their seed, and all settings that vary within either configuration, are equal. The result is empty if
     any run has no match or several.
     """
-    varying = [key for side in (scores, others) for key in differing_keys([settings(run) for run in side])]
+    varying = [key for runs in (scores, others) for key in differing_keys([settings(run) for run in runs])]
     sides: list[dict[tuple[str | None, ...], float]] = [
-        {(run.text("seed"), *map(settings(run).get, varying)): score for run, score in side.items()}
-        for side in (scores, others)
+        {(run.text("seed"), *map(settings(run).get, varying)): score for run, score in runs.items()}
+        for runs in (scores, others)
     ]
     if sides[0].keys() != sides[1].keys() or len(scores) + len(others) > 2 * len(sides[0]):
         return []
@@ -261,7 +261,7 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
         return None
     from scipy import stats  # Importing scipy takes 0.5 s.
 
-    sides = [(np.mean(side), np.std(side, ddof=1), len(side)) for side in (scores, others)]
+    sides = [(np.mean(sample), np.std(sample, ddof=1), len(sample)) for sample in (scores, others)]
     return float(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
 
 

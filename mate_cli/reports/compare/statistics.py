@@ -117,14 +117,14 @@ def summarize(
     finite = [value for value in all_values if is_finite(value)]
     if not finite:
         return None
-    has_several = len(finite) > 1
+    repeated = len(finite) > 1
     # Source: the error margin of the TAPAS and MATE papers, which do not state how they interpolate quartiles.
-    lower, _, upper = quantiles(finite, n=4, method="inclusive") if has_several else (0.0, 0.0, 0.0)
+    lower, _, upper = quantiles(finite, n=4, method="inclusive") if repeated else (0.0, 0.0, 0.0)
     return Summary(
         mean=math.fsum(finite) / len(finite),
-        deviation=stdev(finite) if has_several else None,
+        deviation=stdev(finite) if repeated else None,
         median=median(finite),
-        half_range=(upper - lower) / 2 if has_several else None,
+        half_range=(upper - lower) / 2 if repeated else None,
         count=len(finite),
         low=min(finite),
         high=max(finite),

@@ -65,8 +65,8 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     if bars := score_bars(report, metric):
         named_figures.insert(0, (f"bars_{file_name(metric.full)}", metric_bars(metric, bars)))
     for block in dict.fromkeys(group.block for group in report.groups):
-        if margins := read_margins(report, block):
-            named_figures.append((f"score_margins_{file_name(block)}", score_margins(margins)))
+        if block_margins := read_margins(report, block):
+            named_figures.append((f"score_margins_{file_name(block)}", score_margins(block_margins)))
     with wrap_file_errors(folder, RunError, "cannot be written", "Choose another folder"):
         return [file for name, figure in named_figures for file in save_figure(figure, folder, name)]
 

@@ -76,8 +76,8 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
     if columns > 1:
         figure.set_layout_engine("constrained", wspace=0.05)
     for axes in panels.flat:
-        for side in ("top", "right", "left", "bottom"):
-            axes.spines[side].set_visible(False)
+        for edge in ("top", "right", "left", "bottom"):
+            axes.spines[edge].set_visible(False)
         axes.tick_params(length=0, which="both", colors=INK, labelsize=8.5)
         axes.grid(color=GRID, linewidth=0.7)
         axes.set_axisbelow(True)

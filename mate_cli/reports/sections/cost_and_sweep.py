@@ -369,8 +369,8 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
     sorted_values = sorted(places, key=lambda value: places[value])
     if len(sorted_values) <= MAX_VALUES:
         return [(places[value], text) for value, text in zip(sorted_values, distinct_texts(sorted_values), strict=True)]
-    ends = [sorted_values[0], sorted_values[-1]]
-    return [(places[end], f"{number_of(end):.4g}" if number_of(end) < math.inf else end[:12]) for end in ends]
+    edges = [sorted_values[0], sorted_values[-1]]
+    return [(places[edge], f"{number_of(edge):.4g}" if number_of(edge) < math.inf else edge[:12]) for edge in edges]
 
 
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:

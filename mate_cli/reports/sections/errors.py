@@ -62,16 +62,16 @@ def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
         The section, None if no configuration has wrong answer texts.
     """
     split = (report.metric or "dev/").partition("/")[0]
-    scored = {f"{split}/{name}" for name in SCORED}
-    answering = [group for group in report.groups if scored & group.metric_names]
+    metrics = {f"{split}/{name}" for name in SCORED}
+    answering = [group for group in report.groups if metrics & group.metric_names]
     rows = list(count_wrong_answers(answering[:MAX_ROWS], split).items())
     if not rows:
         return None
     names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}
     lines = [Row(label, (ViewCell(f"{count.wrong:,}", count.wrong), *shares(count, names))) for label, count in rows]
-    theirs = [ViewCell(paper_text(name)) if name in PAPER else ViewCell() for name in names]
+    paper_cells = [ViewCell(paper_text(name)) if name in PAPER else ViewCell() for name in names]
     columns = (Column("Wrong"), *names.values())
-    view = View("Wrong answers", columns, (*lines, Row("MATE paper", (ViewCell(), *theirs), "published")))
+    view = View("Wrong answers", columns, (*lines, Row("MATE paper", (ViewCell(), *paper_cells), "published")))
     return ReportSection("errors", "Wrong answers", "Errors", (view,), NOTES, hint=split)
 
 
@@ -83,8 +83,8 @@ def error_column(name: str) -> Column:
 
 def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
     """Return the percentages of the error types `names`, with empty cells if unknown."""
-    known = error_shares(counts)
-    return [ViewCell(known[name], float(known[name])) if name in known else ViewCell() for name in names]
+    percents = error_shares(counts)
+    return [ViewCell(percents[name], float(percents[name])) if name in percents else ViewCell() for name in names]
 
 
 SCORED = ("em", "gold_em")
@@ -96,27 +96,27 @@ def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str
 
     Configurations without wrong answers are omitted.
     """
-    every = {group.label: errors_in(load_questions(run, split) for run in group.counted) for group in groups}
-    return {label: counts for label, counts in every.items() if counts.wrong}
+    counts_by_label = {group.label: errors_in(load_questions(run, split) for run in group.counted) for group in groups}
+    return {label: errors for label, errors in counts_by_label.items() if errors.wrong}
 
 
 def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
     """Count the error types in the answer texts of several runs."""
-    every = (pair for questions in answers for pair in questions.items() if set(SCORED) & pair[1].scores.keys())
+    scored_pairs = (pair for questions in answers for pair in questions.items() if set(SCORED) & pair[1].scores.keys())
     return count_errors(
         AnsweredQuestion(
             answer.text, (*q.answers, " ".join(q.answers)), answer.cells[0] if answer.cells else None, q.candidates
         )
-        for q, answer in every
+        for q, answer in scored_pairs
     )
 
 
 def error_shares(counts: ErrorCounts) -> dict[str, str]:
     """Return the percentages of error types, of the paper's types and of cell positions."""
-    placed, shares = counts.places.total(), counts.shares()
+    total, shares = counts.places.total(), counts.shares()
     kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
-    known = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
-    return kinds | known | {title: _percent(counts.places[place], placed) for place, title in PLACES.items() if placed}
+    paper = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
+    return kinds | paper | {title: _percent(counts.places[place], total) for place, title in PLACES.items() if total}
 
 
 def errors_view(file: Path) -> View | None:
@@ -124,16 +124,16 @@ def errors_view(file: Path) -> View | None:
     counts = errors_in([read_predictions(file)])
     if not counts.wrong:
         return None
-    none = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
-    shown = {name: share for name, share in error_shares(counts).items() if name not in none}
-    theirs = {name: paper_text(name) if name in PAPER else "" for name in shown}
-    rows = tuple(Row(name, (ViewCell(share), ViewCell(theirs[name]))) for name, share in shown.items())
+    absent = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
+    percents = {name: share for name, share in error_shares(counts).items() if name not in absent}
+    paper = {name: paper_text(name) if name in PAPER else "" for name in percents}
+    rows = tuple(Row(name, (ViewCell(share), ViewCell(paper[name]))) for name, share in percents.items())
     title = f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent"
     return View(title, (Column("Share"), Column("MATE paper")), rows, head="")
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f}" if whole else NOTHING
+def _percent(part: int, total: int) -> str:
+    return f"{100 * part / total:.1f}" if total else NOTHING
 
 
 def paper_text(name: str) -> str:
@@ -180,15 +180,15 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
     first = (report.metric or "dev/").partition("/")[0]
     for split in dict.fromkeys((first, *SPLITS)):
         if questions := load_questions(runs[0], split):
-            wrong = list(wrong_answers(runs[0], split))
+            errors = list(wrong_answers(runs[0], split))
             title = f"Wrong answers on {split}"
-            view = View(title, WRONG_COLUMNS, tuple(map(answer_row, wrong[:MAX_WRONG])), "Question")
-            told = f"{len(wrong):,} of {len(keep_scored(questions)):,} questions are not answered right"
-            told += describe_unscored(questions)
-            sure = any(answer.prediction.confidence is not None for answer in wrong)
-            order = "those the run was surest of come first" if sure else "the run states no confidence"
+            view = View(title, WRONG_COLUMNS, tuple(map(answer_row, errors[:MAX_WRONG])), "Question")
+            count_text = f"{len(errors):,} of {len(keep_scored(questions)):,} questions are not answered right"
+            count_text += describe_unscored(questions)
+            has_confidence = any(answer.prediction.confidence is not None for answer in errors)
+            order = "those the run was surest of come first" if has_confidence else "the run states no confidence"
             notes = (
-                f"{told}; {order}; a cell is row:column, from 1",
+                f"{count_text}; {order}; a cell is row:column, from 1",
                 "all of them: sections=wrong csv=FILE",
             )
             return ReportSection("wrong", title, "Wrong answers", (view,), notes)
@@ -199,12 +199,12 @@ def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
     """Yield the questions with a score below 1, highest confidence first."""
     questions = keep_scored(load_questions(run, split))
     score = common_score(list(questions.values()), split)
-    wrong = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
-    for question, prediction in sorted(wrong, key=lambda pair: -(pair[1].confidence or 0.0)):
+    errors = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
+    for question, prediction in sorted(errors, key=lambda pair: -(pair[1].confidence or 0.0)):
         kind = answer_error(prediction.text, question.answers)
         cell = prediction.cells[0] if prediction.cells and question.candidates else None
-        told = (KINDS[kind] if kind else "", PLACES[place_of(cell, question.candidates)] if cell else "")
-        yield WrongAnswer(question, prediction, "; ".join(filter(None, told)))
+        details = (KINDS[kind] if kind else "", PLACES[place_of(cell, question.candidates)] if cell else "")
+        yield WrongAnswer(question, prediction, "; ".join(filter(None, details)))
 
 
 def answer_row(wrong: WrongAnswer) -> Row:

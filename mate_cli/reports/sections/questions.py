@@ -174,9 +174,9 @@ def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mappin
     shape = len(table.rows), len(table.header)
     labels_by_cell: dict[Cell, list[str]] = {}
     for answer in answers:
-        for place in answer.cells:
-            if all(0 <= index < size for index, size in zip(place, shape, strict=True)):
-                labels_by_cell.setdefault(place, []).append(answer.label)
+        for position in answer.cells:
+            if all(0 <= index < size for index, size in zip(position, shape, strict=True)):
+                labels_by_cell.setdefault(position, []).append(answer.label)
     shown_part = cell_window(order_by_importance(table, labels_by_cell), shape, MAX_ROWS, MAX_COLUMNS)
     signs = {cell: LINKS if cell in table.linking else HOLDS for cell in table.gold}
     used_signs = {
@@ -186,7 +186,7 @@ def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mappin
     legend += ["coloured squares: the cells that each configuration chose"] * bool(labels_by_cell)
     return {
         "shown": shown_part,
-        "names": {place: (shorten(name, MAX_LETTERS), False) for place, name in enumerate(table.header)},
+        "names": {position: (shorten(name, MAX_LETTERS), False) for position, name in enumerate(table.header)},
         "number": lambda row: row + 1,
         "signs": signs,
         "meanings": MEANINGS,
@@ -275,7 +275,7 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
     return next((dict(data) for data in candidates if isinstance(data, dict) and "_target_" in data), None)
 
 
-def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Tables:
+def _read(options: Mapping[str, Any], split: str, ids: Sequence[str]) -> Tables:
     """Read the tables of questions, None for questions that the dataset does not have.
 
     Only dataset readers of this package are called, because records are untrusted.
@@ -292,9 +292,9 @@ def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Table
         warnings.simplefilter("ignore")
         reader = info.open(root, **reader_options | {"download": False, "damaged": "skip"})
         tables = {
-            example.example_id: _table(example) for example in reader.examples(split) if example.example_id in asked
+            example.example_id: _table(example) for example in reader.examples(split) if example.example_id in ids
         }
-    return {name: tables.get(name) for name in asked}
+    return {name: tables.get(name) for name in ids}
 
 
 def _table(example: TableExample) -> AnswerTable:

@@ -40,9 +40,9 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
         keys = list_varying_settings(report)
-        every = [{key: run.setting(key) for key in FIELDS} | settings(run) for run in report.runs]
-        differing = [key for key in keys if len({values.get(key, "") for values in every}) > 1]
-        rows = [run_row(run, values, report, keys) for run, values in zip(report.runs, every, strict=True)]
+        run_values = [{key: run.setting(key) for key in FIELDS} | settings(run) for run in report.runs]
+        differing = [key for key in keys if len({values.get(key, "") for values in run_values}) > 1]
+        rows = [run_row(run, values, report, keys) for run, values in zip(report.runs, run_values, strict=True)]
         return {
             "rows": rows[:FIRST],
             "later": partial(later_runs, rows[FIRST:]),
@@ -88,8 +88,8 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
 
 def list_varying_settings(report: Report) -> list[str]:
     """Return the setting names for grouping: fields, then other settings that differ."""
-    others = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
-    return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
+    keys = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
+    return [*FIELDS, *[key for key in keys if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 
 def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
@@ -101,13 +101,13 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
         report: report of the runs.
         keys: names of the displayed settings.
     """
-    above, _, name = shown_name(run, report).rpartition("/")
+    folder, _, name = shown_name(run, report).rpartition("/")
     seconds = run.number("wall_seconds") or None
     return {
         "run": run,
         "network": run.setting("model"),
         "name": name,
-        "above": above,
+        "above": folder,
         "files": [(text, file) for text, file in FILES if (run.folder / file).exists()],
         "settings": {key: values[key] for key in keys if values.get(key)},
         "reason": "" if run.status == "finished" else reason_text(run, report.created),
@@ -157,9 +157,9 @@ def environment_section(report: Report, *, wide: bool) -> ReportSection:
 
 def environment_facts(run: LoadedRun) -> dict[str, str]:
     """Return the recorded device, host, code version and package versions of a run."""
-    facts = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
+    entries = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
     versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
-    return {name: value for name, value in (facts | versions).items() if value}
+    return {name: value for name, value in (entries | versions).items() if value}
 
 
 def environment_text(counts: Counter[str], total: int) -> str:
@@ -177,11 +177,11 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
     def content() -> Mapping[str, Any] | None:
         parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
-        first, *others = map(settings, report.runs)
-        shared = {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
-        title = f"{plural(len(shared), 'setting')} that all runs share"
-        section = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
-        return section if parts or shared else None
+        first, *rest = map(settings, report.runs)
+        common = {key: value for key, value in first.items() if all(values.get(key) == value for values in rest)}
+        title = f"{plural(len(common), 'setting')} that all runs share"
+        section = {"parts": parts, "shared": list(common.items())[:MAX_COMMON], "shared_title": title}
+        return section if parts or common else None
 
     return ReportSection("settings", "Settings that differ", "Settings", template="settings", content=content)
 
@@ -196,14 +196,14 @@ def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
         count_line(len(comparison.labels), "configuration", MAX_COLUMNS),
         count_line(len(comparison.differences), "setting", MAX_DIFFERENCES),
     ]
-    shown = comparison.differences[:MAX_DIFFERENCES]
+    rows = comparison.differences[:MAX_DIFFERENCES]
     return {
         "title": comparison.title,
         "hint": ", ".join(filter(None, hints)),
         "common": comparison.common,
         "several": len(comparison.labels) > 1,
         "labels": labels,
-        "rows": [(difference.key, [value_of(difference, label) for label in labels]) for difference in shown],
+        "rows": [(difference.key, [value_of(difference, label) for label in labels]) for difference in rows],
     }
 
 
@@ -271,15 +271,15 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
 
 def run_names(folders: Sequence[Path]) -> list[str]:
     """Name runs by their folders, relative to the common parent folder."""
-    places = [folder.resolve() for folder in folders]
-    parent = os.path.commonpath(places)
-    return [clean(Path(os.path.relpath(place, parent))) for place in places]
+    paths = [folder.resolve() for folder in folders]
+    parent = os.path.commonpath(paths)
+    return [clean(Path(os.path.relpath(path, parent))) for path in paths]
 
 
 def score_views(runs: Pair) -> Iterator[View]:
     """Yield a table of scores and their changes, and a separate table of the test split."""
-    known = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
-    metrics = sorted(map(MetricName.parse, known), key=MetricName.rank)
+    names = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
+    metrics = sorted(map(MetricName.parse, names), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
         selection = [metric for metric in metrics if (metric.split == "test") is of_test]
         rows = tuple(score_row(metric, *(run.metrics.get(metric.full) for run in runs)) for metric in selection)
@@ -386,8 +386,8 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 
 def common_score(predictions: Sequence[Prediction], split: str) -> str:
     """Return the preferred main score that all predictions have, empty if there is none."""
-    shared = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
-    shares = [name for name in shared if MetricName.parse(f"{split}/{name}").spec.is_share]
+    names = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
+    shares = [name for name in names if MetricName.parse(f"{split}/{name}").spec.is_share]
     return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
 
 
