@@ -1,4 +1,4 @@
-"""`mate benchmark`: run a benchmark, write a record like that of a run, and print it."""
+"""`mate benchmark`: run a benchmark, write its record to a run folder, and print the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run(cfg: Benchmark) -> None:
     """Run the selected benchmark in a new run folder, or print a finished benchmark again.
 
     Raises:
-        RunError: if there is no record to show, or it has no benchmark results.
+        RunError: if the folder in `show` has no record of a benchmark.
     """
     from mate_cli.reports.benchmark import read_benchmark
     from mate_cli.reports.runs.load import load_runs
@@ -38,7 +38,7 @@ def run(cfg: Benchmark) -> None:
 
 
 def show(benchmark: LoadedRun, folder: Path) -> None:
-    """Print the results of a benchmark and write its figures into the folder of its record."""
+    """Print the results of a benchmark, and write plots of them to its run folder."""
     from mate_cli.reports.benchmark import write_benchmark_figures
     from mate_cli.terminal.console import report_console
 
@@ -51,10 +51,10 @@ def show(benchmark: LoadedRun, folder: Path) -> None:
 
 
 def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
-    """Print the tables of a benchmark, or its single measurements if it has no tables.
+    """Print the results of a benchmark as tables, or as a list of measurements if it defines no tables.
 
     Returns:
-        The results shown in the tables, None if there are no tables.
+        The results in the tables, None if the benchmark defines no tables.
     """
     from mate_cli.reports.benchmark import parse_results, print_benchmark, print_figures
     from mate_cli.terminal.console import report_console

@@ -1,6 +1,7 @@
 """`mate compare` and `mate diff`: compare runs in terminal tables and HTML pages.
 
-`mate diff` compares two runs: settings, versions, data, scores and answers.
+`mate compare` shows the scores of many runs. `mate diff` shows how two runs differ in settings, versions, data, scores
+and answers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Convert the folders among the arguments of `mate compare` to the key `runs`."""
+    """Convert positional folders in the arguments of `mate compare` to the override `runs=[...]`."""
     folders: list[str] = []
     other_arguments: list[str] = []
     for previous, argument in zip(["", *words], words, strict=False):
@@ -31,29 +32,26 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def takes_word(word: str) -> bool:
-    """Return whether `arguments` converts this argument, so that it need not be an override."""
+    """Return whether an argument is a folder, which `arguments` converts to an override."""
     return is_folder(word)
 
 
 def quote_label(word: str) -> str:
-    """Quote the label after `against=`, which Hydra's grammar may not parse."""
+    """Quote the value of `against=LABEL` for Hydra's grammar. Other arguments are unchanged."""
     key, sign, label = word.partition("=")
     return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
 
 def is_folder(word: str) -> bool:
-    """Return whether an argument names a folder.
-
-    True for an existing folder, and for any text except flags and overrides.
-    """
+    """Return whether an argument is a folder: an existing folder, or a text that is no flag or override."""
     return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
 
 
 def run(cfg: Compare) -> None:
-    """Compare the configured runs, print the tables and write the requested files.
+    """Compare the runs in `runs`, print the tables and write the requested files.
 
     Raises:
-        ConfigError: if `labels` names no configuration, or is used without `latex`.
+        ConfigError: if `labels` is set without `latex`, or one of its labels fits no compared configuration.
     """
     from hydra.utils import instantiate
 
@@ -99,7 +97,7 @@ def run(cfg: Compare) -> None:
 
 
 def check_wandb(cfg: Compare) -> None:
-    """Check that a comparison can be sent to W&B.
+    """Check the settings with which `wandb=true` logs a comparison to W&B.
 
     Raises:
         ConfigError: if the `logger` group has no W&B logger, the environment sets an invalid W&B mode, or a workspace
@@ -125,12 +123,12 @@ def check_wandb(cfg: Compare) -> None:
 
 
 def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Write the configured files, and yield their types and paths.
+    """Write the files that the configuration requests, and yield (type, path) of each.
 
     Args:
         cfg: configuration of the command.
         report: comparison to write.
-        names: LaTeX names of rows, by the labels of configurations.
+        names: row names in the LaTeX table, by label of the configuration.
     """
     from mate_cli.files.atomic import write_text
 
@@ -158,7 +156,7 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
 
 
 def page_folder(cfg: Compare, report: Report) -> Path:
-    """Return the default folder of the page: the first entry of `runs`, up to any wildcard."""
+    """Return the default folder of the HTML page: the first entry of `runs`, up to any wildcard."""
     from mate_cli.reports.runs.load import find_base_folder
 
     first = find_base_folder(cfg.runs[0])
@@ -166,10 +164,10 @@ def page_folder(cfg: Compare, report: Report) -> Path:
 
 
 def run_diff(cfg: Diff) -> None:
-    """Print the difference of two runs, and write it as a page.
+    """Print how two runs differ, and write an HTML page about it if `html` is set.
 
     Raises:
-        ConfigError: if there are not exactly two runs.
+        ConfigError: if `runs` does not contain exactly two different folders.
         RunError: if a run cannot be read.
     """
     from mate_cli.reports.page import write_difference

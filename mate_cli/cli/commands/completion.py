@@ -1,6 +1,6 @@
 """`mate completion bash|zsh|fish`: print the completion script of a shell.
 
-It completes commands, groups, options and keys.
+The script completes commands, config groups, options and keys. It calls `mate completion query LINE` for candidates.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 DATA_ACTIONS = ("list", "check", "download", "export", "prune")
 """Actions of `mate data`, defined here because its module is slow to import."""
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
-"""Flags of every command. `mate train` also has the flags of `OF_TRAIN`."""
+"""Flags to complete for every command. `OF_TRAIN` lists further flags of `mate train`."""
 OF_TRAIN = ("--multirun", "--config-dir", "--dry", "--print-script")
 HELP = """Print the completion script of a shell.
 
@@ -46,10 +46,10 @@ Permanently
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print a shell's script, or the candidates that such a script requests.
+    """Print the completion script of a shell, or the candidates for `query LINE`, one per line.
 
     Raises:
-        ConfigError: if there is no script for this shell.
+        ConfigError: if the shell is unknown.
     """
     match list(words):
         case ["query", line]:
@@ -63,7 +63,11 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def completions(line: str) -> list[str]:
-    """Return the completions of the last word of a command line such as `mate train mod`."""
+    """Return the candidates for the last argument of a command line.
+
+    Args:
+        line: command line up to the cursor, such as `mate train mod` with the candidate `model=`.
+    """
     from mate_cli.cli.app import COMMANDS
 
     previous, word = line.split()[1:], ""
@@ -88,18 +92,18 @@ def completions(line: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Completer:
-    """Completes the last argument of one command.
+    """Completion of an argument of one command.
 
     Args:
         command: name of the command.
-        words: previous arguments.
+        words: arguments before the one to complete. Selected options determine which keys exist.
     """
 
     command: str
     words: Sequence[str]
 
     def complete(self, word: str) -> list[str]:
-        """Return the completions of an argument."""
+        """Return the candidates for a partial argument, such as `optimizer.l` or `model=ma`."""
         if word.startswith("-"):
             flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
             return [flag for flag in flags if flag.startswith(word)]
@@ -111,7 +115,7 @@ class Completer:
         return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
-        """Yield the possible values of a key, completing the last of comma-separated values."""
+        """Yield the candidates for a partial value, of which only the text after the last comma is completed."""
         prefix, comma, fragment = value.rpartition(",")
         groups = self._groups()
         is_flag = key not in groups and isinstance(self._default(key), bool)
@@ -119,7 +123,7 @@ class Completer:
         yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        """Yield groups, keys and sections, or the keys of the section in front of the last dot."""
+        """Yield the candidates for a partial key: groups and top-level keys, or the keys of its section."""
         section = prefix.rpartition(".")[0]
         if section:
             node = self._section(section)
@@ -143,7 +147,7 @@ class Completer:
         return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """Return the selected option of each group: command line, then experiment, then default."""
+        """Return the option of each group: from the arguments, else the experiment, else the default."""
         groups: dict[str, str | None] = {}
         for content in read_extended(self.command):
             groups |= {name: value for name, value in group_choices(content) if " " not in name}
@@ -154,5 +158,5 @@ class Completer:
 
 
 def _ended(name: str, value: object) -> str:
-    """Return a key with the character that continues it: a dot for a section, else `=`."""
+    """Append the character that follows a key in an override: a dot for a section, else `=`."""
     return f"{name}." if isinstance(value, dict) and value else f"{name}="

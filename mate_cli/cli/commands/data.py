@@ -1,4 +1,4 @@
-"""`mate data`: list the datasets, check, download or export one, prune the cache."""
+"""`mate data`: list datasets, check, download or export a dataset, or prune the cache of encodings."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Convert `mate data check ...` to `mate data action=check ...`.
+    """Convert a positional action to an override, as in `check` to `action=check`.
 
-    The default action is `list`.
+    Without arguments, the action is `list`.
     """
     return [f"action={argument}" if argument in ACTIONS else argument for argument in words or ["list"]]
 
 
 def takes_word(word: str) -> bool:
-    """Return whether `arguments` converts this argument, so that it need not be an override."""
+    """Return whether an argument is an action, which `arguments` converts to an override."""
     return word in ACTIONS
 
 
 def run(cfg: Data) -> None:
-    """List all datasets, check, export or download the selected one, or prune the cache.
+    """Run the configured action: list, check, export or download datasets, or prune the cache.
 
     Raises:
         DataError: if the check found problems (after printing them), or the download fails.
@@ -51,7 +51,7 @@ def run(cfg: Data) -> None:
         count, size = prune_cache(Path(cfg.paths.cache), cfg.days)
         print(f"{plural(count, 'file')} of encodings and unfinished corpora removed, {size / 1e6:,.1f} MB")
         return
-    # A check must not download, and `download` calls `fetch` explicitly.
+    # A check must not download data, and the action `download` calls `fetch` explicitly.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)
     if cfg.action == "download":
         _download(dataset)
@@ -60,7 +60,7 @@ def run(cfg: Data) -> None:
 
 
 def _export(cfg: Data) -> None:
-    """Write the questions of a split.
+    """Write the questions of a split to the file in `to`, optionally with their encodings.
 
     Raises:
         ConfigError: if `to` or `tokenizer` is missing, or the file cannot be written.

@@ -1,4 +1,4 @@
-"""`mate doctor`: check the hardware and software of this machine, with hints."""
+"""`mate doctor`: check the hardware and software of this machine, and print hints for missing parts."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ OPTIONAL = {
     "hydra-joblib-launcher": "for sweeps with jobs side by side",
     "hydra-submitit-launcher": "for sweeps on Slurm",
 }
-"""Packages of extras, and their purposes."""
+"""Optional packages, and their purposes in the hints."""
 HUB, TIMEOUT = "huggingface.co", 3.0
-"""Host of models and datasets, and its connection timeout in seconds."""
+"""Host of the Hugging Face Hub, and the connection timeout in seconds."""
 FREE_DISK = 5e9
-"""Free bytes below which a note is shown."""
+"""Minimum free disk space in bytes. If less is free, a note is printed."""
 OK, NOTE, BAD = "ok", "note", "missing"
 STYLES = {OK: "green", NOTE: "yellow", BAD: "bold red"}
 
 
 class Finding(NamedTuple):
-    """The result of one check.
+    """The result of one check: a row of the printed table.
 
     Args:
-        name: name of the checked part.
-        state: what was found.
-        verdict: `OK`, `NOTE` or `BAD`.
-        remedy: hint, "" if nothing needs to be done.
+        name: name of the checked package, device, folder or service.
+        state: its observed state, such as a version or the free disk space.
+        verdict: `OK`, `NOTE` (runs are possible) or `BAD` (runs fail).
+        remedy: hint for the user. "" if nothing needs to be done.
     """
 
     name: str
@@ -58,7 +58,7 @@ def run_plain(words: Sequence[str]) -> int:
     """Print the results of all checks.
 
     Returns:
-        1 if a part that every run needs is missing, else 0.
+        1 if any result is `BAD`, else 0.
     """
     if words:
         raise ConfigError("mate doctor takes no words", where=words[0], remedy="Leave it out")
@@ -77,7 +77,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def look_at_packages() -> Iterator[Finding]:
-    """Check the packages that every run needs, and the optional packages."""
+    """Check that the required and the optional packages are installed."""
     hints = {package: (BAD, f'Type pip install "{package}"') for package in NEEDED}
     hints |= {name: (NOTE, f"Type pip install {name} {purpose}") for name, purpose in OPTIONAL.items()}
     for package, hint in hints.items():
@@ -88,7 +88,7 @@ def look_at_packages() -> Iterator[Finding]:
 
 
 def look_at_devices() -> Iterator[Finding]:
-    """Check GPUs and CPU."""
+    """Check which GPUs and how many CPU threads torch can use."""
     import torch
 
     from mate_cli.reports.format import plural
@@ -109,7 +109,7 @@ def look_at_devices() -> Iterator[Finding]:
 
 
 def look_at_kernels() -> Iterator[Finding]:
-    """Build the attention kernels, or find built ones."""
+    """Check that Triton is installed, and build the C++ attention kernels unless they are cached."""
     from mate_cli.attention.backends.native import native_kernels
 
     try:
@@ -124,7 +124,7 @@ def look_at_kernels() -> Iterator[Finding]:
 
 
 def look_at_folders() -> Iterator[Finding]:
-    """Check that caches and outputs are writable, and their free disk space."""
+    """Check that the folders of outputs and caches are writable and have free disk space."""
     from mate_cli.cli.config_dir import config_dir, find_config, read_config
 
     hub = os.environ.get("HF_HOME", "~/.cache/huggingface")
@@ -145,7 +145,7 @@ def look_at_folders() -> Iterator[Finding]:
 
 
 def look_at_services() -> Iterator[Finding]:
-    """Check the connection to the Hugging Face Hub, and the W&B account."""
+    """Check that the Hugging Face Hub is reachable, and that an account for W&B is configured."""
     from requests.utils import get_netrc_auth
 
     offline = [

@@ -1,4 +1,4 @@
-"""`mate evaluate`: score finished runs, released checkpoints or answers of any system."""
+"""`mate evaluate`: compute metrics of finished runs, released checkpoints or a file of answers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 SEVERAL = ("run", "checkpoint", "split", "data.root")
 """Keys whose comma-separated values become a list, because `mate evaluate` has no sweeps."""
 TEXTS = ("answers", "name")
-"""Keys whose values are passed unchanged."""
+"""Keys whose values are free text, which is quoted for Hydra."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Convert comma-separated values to lists, and allow any key of the run's data section."""
+    """Convert comma-separated values to lists, and add `++` to `data.*` overrides.
+
+    With `++`, the overrides may set any key in the data section of the evaluated run.
+    """
     return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in words]
 
 
@@ -38,12 +41,12 @@ def _several(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Compute the metrics of runs again, or analyze runs.
+    """Score or analyze runs, or score checkpoints or a file of answers.
 
-    Print the results and write them below the run folders.
+    The results are printed, and written to the run folders or to new folders.
 
     Raises:
-        ConfigError: if not exactly one of run, checkpoint and answers is set, or other keys do not fit it.
+        ConfigError: if not exactly one of `run`, `checkpoint` and `answers` is set, or other keys do not fit it.
     """
     from mate_cli.cli.config.validate import check_run_types
 
@@ -63,19 +66,20 @@ def run(cfg: Evaluate) -> None:
             "a run already has a dataset", where="data", remedy="Change single keys, such as data.root=FOLDER"
         )
     for folder in cfg.run:
-        check_run_types(folder, cfg.trust)  # quick check before importing torch
+        # Check the types before torch is imported, which takes seconds.
+        check_run_types(folder, cfg.trust)
     share(cfg, use_runs)
 
 
 def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
-    """Run a function on all ranks of the hardware, launching the processes if necessary.
+    """Call a function on all configured ranks, and launch one process per device if necessary.
 
     Args:
-        cfg: configuration of the command.
-        work: function to run on each rank.
+        cfg: configuration of the command. `cfg.hardware` sets the number of ranks.
+        work: function to call on each rank with `cfg`.
 
     Raises:
-        MateError: if it is raised on any rank.
+        MateError: if the function raises it on any rank.
     """
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -107,7 +111,7 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
 
 
 def use_runs(cfg: Evaluate) -> None:
-    """Score or analyze runs, for each `data.root`."""
+    """Score the runs in `run`, or analyze them if `analysis` is set, once per folder in `data.root`."""
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -124,14 +128,14 @@ def use_runs(cfg: Evaluate) -> None:
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
-    """Check that a checkpoint or answers have a dataset, and that no option of runs is set.
+    """Check the keys for a source that is not a run: `data` is required, `whole` and `analysis` are invalid.
 
     Args:
         cfg: configuration of the command.
-        source: `checkpoint` or `answers`.
+        source: key that is set, `checkpoint` or `answers`.
 
     Raises:
-        ConfigError: with the key.
+        ConfigError: if one of these keys is missing or invalid.
     """
     if "_target_" not in cfg.data:
         hint = "Choose it, such as data=wtq; `mate data list` names all"
@@ -142,11 +146,12 @@ def check_alone(cfg: Evaluate, source: str) -> None:
 
 
 def score_answers(cfg: Evaluate) -> None:
-    """Score a file of answers on splits of a dataset, and print its errors by category."""
+    """Score the file `answers` on splits of a dataset, and print its wrong answers by category."""
     from mate_cli.data.answers_file import read_answers
 
     file = Path(cfg.answers or "").expanduser()
-    answers = read_answers(file)  # quick check before reading the dataset
+    # Read the file first, because errors in it should not wait for the dataset.
+    answers = read_answers(file)
 
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 
@@ -156,9 +161,9 @@ def score_answers(cfg: Evaluate) -> None:
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
-    """Score checkpoints on splits of a dataset, each with a separate record.
+    """Score released checkpoints on splits of a dataset, and print their wrong answers by category.
 
-    Errors are printed by category.
+    Each checkpoint gets a separate record.
     """
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_checkpoint
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -169,7 +174,12 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
 
 def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
-    """Print the number of incorrect answers of an evaluation by category."""
+    """Print the number of wrong answers by category, for each split of an evaluation.
+
+    Args:
+        folder: folder of the evaluation, with `predictions/SPLIT.json`.
+        splits: names of the splits.
+    """
     from mate_cli.reports.sections.errors import errors_view
     from mate_cli.reports.terminal import print_views
     from mate_cli.terminal.console import report_console
@@ -182,7 +192,12 @@ def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
-    """Print the findings of an analysis, and write them with figures below the run folders."""
+    """Run the configured analysis on each run and split, print its results and write them with plots.
+
+    Args:
+        cfg: configuration of the command.
+        runtime: hardware, paths and data of this command, which replace the settings of the run.
+    """
     from importlib import import_module
     from itertools import product
 

@@ -1,4 +1,4 @@
-"""`mate explain KEY`: the meaning of a key, its allowed values, and the files that set it."""
+"""`mate explain KEY`: print the meaning of a key, its allowed values, and the files that set it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ Examples
 Of other commands: mate COMMAND --help KEY"""
 
 MAX_FOUND = 12
-"""Maximum number of keys that are shown for one name."""
+"""Maximum number of matching keys to print for a partial or unknown name."""
 
 
 def run_plain(words: Sequence[str]) -> int:
     """Print the explanation of a key.
+
+    Args:
+        words: command-line arguments: the key, and overrides that select the configuration to explain.
 
     Raises:
         ConfigError: if no key is named, or the key does not exist.
@@ -59,12 +62,12 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def text(command: str, key: str, words: Sequence[str]) -> str:
-    """Return the explanation of a key, or of the keys of a section, for a terminal.
+    """Format the explanation of a key, or of each key of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.
-        key: dotted key, or section.
-        words: overrides from the command line.
+        key: dotted key, section, or the last component of a key if it is unique.
+        words: overrides that select the configuration to explain.
 
     Raises:
         ConfigError: if the key does not exist.
@@ -91,7 +94,15 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
 
 
 def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
-    """Name the experiment as the source of a stage's value that the command line does not set."""
+    """Replace the source "typed" of a stage's values by the experiment file that sets them.
+
+    The overrides of a stage come from the experiment, unless the command line sets the key.
+
+    Args:
+        entry: description of the key.
+        stage: name of the stage, "" for a plain run.
+        words: overrides from the command line.
+    """
     values = {word.partition("=")[0].lstrip("+~"): word for word in words}
     if not stage or {entry.key, f"stages.{stage}.{entry.key}"} & values.keys():
         return entry
@@ -105,7 +116,7 @@ def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) ->
 
 
 def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
-    """Explain a key that this composition lacks, but another option of a config group has.
+    """Explain a key that exists only with other config group options than the selected ones.
 
     Args:
         command: command whose configuration is explained.
@@ -115,7 +126,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         unknown: error for the unknown key.
 
     Raises:
-        ConfigError: if the key is not found, with the nearest key.
+        ConfigError: if no option has the key. The error suggests a similar key.
     """
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
@@ -126,7 +137,8 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         return f"{key} is a group of {len(names)} choices: mate list {key}"
     all_keys = choice_keys(command)
     parts = []
-    exact_matches = [entry for entry in all_keys if entry.key == key]  # if not, the leading sections may be missing
+    # Without an exact match, the user may have omitted the leading sections.
+    exact_matches = [entry for entry in all_keys if entry.key == key]
     for choice_key in exact_matches or [entry for entry in all_keys if entry.key.endswith(f".{key}")]:
         first = choice_key.homes[0]
         found_text = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
@@ -156,7 +168,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
 
 
 def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the overrides of each stage. A plain run has one stage with an empty name."""
+    """Return the overrides of each stage by name. A plain run has one stage named ""."""
     if command != "train" or not any(word.startswith("experiment=") for word in words):
         return {"": list(words)}
     from mate_cli.cli.config.resolve import resolve
@@ -196,12 +208,12 @@ def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
 
 @dataclass(frozen=True)
 class ChoiceKey:
-    """A key of some options of a config group.
+    """A key that exists in some options of a config group.
 
     Args:
-        key: full dotted key.
-        homes: options with the key, as `group=option`.
-        meaning: first comment next to the key, "" if there is none.
+        key: full dotted key, such as `model.slots`.
+        homes: options that have the key, such as `model=linformer`.
+        meaning: first comment next to the key in these files, "" without a comment.
     """
 
     key: str
@@ -210,7 +222,10 @@ class ChoiceKey:
 
 
 def choice_keys(command: str) -> list[ChoiceKey]:
-    """Return the keys of all options of a command's groups, except options with global keys."""
+    """Return the keys in the files of all config group options of a command.
+
+    Files with `@package _global_`, such as experiments, are excluded.
+    """
     homes: dict[str, list[str]] = {}
     meanings: dict[str, str] = {}
     for group in groups_of(command):
@@ -229,7 +244,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
 
 
 def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
-    """Return the keys that match a text: by name, then by comment, then options of that name.
+    """Search keys by name and then by comment, and config group options by name.
 
     Args:
         word: word or phrase to search for.
@@ -237,7 +252,7 @@ def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tup
         known: keys to search.
 
     Returns:
-        Pairs of a key or `group=option` and its description.
+        (key or `group=option`, its description) for each match.
     """
     words = re.sub(r"[_\W]+", " ", word).strip()
     if not words:

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
 
 def run(cfg: Export) -> None:
-    """Write weights, tokenizer, settings and a model card, upload them if requested."""
+    """Write weights, tokenizer, settings and model card of a run to a folder, and upload it if `push` is set."""
     from mate_cli.cli.config.validate import check_run_types
 
     cfg.hardware.require_one_process("mate export")
-    check_run_types(cfg.run, cfg.trust)  # quick check before importing torch
+    # Check the types before torch is imported, which takes seconds.
+    check_run_types(cfg.run, cfg.trust)
     from mate_cli.pipelines.export.export import EXPORTED, check_push, export_run, push_folder
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.terminal.console import Console

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 SHAPED = "was fixed in training"
-"""Problem of an override that a trained model cannot apply."""
+"""Error message for an override that a trained model cannot apply."""
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
-"""Keys that can be set in addition to `run`. In addition to `checkpoint`, `data` can be set too."""
+"""Keys that users may set together with `run`. With `checkpoint`, they may also set `data`."""
 
 
 class ExampleReader(NamedTuple):
-    """Serializer of the example, its configuration, and the examples to select from.
+    """The serializer and task of a model, and the examples of the split to inspect.
 
     Args:
         config: configuration of the model.
-        serializer: serializer that encodes the example.
+        serializer: serializer that tokenizes an example.
         examples: examples of the split.
-        task: task with trained weights; None if only a configuration is given.
+        task: task with trained weights. None without a run or checkpoint.
     """
 
     config: ModelConfig
@@ -51,16 +51,16 @@ class ExampleReader(NamedTuple):
 
 
 SOURCES = frozenset({"run", "checkpoint", "experiment", "data", "init", "scale", "sweep"})
-"""Keys that select the model and data of the example."""
+"""Keys that select a model or a dataset."""
 DEFAULT = "experiment=quickstart_cells"
-"""Default override if no key of `SOURCES` is set. Its data and vocabulary are part of the package."""
+"""Override to use if no key of `SOURCES` is set. The data and vocabulary are part of the package."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Check the overrides, and add `DEFAULT` if no key of `SOURCES` is set.
+    """Check the overrides of `mate inspect`, and add `DEFAULT` if none sets a key of `SOURCES`.
 
     Raises:
-        ConfigError: a run or checkpoint would ignore an override.
+        ConfigError: an override has no effect, because `run` or `checkpoint` is set.
     """
     pairs = [word.partition("=") for word in words if not word.startswith("-")]
     overrides = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
@@ -72,9 +72,9 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def run(cfg: Inspect) -> None:
-    """Print an example and save a figure in outputs/inspect/.
+    """Print an encoded example, and save a plot of it in outputs/inspect/.
 
-    The figure shows the attention masks, or the graph of the example if the serializer draws one.
+    The plot shows the attention masks, or the graph of the example if the serializer builds a graph.
 
     Raises:
         DataError: the example cannot be encoded.
@@ -108,7 +108,7 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
     Args:
         figure: figure to save.
         outputs: parent of the folder `inspect`.
-        name: file name without suffix. Unsafe characters are replaced by `_`.
+        name: file name without suffix. Characters other than letters, digits and `._-` are replaced by `_`.
 
     Raises:
         RunError: `inspect` is a link that leads out of `outputs`.
@@ -121,10 +121,11 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
-    """Open the run or checkpoint, or build the serializer of the configuration.
+    """Load the run or checkpoint, or build the serializer from the configuration.
 
     Raises:
-        ConfigError: a run and a checkpoint are set, the experiment has several stages, or the encoding has no tokens.
+        ConfigError: both `run` and `checkpoint` are set, the experiment has several stages, or the encoding has no
+            tokens.
         RunError: the run does not exist.
         CheckpointError: the checkpoint does not exist.
     """
@@ -154,7 +155,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
 
 
 def _of_weights(cfg: Inspect) -> ExampleReader:
-    """Open the configured run or checkpoint, with the examples that its task predicts."""
+    """Load the configured run or checkpoint, with the examples that its task evaluates."""
     from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import check_run_types
@@ -170,7 +171,10 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
 
 
 def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
-    """Return the tokens that remain after pruning, or None if the network does not prune."""
+    """Run the network on an encoding and return the tokens that it keeps after pruning.
+
+    Return None if the network does not prune tokens.
+    """
     import numpy as np
     import torch
 
@@ -195,11 +199,11 @@ def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptToke
 
 
 def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
-    """Return the example with a given id or index.
+    """Return the example with the requested id or index.
 
     Args:
         examples: examples of the split.
-        wanted: example id or index from 0; an id takes precedence. None for the first example.
+        wanted: example id, or index from 0. An id takes precedence. None for the first example.
         split: name of the split, for the error message.
 
     Raises:
@@ -230,7 +234,7 @@ def show(
 
     Args:
         example: example to print.
-        encoding: its encoding. If tokens are masked for pre-training, their originals are printed too.
+        encoding: encoding of the example. If tokens are masked for pre-training, their originals are printed too.
         serializer: serializer that made the encoding.
         tokens: number of tokens to print.
         kept_tokens: tokens that remain after pruning; None without pruning.
@@ -259,12 +263,12 @@ def show(
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """Return the arrays of an encoding by name."""
+    """Return the arrays of an encoding by field name, without `example_id`."""
     return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
 
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """Return the text that the serializer appends to cells, by link."""
+    """Return the text that the serializer appends to cells with links, such as passages, by link."""
     parts = serializer.find_additions(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
@@ -272,7 +276,7 @@ def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str,
 def cell_lengths(
     example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the number of tokens of each body cell after and before truncation.
+    """Count the tokens of each body cell after and before truncation.
 
     Args:
         example: example with the table.
@@ -293,7 +297,9 @@ def cell_lengths(
 
 
 def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure | None:
-    """Draw the mask of each group of attention heads, or return None without attention.
+    """Plot the attention mask of each group of attention heads.
+
+    Return None if the network has no attention.
 
     Args:
         config: configuration of the model.
@@ -309,14 +315,19 @@ def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncodi
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """Return the mask of each group of attention heads, Bool [T, T] by name of the group."""
+    """Return the attention mask Bool [T, T] of each group of attention heads, by name of the group.
+
+    Args:
+        config: configuration of the model.
+        encoding: encoding of an example with T tokens.
+    """
     import torch
     from hydra.utils import instantiate
 
     from mate_cli.data.loading.collate import collate
     from mate_cli.models.base.table_encoder import check_network
 
-    # Only the attention patterns are needed, so allocate no weights.
+    # Allocate no weights, because only the attention patterns are needed.
     with torch.device("meta"):
         model = instantiate(config.model, attention=instantiate(config.attention), vocab_size=1)
     check_network(model)

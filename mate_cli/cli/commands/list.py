@@ -1,4 +1,4 @@
-"""`mate list`: one line per experiment, network, dataset, sweep or other option, and run."""
+"""`mate list`: print one line per config group option (experiment, network, dataset, ...) or run."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ Examples
 
 Your own files in ./conf, or in the folder of --config-dir, are marked (yours)."""
 SECTIONS, RUNS = "sections", "runs"
-"""Categories that are not config groups: sections of a comparison, and runs."""
+"""Categories that are not config groups: sections of `mate compare`, and runs."""
 SYNONYMS = {"dataset": "data", "network": "model", "loader": "data", "analyse": "analysis"}
 YOURS = " (yours)"
 MAX_NAME = 30
-"""Maximum width of the column of names in characters."""
+"""Maximum width of the name column in characters."""
 OUTPUTS = "outputs"
 COMMANDS = {"train": "", "evaluate": ", evaluated"}
-"""Folders of outputs whose runs are listed, with the suffix of their experiment names."""
+"""Subfolders of the outputs folder with runs to list, and a suffix for their experiment names."""
 STATUSES = ("finished", "running", "interrupted", "failed", "killed")
 NOTE = "note.txt"
-"""File of a run with the user's note."""
+"""File in a run folder with the user's note (see `mate note`)."""
 MAX_NOTE = 1 << 12
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print a line per option of a category, or the categories.
+    """Print a line per option of a category. Without arguments, print the categories.
 
     Raises:
         ConfigError: if the category does not exist, or no option matches the words.
@@ -60,7 +60,7 @@ def run_plain(words: Sequence[str]) -> int:
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate list --help")
     if names[:1] in (["runs"], ["run"]):
         lines = list_runs(names[1:])
-        if sys.stdout.isatty() or "COLUMNS" in os.environ:  # no wrapping in a file or pipe
+        if sys.stdout.isatty() or "COLUMNS" in os.environ:  # Output to a file or pipe is not wrapped.
             wrapper = textwrap.TextWrapper(
                 shutil.get_terminal_size().columns,
                 subsequent_indent=" " * 4,
@@ -76,12 +76,12 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def kinds() -> list[str]:
-    """Return the plural names of all categories."""
+    """Return the names of all categories in plural, such as `experiments`."""
     return [*map(_plural, group_names()), SECTIONS, RUNS]
 
 
 def _overview() -> Iterator[str]:
-    """Yield a line per category, with its number of options and how to select one."""
+    """Yield a line per category with its number of options and the override that selects an option."""
     groups = group_names()
     width = max(len(_plural(group)) for group in groups)
     for group in groups:
@@ -93,9 +93,11 @@ def _overview() -> Iterator[str]:
 
 
 def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield a line per option that matches all words, grouped by paper.
+    """Yield a line per option of a category, grouped by paper.
 
-    Words are searched in name, paper and summary.
+    Args:
+        kind: category name, in singular or plural.
+        words: search terms. Name, paper and summary of an option must contain all of them.
     """
     group = _group(kind)
     rows = list(_sections()) if group == SECTIONS else [(name, read_summary(group, name)) for name in choices(group)]
@@ -119,17 +121,17 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _line(name: str, summary: Summary, width: int) -> str:
-    """Return the line of an option, shortened to the minimum terminal width."""
+    """Format the line of an option, shortened to `WIDTH` characters."""
     start, end = f"  {name:<{width}}  ", YOURS if summary.is_users else ""
     room = max(WIDTH - len(start) - len(end), 1)
     return f"{start}{textwrap.shorten(summary.text, room, placeholder='...')}{end}".rstrip()
 
 
 def _group(kind: str) -> str:
-    """Return the config group of a category name in singular or plural.
+    """Return the config group for a category name in singular or plural, or `SECTIONS`.
 
     Raises:
-        ConfigError: if there is no such group.
+        ConfigError: if no group has this name.
     """
     groups = [*group_names(), SECTIONS]
     word = kind.lower().replace("-", "_")
@@ -143,13 +145,13 @@ def _group(kind: str) -> str:
 
 
 def _plural(group: str) -> str:
-    """Return the plural name of a group's options."""
+    """Return the name of a config group in plural, such as `analyses` for `analysis`."""
     is_unchanged = group in ("data", "hardware", "paths", "attention", "debug") or group.endswith("s")
     return "analyses" if group == "analysis" else group if is_unchanged else f"{group}s"
 
 
 def _sections() -> Iterator[tuple[str, Summary]]:
-    """Yield name and summary of the sections of a comparison, in display order."""
+    """Yield (name, summary) of each section of `mate compare`, in display order."""
     from mate_cli.reports.all_sections import SECTIONS as SHOWN
 
     for build in SHOWN:
@@ -158,13 +160,13 @@ def _sections() -> Iterator[tuple[str, Summary]]:
 
 
 def list_runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each run and evaluation, by command, experiment and start.
+    """Yield a line for each run and evaluation, sorted by command, experiment and start time.
 
     Args:
-        words: experiment name, status, and outputs folder, in any order.
+        words: experiment names, statuses and outputs folder to filter by, in any order.
 
     Raises:
-        ConfigError: if there is no such experiment, or no run with this status.
+        ConfigError: if an experiment has no runs, or no run has one of the statuses.
     """
     from mate_cli.cli.help import nearest
     from mate_cli.runs.folders import FOREIGN, read_index
@@ -206,7 +208,7 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
 
 
 def read_note(folder: Path) -> str:
-    """Return the note of a run as one line, "" without a note."""
+    """Read the user's note of a run as one line. Return "" without a readable note."""
     from mate_cli.files.safe_load import read_bytes
 
     with suppress(OSError, ValueError):
@@ -215,7 +217,12 @@ def read_note(folder: Path) -> str:
 
 
 def describe_run(run: IndexedRun, status: str) -> str:
-    """Return status, score, seed and settings of a run as text."""
+    """Format status, scores, seed and distinguishing settings of a run as one line.
+
+    Args:
+        run: run to describe.
+        status: current status, such as `finished`.
+    """
     from mate_cli.metrics.specs import MetricName
     from mate_cli.runs.identity import telling_settings
 

@@ -18,7 +18,7 @@ Without TEXT it prints the note; TEXT "" removes it."""
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Write or print the note of a run.
+    """Write or print the note of a run, see `HELP`.
 
     Raises:
         ConfigError: if no run is named, or the text is too long.

@@ -1,4 +1,4 @@
-"""`mate predict`: answer questions about user tables, databases, or a dataset's file."""
+"""`mate predict`: answer questions about tables or databases of the user, or of a dataset file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from mate_cli.tables.read_options import ReadOptions
 
     Answer = Callable[[Callable[[], LoadedModel], Callable[[str], None]], Session]
-    """Function that answers all questions about the inputs with a loaded model."""
+    """Function that answers all questions. Its arguments load the model and show the current task."""
 
 SEVERAL = ("table", "question")
-"""Keys that may be repeated."""
+"""Keys that may be repeated on the command line. Their values are joined to a list."""
 TEXTS = (
     *SEVERAL,
     "database",
@@ -39,11 +39,11 @@ TEXTS = (
     "input",
     "output",
 )
-"""Keys whose values are passed unchanged: file names, and sentences with punctuation."""
+"""Keys whose values are free text, such as file names and sentences, which is quoted for Hydra."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Quote texts that Hydra's grammar may not parse, and join the values of repeated keys."""
+    """Quote the values of `TEXTS` for Hydra's grammar, and join the values of repeated keys to lists."""
     by_key: dict[str, list[str]] = {}
     other_arguments: list[str] = []
     for argument in words:
@@ -58,10 +58,10 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def run(cfg: Predict) -> None:
-    """Answer the questions, and print or write the answers.
+    """Answer the configured questions, and print or write the answers.
 
     Raises:
-        ConfigError: if keys are missing, or exclude each other.
+        ConfigError: if required keys are missing, or keys that exclude each other are set.
     """
     cfg.hardware.require_one_process("mate predict")
     sources = [name for name, source in cfg.sources.items() if source and source.get("file") is not None]
@@ -76,7 +76,7 @@ def run(cfg: Predict) -> None:
         predict_dataset(cfg)
     elif sources and (cfg.table or len(sources) > 1):
         raise ConfigError(f"cannot be combined with {keys[1]}", where=keys[0], remedy="Give one of them")
-    elif keys and "" not in cfg.table:  # "" would be the working directory
+    elif keys and "" not in cfg.table:  # The path "" would be the working directory.
         predict_tables(cfg)
     else:
         hint = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'
@@ -84,7 +84,7 @@ def run(cfg: Predict) -> None:
 
 
 def predict_dataset(cfg: Predict) -> None:
-    """Write predictions in the official format, a list of {question_id, pred}."""
+    """Answer the questions of a dataset file, and write the official format {question_id, pred}."""
     from mate_cli.cli.config.validate import check_run_types
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.predict_request import find_questions
@@ -98,7 +98,7 @@ def predict_dataset(cfg: Predict) -> None:
     output = Path(cfg.output or "predictions.json").expanduser()
     check_writable(output, f"output={output}")
 
-    # The imports below load torch.
+    # Import late: these modules load torch, which takes seconds.
     check_run_types(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import predict_file
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -110,7 +110,7 @@ def predict_dataset(cfg: Predict) -> None:
 
 
 def predict_tables(cfg: Predict) -> None:
-    """Answer questions about tables or a database, in the terminal and in the file `output`."""
+    """Answer questions about tables or a database. Print the answers, and write them to `output` if set."""
     from mate_cli.pipelines.inference.predict_request import check_model
     from mate_cli.terminal.progress import Progress
 
@@ -121,7 +121,7 @@ def predict_tables(cfg: Predict) -> None:
         input_files = [os.path.realpath(Path(file).expanduser()) for file in (*cfg.table, cfg.questions) if file]
         if os.path.realpath(Path(cfg.output).expanduser()) in input_files:
             raise ConfigError("is also read", where=f"output={cfg.output}", remedy="Choose another place for it")
-    if cfg.question or cfg.questions:  # otherwise read_inputs raises an error
+    if cfg.question or cfg.questions:  # Without questions, read_inputs raises an error.
         check_model(cfg.run, cfg.checkpoint)
     with Progress("starting") as progress:
         ask = read_inputs(cfg, progress.begin)
@@ -141,11 +141,16 @@ def predict_tables(cfg: Predict) -> None:
 
 
 def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Session]:
-    """Read the inputs and questions, and return a function that loads the model and answers.
+    """Read tables or a database, and the questions about them.
+
+    The model is loaded later, so that errors in the input appear without delay.
 
     Args:
         cfg: configuration of the command.
-        say: function that shows the current task.
+        say: function that shows the name of the current task to the user.
+
+    Returns:
+        A function that loads the model and answers the questions.
 
     Raises:
         MateError: if a question or an input is missing or cannot be read.
@@ -169,26 +174,26 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Answer all questions about tables, see `answer_tables`.
+    """Answer all questions about tables. Calls `answer_tables`, which imports torch, when it is needed.
 
     Args:
         opened: tables and questions.
         load: function that loads the model.
-        say: function that shows the current task.
+        say: function that shows the name of the current task to the user.
         **options: further arguments of `answer_tables`.
     """
-    from mate_cli.pipelines.inference.tables import answer_tables  # imports torch
+    from mate_cli.pipelines.inference.tables import answer_tables
 
     return answer_tables(opened, load, say, **options)
 
 
 def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
-    """Load the configured model, and answer the questions.
+    """Load the configured run or checkpoint, and answer the questions.
 
     Args:
         cfg: configuration of the command.
-        answer: function that answers all questions with the loaded model.
-        say: function that shows the current task.
+        answer: function that answers all questions, see `Answer`.
+        say: function that shows the name of the current task to the user.
     """
     from mate_cli.cli.config.validate import check_run_types
 
@@ -202,10 +207,10 @@ def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) ->
 
 
 def read_options(cfg: Predict) -> ReadOptions:
-    """Return the table reading options of the configuration.
+    """Build the options for reading table files from the configuration.
 
     Raises:
-        ConfigError: if encoding, header line, delimiter, quote character, locale or decimal mark is invalid.
+        ConfigError: if encoding, header line, delimiter, quote character, locale or decimal separator is invalid.
     """
     from mate_cli.tables.read_options import Limits, ReadOptions, parse_header, parse_mark, read_decimal
 

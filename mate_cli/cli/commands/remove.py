@@ -28,14 +28,17 @@ YES = "--yes"
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print runs and remove them, or none of them if one cannot be removed.
+    """Remove runs after confirmation. If one run cannot be removed, no run is removed.
+
+    Args:
+        words: run folders, and the flag `YES` to omit the confirmation.
 
     Returns:
         0 if the runs were removed, 1 if the user declined.
 
     Raises:
         ConfigError: if no run is named, or there is no terminal for confirmation.
-        RunError: if a folder is not a run, a link, a stage of another run, or being trained.
+        RunError: if a folder cannot be removed, see `check_removable`.
     """
     from mate_cli.cli.commands.list import describe_run, read_note
     from mate_cli.runs.folders import index_run
@@ -63,10 +66,11 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def check_removable(path: Path) -> None:
-    """Check that a folder is a run, neither a stage nor a link, and that it is not running.
+    """Check that a folder contains a whole run that no process trains.
 
     Raises:
-        RunError: if it is a link, no run, a stage of another run, a parent of the working directory, or being trained.
+        RunError: if the folder is a link, no run, a stage of another run or contains the working directory, or if
+            a process trains the run.
     """
     problem = ""
     if path.is_symlink():
@@ -86,10 +90,10 @@ def check_removable(path: Path) -> None:
 
 
 def remove_run(path: Path) -> None:
-    """Remove a run folder, renaming it first so that no process reads a partial folder.
+    """Remove a run folder. It is renamed first, so that no process reads a partial run.
 
     Raises:
-        RunError: see `check_removable`, or if the file system rejects it.
+        RunError: if the run cannot be removed (see `check_removable`), or the file system denies it.
     """
     check_removable(path)
     acquire_lock(path)

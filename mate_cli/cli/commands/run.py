@@ -1,4 +1,4 @@
-"""`mate run FOLDER`: train, or continue, the run of a folder."""
+"""`mate run FOLDER`: train the run that a folder specifies, or resume it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ folder outside that it may write to, or online, for loggers that use a server"""
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Train the run in a folder.
+    """Train or resume the run in a folder.
+
+    Args:
+        words: command-line arguments: the folder, and optionally `data.root=` and `trust=`.
 
     Raises:
         ConfigError: if no folder is named.
@@ -39,17 +42,17 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def _trusted(value: str) -> list[str]:
-    """Return the values of a `trust=` argument: a list in brackets, or a single value."""
+    """Split the value of `trust=`: a list in brackets, such as `[a,b]`, or a single value."""
     return value[1:-1].split(",") if value[:1] + value[-1:] == "[]" else [value]
 
 
 def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -> int:
-    """Train the run in a folder on all its devices, from its original working directory.
+    """Train or resume the run in a folder, on all its devices and in its original working directory.
 
     Args:
         path: run folder.
-        trust: `trust=` values from the command line.
-        root: replacement for `data.root`, None for the recorded one.
+        trust: trusted modules, folders and services, from `trust=` on the command line.
+        root: replacement for `data.root`. None to use the recorded folder.
 
     Raises:
         RunError: if the folder contains no run, or the run is already running.
@@ -66,7 +69,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
 
     folder = open_run(str(path), "mate run")
     if (base := read_base(folder.path).folder) != Path.cwd():
-        # Modules in the user's working directory take precedence.
+        # Modules in the current working directory take precedence over modules in the original one.
         find_beside(trust)
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())

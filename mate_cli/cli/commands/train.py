@@ -1,4 +1,4 @@
-"""`mate train`: train a run with one or several stages, or a sweep."""
+"""`mate train`: train a run with one or several stages, or all runs of a sweep."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Mutually exclusive flags of Hydra."""
 SWEEP = "sweep="
-"""Prefix of the override that selects a sweep file."""
+"""Prefix of the override that selects a file of `conf/sweep/`."""
 NO_RUN = {"--multirun", "--cfg", "--help", "--info", "--hydra-help", "--shell-completion"}
 """Flags with which `sweep=NAME` does not imply `-m`."""
 TEXTS = ("model.freeze", "model.lora.layers")
-"""Keys whose values are patterns of parameter or layer names."""
+"""Keys whose values are shell patterns of parameter or layer names, such as `layers.[0-3].*`."""
 FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
-"""Flags that this module handles. Hydra handles the other flags, which only print information."""
+"""Flags that this module handles. `hydra.main` handles the other flags, which only print information."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Add `-m` if `sweep=NAME` implies it, and quote patterns that Hydra cannot parse."""
+    """Add `-m` if `sweep=NAME` implies it, and quote name patterns that Hydra cannot parse."""
     return expand([quote_pattern(word) for word in words])
 
 
 def expand(words: Sequence[str]) -> list[str]:
-    """Add `-m` to `sweep=NAME`, unless a flag of `NO_RUN` is set.
+    """Add the flag `-m` if an argument selects a sweep with `sweep=NAME`, unless a flag of `NO_RUN` is set.
 
     A file of `conf/sweep/` sets fixed and varying overrides of the jobs under `hydra.sweeper.params`. Combinations
-    that are not a grid are listed under `rows`, one mapping per row. Each job receives its overrides without a
-    reference to the sweep.
+    that are not a grid are listed under `rows`, one mapping per row. Jobs receive only their overrides, without
+    `sweep=NAME`.
 
     Raises:
         ConfigError: several sweeps are selected, or the sweep file sets keys that the jobs would not receive.
@@ -58,16 +58,16 @@ def expand(words: Sequence[str]) -> list[str]:
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
-    """Return a key or group of a sweep file that is neither Hydra's nor `rows`, or None."""
+    """Return a key or config group in a sweep file that is neither `rows` nor of Hydra, or None."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     other_groups = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*other_groups, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
 
 
 def quote_pattern(word: str) -> str:
-    """Quote a pattern with brackets that is neither a list nor several values of a sweep.
+    """Quote the value of an override if it is a name pattern with brackets, such as `layer.[0-3]`.
 
-    Only values of keys in `TEXTS` are patterns.
+    Only values of keys in `TEXTS` are patterns. Lists and comma-separated values of a sweep are unchanged.
     """
     from mate_cli.quoting import quote_text
 
@@ -77,7 +77,10 @@ def quote_pattern(word: str) -> str:
 
 
 def run_words(words: Sequence[str]) -> int:
-    """Train a run or sweep, or print its configuration, plan or script.
+    """Train a run or sweep, or print its configuration, plan or batch script.
+
+    Args:
+        words: command-line arguments of `mate train`.
 
     Returns:
         The exit code.
@@ -121,7 +124,7 @@ def run_words(words: Sequence[str]) -> int:
 
 
 def reject_sweep_options(overrides: Sequence[str]) -> None:
-    """Check that no override selects a launcher or a sweeper for a single run.
+    """Raise `ConfigError` if an override selects a Hydra launcher or sweeper, which a single run does not use.
 
     Raises:
         ConfigError: an override selects a launcher or a sweeper.
@@ -166,10 +169,10 @@ def train(words: Sequence[str]) -> TrainedRun:
 
 
 def print_dry(overrides: Sequence[str]) -> int:
-    """Check a run and print its plan and cost.
+    """Check a run, and print its plan and estimated cost.
 
     Returns:
-        0 if the run can be trained.
+        0. If the run cannot be trained, an error is raised instead.
 
     Raises:
         MateError: the run cannot be trained. If only data or a finished run are missing, the plan is printed first.
@@ -180,7 +183,7 @@ def print_dry(overrides: Sequence[str]) -> int:
     spec, absent = resolve_planned(overrides)
     data_error = check_dry(spec)
     check_machine(spec)
-    # Print now: estimating the cost takes seconds.
+    # Flush now, because estimating the cost takes seconds.
     print(describe(spec, absent), flush=True)
     print_costs(spec, absent)
     for error in (*absent.values(), data_error):
@@ -205,9 +208,9 @@ def start(spec: RunSpec) -> int:
 
 @contextmanager
 def join_others(spec: RunSpec) -> Iterator[None]:
-    """Initialize the process group, so that a failed check on one rank stops all ranks.
+    """Initialize the process group inside the context, and check that all ranks have the same run.
 
-    Does nothing for a single process.
+    An error on one rank then stops all ranks. Does nothing for a single process.
 
     Raises:
         RunError: other ranks do not connect, or their configuration or code differs.
@@ -227,7 +230,7 @@ def join_others(spec: RunSpec) -> Iterator[None]:
 
 
 def code_facts(spec: RunSpec) -> dict[str, str]:
-    """Return settings, code hashes and package versions that must agree on all ranks."""
+    """Return the settings, code hashes and package versions that must agree on all ranks, as text by name."""
     from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
     from mate_cli.runs.record import package_versions
 
@@ -291,7 +294,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
 
 
 def announce(spec: RunSpec) -> None:
-    """Check a run, and print its name and stages as soon as the quick checks have passed.
+    """Check a run completely. Its name and stages are printed after the quick checks.
 
     Raises:
         MateError: an error that the user can fix.
@@ -301,17 +304,17 @@ def announce(spec: RunSpec) -> None:
 
     check_quickly(spec)
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
-    # Print now: the next checks import torch, which takes seconds.
+    # Flush now, because the next checks import torch, which takes seconds.
     print(f"{configuration_name(spec.names.experiment, spec.identity_settings)}{stages}", flush=True)
     check_parts(spec)
 
 
 def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
-    """Format the plan of a run, one line per stage and setting.
+    """Format the plan of a run: name, stages, data, hardware, seed and output folder, one per line.
 
     Args:
         spec: run to describe.
-        missing: names of stages whose finished run does not exist yet.
+        missing: names of stages to be replaced by finished runs that do not exist yet.
     """
     from pathlib import Path
 
@@ -325,8 +328,8 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
         takes = f"takes {stage.run}" if stage.run else "takes a finished run" if stage.name in missing else names
         lines.append((stage.name.replace("_", " ") or "trains", takes))
     for root in dict.fromkeys(str(stage.config.data["root"]) for stage in spec.stages if stage.config.data.get("root")):
-        missing = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
-        lines.append(("data", f"{root}{missing}"))
+        note = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
+        lines.append(("data", f"{root}{note}"))
     hardware = config.hardware
     size = f"{plural(hardware.devices * hardware.nodes, 'device')} x {hardware.micro_batch} examples"
     lines.append(("hardware", f"accelerator {hardware.accelerator}, precision {hardware.precision}, {size}"))
@@ -337,9 +340,14 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
 
 
 def config_text(spec: RunSpec, package: str | None = None) -> str:
-    """Return the configuration of a run, or its section `package`, as YAML.
+    """Return the configuration of a run, as written to its config.yaml, or one section of it.
 
-    Without `package`, it is the content of config.yaml.
+    Args:
+        spec: run with the configuration.
+        package: dotted key of the section. None or `_global_` for the whole configuration.
+
+    Returns:
+        The configuration as YAML.
 
     Raises:
         ConfigError: the configuration has no section `package`.
