@@ -1,4 +1,4 @@
-"""Tasks, one per file, as torch modules.
+"""Tasks, one per file: torch modules with an output head, a loss, predictions and metrics.
 
 `lit_task` contains the LightningModule that trains any task.
 """

@@ -1,6 +1,6 @@
 """Base class of all tasks: a head on a network, its loss, predictions and metrics.
 
-Independent of Lightning.
+The module does not depend on Lightning.
 """
 
 import math
@@ -45,7 +45,7 @@ Training = Callable[[], Sequence[ExampleT]]
 
 @dataclass(frozen=True)
 class Selection:
-    """The cells or nodes that a prediction selects, for display.
+    """The table cells or graph nodes that a prediction selects, with probabilities, for display.
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
@@ -63,9 +63,11 @@ class Selection:
     is_null: bool = False
 
     def share_right(self, calibration: Callable[[float], float] | None) -> float:
-        """Return the calibrated confidence.
+        """Return the estimated probability that the answer is correct.
 
-        Without a calibration, return the mean probability of the cells.
+        Args:
+            calibration: function from `confidence` to this probability. None: the mean probability of the cells, or
+                `confidence` if no cell is selected.
         """
         if calibration is not None:
             return calibration(self.confidence)
@@ -74,7 +76,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class TableAnswerSpec:
-    """The kind of answers that a task predicts for questions about a user's table.
+    """The type of answers that a task predicts for questions about a user's table.
 
     Args:
         question: an example of a question or statement.
@@ -87,14 +89,15 @@ class TableAnswerSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """The declaration of a task, known before any network is built.
+    """The properties of a task class that are known before a network is built.
 
     Args:
         monitor: validation metric that selects the best checkpoint. Its `MetricSpec` declares the direction.
-        label: label kind that an encoding must annotate (`Serializer.marks`). None: no token labels are needed.
-        encoding: an option of the config group `encoding` that annotates this label kind. Other options may do so too.
-        table_answers: kind of answers for a user's table. None if predictions do not refer to the contents of a table.
-        transformers_class: class of transformers for the same task with TAPAS. None if there is none.
+        label: token labels that the encoding must annotate, such as "cells" or "span" (`Serializer.marks`). None: no
+            token labels are needed.
+        encoding: option of the config group `encoding` that annotates these labels. Other options may do so too.
+        table_answers: type of answers for a user's table. None if predictions do not refer to the contents of a table.
+        transformers_class: class of transformers for the same task with TAPAS. None if transformers has no such class.
         auto_class: name of the task in the auto classes of transformers, as in `AutoModelForMaskedLM`. None if
             transformers has no such task.
         uses_pooler: whether the loss depends on `EncoderOutput.pooled`. False: the pooler is not trained.
@@ -110,28 +113,28 @@ class TaskSpec:
 
 
 class TableTask(nn.Module, Generic[ExampleT, Prediction]):
-    """Base class of tasks: a head on any network, a loss and metrics.
+    """Base class of tasks: a head on any network, a loss, predictions and metrics.
 
     Args:
         context: network, serializer and cache folder.
-        metrics: metrics in addition to those of the task.
+        metrics: metrics to compute in addition to the metrics of the task.
 
     Raises:
         ConfigError: an entry of `metrics` is not a `Metric`.
 
     Attributes:
-        pruned: pruning statistics of the last prediction of each example, by example id. Empty if the network keeps all
-            tokens.
-        loss_counts: number of training examples, and number of these with a loss above 0, [2] by answer type. Contains
-            answer types whose loss may be omitted.
+        pruned: pruning statistics of the last prediction of each example, by example id. Empty if the network does not
+            prune tokens.
+        loss_counts: by answer type, a tensor [2] with the number of training examples and the number of examples with a
+            loss above 0. Contains only answer types whose loss may be omitted.
     """
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] | None = ()) -> None:
         super().__init__()
         self.encoder, self.metrics = context.encoder, tuple(metrics or ())
         if invalid_types := [type(metric).__name__ for metric in self.metrics if not isinstance(metric, Metric)]:
-            problem, remedy = f"{invalid_types[0]} is not a Metric", "See docs/how-to/add_your_own_network.md"
-            raise ConfigError(problem, where="task.metrics", remedy=remedy)
+            problem, hint = f"{invalid_types[0]} is not a Metric", "See docs/how-to/add_your_own_network.md"
+            raise ConfigError(problem, where="task.metrics", remedy=hint)
         self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
@@ -151,13 +154,13 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
-        """Return one prediction per example, given the output of the network for a batch."""
+        """Convert the output of the network for a batch to one prediction per example."""
 
     def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
         """Return predictions for a validation during training.
@@ -168,9 +171,13 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Compute the metrics of a split, fractions by name.
+        """Compute the metrics of a split, as fractions by metric name.
 
         Every example with an answer is scored, with or without a prediction.
+
+        Args:
+            predictions: predictions, at most one per example.
+            examples: examples of the split, by id.
         """
 
     def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
@@ -196,22 +203,34 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
-        """Return the text of each predicted answer, by example id."""
+        """Convert predictions to answer texts, by example id.
+
+        Args:
+            predictions: predictions to convert.
+            examples: examples of the predictions, by id.
+        """
 
     @abstractmethod
     def is_correct(self, prediction: Prediction, example: ExampleT) -> bool:
-        """Return whether a prediction is correct, for tables of predictions."""
+        """Return whether the prediction for an example is correct."""
 
     def train_poolers(self, needed: bool) -> None:
-        """Train or freeze the poolers.
+        """Train or freeze the poolers of all encoders.
 
-        DDP waits for a gradient of every trained weight, so unused ones are frozen.
+        DDP waits for a gradient of every trainable weight, so an unused pooler must be frozen.
+
+        Args:
+            needed: whether the loss depends on the poolers.
         """
         for encoder in self.encoder.encoders.values():
             encoder.pooler.requires_grad_(needed)
 
     def add_heads(self, build: Callable[[TableEncoder], nn.Module]) -> None:
-        """Build the head, and a second head for the auxiliary encoder if the network has one."""
+        """Build the head, and a second head for the auxiliary encoder if the network has one.
+
+        Args:
+            build: function that builds the head for an encoder.
+        """
         self.head, self.early_head = build(self.encoder), None
         learner = self.encoder.auxiliary_encoder
         if learner is not None:
@@ -223,7 +242,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return self.loss_of(self.encoder(batch))
 
     def loss_of(self, output: EncoderOutput) -> torch.Tensor:
-        """Compute the mean loss, as `loss` does, from the output of the network."""
+        """Compute the mean loss of a batch, a scalar, from the output of the network for this batch."""
         loss = self.output_loss(output, self.head, self.encoder)
         learner = self.encoder.auxiliary_encoder
         if learner is None or output.early is None:
@@ -231,14 +250,14 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return loss + self.output_loss(output.early, self.early_head, learner)
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count the terms that the loss of a batch averages over, by name.
+        """Count the terms over which the loss of a batch is averaged, by name.
 
-        Terms are examples, and terms that tasks add.
+        The default is the number of examples. Tasks may add other terms, such as masked tokens.
         """
         return {"examples": len(batch.input_ids)}
 
     def average_terms(self, total: Tensor, batch: TableBatch, name: str = "examples") -> Tensor:
-        """Average loss terms over the whole optimizer step.
+        """Divide a sum of loss terms by the number of terms in the whole optimizer step.
 
         Args:
             total: sum of the terms of this batch, a scalar.
@@ -251,9 +270,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return total / (counts[name] if batch.step_counts else torch.as_tensor(counts[name]).clamp(min=1))
 
     def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
-        """Add losses [B] of examples to `loss_counts`, by answer type.
+        """Update `loss_counts` with the examples of a batch.
 
-        `kinds` are masks [B] by answer type.
+        Args:
+            losses: loss of each example, [B].
+            kinds: mask of the examples of each answer type, Bool [B], by answer type.
         """
         for kind, mask in kinds.items():
             counts = torch.stack([mask.sum(), (mask & (losses > 0)).sum()])
@@ -264,15 +285,17 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Return the logits of the head in the format of transformers.
+        """Compute the logits of the head under the names of transformers' output classes.
 
-        Logits of tokens are [B, length].
+        Args:
+            output: output of the network.
+            length: number of tokens of the input. Token logits have shape [B, length].
         """
         raise NotImplementedError(f"{type(self).__name__} has no transformers class")
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """Options that the pipelines of transformers read from a configuration."""
+        """Options of config.json that the pipelines of transformers need for this task."""
         return {}
 
     @property
@@ -281,9 +304,9 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return None, None
 
     def details(self, prediction: Prediction) -> dict[str, Any]:
-        """Return the fields of a prediction other than its text, for a file of predictions.
+        """Return the fields of a prediction, other than its text, that prediction files contain.
 
-        By default: cells as [row, column, probability], the aggregation and the confidence.
+        The default fields are the cells as [row, column, probability], the aggregation and the confidence.
         """
         selection = self.selection(prediction)
         if selection is None:
@@ -292,32 +315,36 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
 
     def selection(self, prediction: Prediction) -> Selection | None:
-        """Return the selected cells, or None if a prediction has neither cells nor class."""
+        """Return the cells or the class that a prediction selects, or None for other types of predictions."""
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
-        """Compute metrics of baselines without a network, by `<baseline>/<metric>`.
+        """Compute metrics of simple baselines without a network, by `<baseline>/<metric>`.
 
-        Baselines may fit `training`.
+        Args:
+            examples: examples of the scored split, by id.
+            training: function that reads the training split, on which a baseline may be fitted.
         """
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """Filter the training examples: examples without a usable label are omitted."""
+        """Return the examples with a label on which the task can train, by default known answer cells."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
     def skip_reason(self, example: ExampleT) -> str:
-        """Return why an example gives no training signal, empty if it gives one."""
+        """Return why the task cannot train on an example, or "" if it can."""
         return missing_answer(example)
 
     def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """Return the examples to predict and score."""
+        """Return the examples to predict and score, by default all examples."""
         return list(examples)
 
     def keep_predictions(self, batch: TableBatch, *, validating: bool = False) -> None:
         """Predict a batch and store the predictions for `collect_predictions`.
 
-        With `validating`, `validation_predictions` is used.
+        Args:
+            batch: batch to predict.
+            validating: whether to use `validation_predictions`, which may be faster than `predictions`.
         """
         output: EncoderOutput = self.encoder(batch)
         predict = self.validation_predictions if validating else self.predictions
@@ -341,19 +368,19 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
 
 def missing_answer(example: TableExample) -> str:
-    """Return why the answer of an example gives no training signal, or ""."""
+    """Return why the answer of an example cannot be used for training, or "" if it can."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
     return (example.answer.source or NO_ANSWER) if example.outcome.startswith(UNUSABLE) else ""
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
-    """Format cells as [row, column, probability]."""
+    """Return cells, which are (row, column), as lists [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 
 def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
-    """Compute pruning statistics of each example. Empty if the network keeps all tokens.
+    """Compute pruning statistics of each example. Empty if the network does not prune tokens.
 
     Args:
         batch: input of the network.
@@ -381,9 +408,9 @@ def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> l
 
 
 def _margins(scores: torch.Tensor, in_answer: torch.Tensor, kept_batch: TableBatch) -> torch.Tensor:
-    """Compute the mean score of the answer tokens minus that of the kept table tokens, [B].
+    """Compute the mean score of answer tokens minus the mean score of unpruned table tokens, [B].
 
-    NaN if an example has no such tokens.
+    The result is NaN for an example without answer tokens or without unpruned table tokens.
     """
     assert kept_batch.places is not None
     in_table = (kept_batch.column_ids > 0) & (kept_batch.attention_mask == 1)
@@ -393,7 +420,7 @@ def _margins(scores: torch.Tensor, in_answer: torch.Tensor, kept_batch: TableBat
 def _mean(scores: torch.Tensor, is_selected: torch.Tensor) -> torch.Tensor:
     """Average scores over the selected tokens of each example, [B, T] to [B].
 
-    NaN if none is selected.
+    The mean is NaN if no token is selected.
     """
     return scores.float().masked_fill(~is_selected, 0.0).sum(1) / is_selected.sum(1)
 

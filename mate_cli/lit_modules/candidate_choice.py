@@ -14,9 +14,10 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Choice:
-    """The best candidate of one example.
+    """The candidate that a network selects for one example.
 
     Args:
+        example_id: id of the example.
         place: index of the candidate, from 0.
         probability: probability of the candidate, from the softmax over all candidates.
     """
@@ -27,9 +28,10 @@ class Choice:
 
 
 class CandidateTask(TableTask[ExampleT, Choice]):
-    """Softmax over candidates, trained by cross entropy.
+    """Base class of tasks that select one of several candidates, such as nodes of a graph.
 
-    The target is the uniform distribution over correct candidates.
+    The loss is the cross entropy of the softmax over candidates. Its target is the uniform distribution over the
+    correct candidates.
     """
 
     def output_loss(self, output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> torch.Tensor:
@@ -40,7 +42,7 @@ class CandidateTask(TableTask[ExampleT, Choice]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         scores: CandidateLogits = head(output, encoder.pooler)
@@ -58,9 +60,9 @@ class CandidateTask(TableTask[ExampleT, Choice]):
 
 
 class CandidateLogits(NamedTuple):
-    """Logits of the candidates of every example, in their order.
+    """Logits of the candidates of every example.
 
-    All tensors are [B, K], padded.
+    All tensors are [B, K], where K is the maximum number of candidates of an example.
 
     Args:
         logits: logit of each candidate, 0 on padding.
@@ -74,7 +76,12 @@ class CandidateLogits(NamedTuple):
 
 
 def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
-    """Group logits [candidates, 1], in reading order, by example."""
+    """Arrange the logits of the candidates of a batch by example.
+
+    Args:
+        scores: logits of all candidates, [candidates, 1], in the order of the tokens.
+        batch: batch in which the tokens of candidate k, counted from 1, have row id k.
+    """
     example, token = first_tokens(batch)
     candidate = batch.row_ids[example, token] - 1
 
@@ -88,9 +95,10 @@ def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
 
 
 def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:
-    """Find the first token of every candidate, in reading order.
+    """Find the first token of every candidate of a batch.
 
-    Returned are indices of examples and of tokens, Int64 [candidates].
+    Returns:
+        Indices of examples and indices of tokens, Int64 [candidates] each, in the order of the tokens.
     """
     previous_row_ids = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
     example, token = ((batch.row_ids != previous_row_ids) & (batch.attention_mask == 1)).nonzero(as_tuple=True)

@@ -21,10 +21,7 @@ class CellAnswering(CellSelection):
     spec = replace(CellSelection.spec, monitor="dev/f1")
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with cells whose text contains the answer.
-
-        Only these cells are candidates.
-        """
+        """Return the examples whose table has cells with the answer text. Only these cells are labeled."""
         return super().training_examples([_in_table(example) for example in examples])
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -52,7 +52,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary` (a separate loss per cell).
         drop_ambiguous: train only on examples with exactly one candidate cell.
         dropout: dropout probability of the hidden states before the head.
-        keep: number of cells stored of each ranking.
+        keep: number of top-ranked cells that a prediction contains.
 
     Source: MATE paper, section 4.1.
     """
@@ -83,17 +83,14 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples with a candidate cell.
-
-        With `drop_ambiguous`, exactly one candidate is required.
-        """
+        """Return the examples with a candidate cell, or exactly one candidate if `drop_ambiguous` is set."""
         usable = super().training_examples(examples)
         if not self.drop_ambiguous:
             return usable
         return [example for example in usable if example.answer and len(example.answer.coordinates) == 1]
 
     def build_head(self, encoder: TableEncoder) -> torch.nn.Module:
-        """Build the head that computes the logits of cells."""
+        """Build the head that computes the logits of cells from the hidden states of an encoder."""
         return CellSelectionHead(encoder.size.hidden_size)
 
     def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
@@ -101,7 +98,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         cells: CellLogits = head(output.with_states(self.dropout(output.states)))
@@ -112,7 +109,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         cells = self.cell_logits(output, head, encoder)
@@ -120,7 +117,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[CellRanking]:
-        """Rank the cells of each example."""
+        """Return the `keep` most probable cells of each example, in descending order."""
         cells = self.cell_logits(output, self.head, self.encoder)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
         values, order = probabilities.sort(dim=-1, descending=True, stable=True)
@@ -129,7 +126,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         for index, name in enumerate(output.batch.example_ids):
             count = int(cells.mask[index].sum())
             ranked_cells = zip(*(part[index, :count].tolist() for part in (rows, columns, values)), strict=True)
-            # A cell that is split into segments keeps its best probability.
+            # A cell that is split into segments has the probability of its best segment.
             best_shares: dict[tuple[int, int], float] = {}
             for row, column, share in ranked_cells:
                 best_shares.setdefault((row - 1, column - 1), share)
@@ -148,13 +145,13 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The setting of transformers for a task without aggregations."""
+        """The option of config.json for a task without aggregations."""
         return {"aggregation_labels": None}
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute hits@1, 3 and 5 of all questions and by place of the answer.
+        """Compute hits@1, 3 and 5, also for answers in the table and answers in passages separately.
 
-        Questions without an answer are ignored. Places are the table and passages.
+        Questions without an answer are ignored.
         """
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
@@ -164,7 +161,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return {name: examples[name].table.rows[row][column].text for name, (row, column) in best_cells.items()}
 
     def is_correct(self, prediction: CellRanking, example: TableExample) -> bool:
-        """Return whether the best cell is a candidate."""
+        """Return whether the most probable cell is one of the cells that contain the answer."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 
     def details(self, prediction: CellRanking) -> dict[str, Any]:
@@ -178,6 +175,6 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Compute hits@k of ranking cells by TF-IDF similarity to the question."""
+        """Compute hits@k of a baseline that ranks cells by TF-IDF similarity to the question."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}

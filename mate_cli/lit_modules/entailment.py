@@ -35,12 +35,12 @@ class Verdict:
 
 
 class Entailment(TableTask[TableExample, Verdict]):
-    """Cross entropy of classes from the pooled state.
+    """Classification of statements about a table, by a linear layer on the pooled hidden state.
 
-    The only dropout is that of the network (`model.hidden_dropout`).
+    The loss is the cross entropy. The head has no dropout in addition to the network (`model.hidden_dropout`).
 
     Args:
-        labels: names of the classes.
+        labels: names of the classes, in the order of their ids.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`; Eisenschlos et al. 2020, section 3.
     """
@@ -68,7 +68,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return ClassHead(encoder.size.hidden_size, len(self.labels), deepcopy(lexical))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return statements with a label."""
+        """Return the statements whose label (entailed or refuted) is known."""
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
@@ -76,7 +76,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         classes = output.batch.class_ids
@@ -101,7 +101,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The names of the classes."""
+        """The options `id2label` and `label2id` of config.json, with the names of the classes."""
         return {"id2label": dict(enumerate(self.labels)), "label2id": {name: i for i, name in enumerate(self.labels)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
@@ -125,9 +125,9 @@ class Entailment(TableTask[TableExample, Verdict]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Compute the accuracy of the most frequent training label.
+        """Compute the accuracy of always predicting the most frequent training label.
 
-        Empty if the training split is streamed.
+        The result is empty if the training split is streamed.
         """
         training_examples = training()
         if not training_examples:

@@ -36,7 +36,7 @@ Made = TypeVar("Made")
 
 
 class LitTask(TaskModel, pl.LightningModule):
-    """The LightningModule of a task.
+    """The LightningModule that trains a task: optimizer steps, validation and checkpoints.
 
     Args:
         task: network with its head.
@@ -44,7 +44,7 @@ class LitTask(TaskModel, pl.LightningModule):
         scheduler: recipe of the learning rate schedule.
         total_steps: number of optimizer steps of the run.
         development: examples of the dev split, by id.
-        pretrained: names of the weights that were loaded from a checkpoint.
+        pretrained: names of the weights that were loaded from a checkpoint, which may have another learning rate.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class LitTask(TaskModel, pl.LightningModule):
         losses, self._losses = torch.stack(self._losses), []
         if not bool(losses.isfinite().all()):
             problem = f"the loss is {losses[~losses.isfinite()][0].item()} at step {self.global_step}"
-            remedy = "Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true"
-            raise RunError(problem, remedy=remedy)
+            hint = "Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true"
+            raise RunError(problem, remedy=hint)
 
     def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
         """Compute the loss of one micro-batch."""
@@ -135,10 +135,10 @@ class LitTask(TaskModel, pl.LightningModule):
 
 
 class CountedSteps:
-    """The micro-batches of a loader, with counts of loss terms.
+    """An iterable over the micro-batches of a loader, each with the counts of loss terms of its optimizer step.
 
-    Counts are those of the whole optimizer step over all ranks. Lightning averages the losses of the micro-batches of a
-    step and of the ranks. Each loss is therefore divided by the mean count per micro-batch of the step.
+    Lightning averages the losses of all micro-batches of an optimizer step and of all ranks. For a mean over the terms
+    of the whole step, each loss must therefore be divided by the mean count per micro-batch, `TableBatch.step_counts`.
 
     Args:
         loader: loader of the micro-batches of this rank.
@@ -164,7 +164,12 @@ class CountedSteps:
 
 
 class LitData(pl.LightningDataModule):
-    """The LightningDataModule of a run."""
+    """The LightningDataModule of a run, which wraps a `TableDataModule`.
+
+    Args:
+        data: data module of the run.
+        task: task that counts the terms of its loss in each batch.
+    """
 
     def __init__(self, data: TableDataModule, task: TableTask[Any, Any]) -> None:
         super().__init__()
@@ -189,9 +194,9 @@ class LitData(pl.LightningDataModule):
 
 
 def read_recipe(node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a recipe of mate, or a partial of torch
-    """Instantiate the recipe of an optimizer or a schedule.
+    """Instantiate the configuration of an optimizer or a schedule before the weights exist.
 
-    The result is a class of mate with a method `build`, or a partial of a torch class that lacks its first argument.
+    The result is an object of mate with a method `build`, or a partial of a torch class that lacks its first argument.
     """
     factory = instantiate(node, _partial_=True)
     return factory() if hasattr(factory.func, "build") else factory
@@ -240,7 +245,7 @@ def build_optimizer(
 def _part(
     group: Mapping[str, Any], loaded_parameters: Collection[nn.Parameter], is_loaded: bool, factor: float
 ) -> dict[str, Any]:
-    """Return the loaded or the new parameters of a group.
+    """Return a copy of a parameter group with either its loaded or its new parameters.
 
     The learning rate is multiplied by `factor`.
     """
@@ -270,8 +275,8 @@ def build_schedule(
     schedule = _build(recipe, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
     if isinstance(schedule, ReduceLROnPlateau):
         problem = "ReduceLROnPlateau needs a metric, but schedules advance at every step"
-        remedy = "Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR"
-        raise ConfigError(problem, where="scheduler", remedy=remedy)
+        hint = "Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR"
+        raise ConfigError(problem, where="scheduler", remedy=hint)
     return schedule
 
 

@@ -23,10 +23,10 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the cross entropy towards the predicted distribution of candidates.
+    """Compute the cross entropy towards the predicted distribution over the correct candidates, [B].
 
-    No gradient flows through the labels. The soft label is q(z) = p(z) / sum of p over the candidates, so the gradient
-    equals that of -log sum_{z in candidates} p(z).
+    The soft label is q(z) = p(z) / sum of p over the correct candidates. No gradient flows through q, so the gradient
+    equals the gradient of -log sum_{z in candidates} p(z).
 
     Args:
         logits: logits of entries, [B, K].
@@ -43,7 +43,7 @@ def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: to
 
 
 def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the cross entropy towards the most probable candidate (hard EM).
+    """Compute the cross entropy towards the most probable of the correct candidates (hard EM), [B].
 
     Args:
         logits: logits of entries, [B, K].
@@ -57,7 +57,7 @@ def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) 
 
 
 def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the binary cross entropy, averaged over the real entries of each example.
+    """Compute the binary cross entropy, averaged over the entries of each example without padding, [B].
 
     Args:
         logits: logits of entries, [B, K].
@@ -71,7 +71,7 @@ def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -
 
 
 def soft_cross_entropy(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Compute the cross entropy towards the uniform distribution over the correct candidates.
+    """Compute the cross entropy towards the uniform distribution over the correct candidates, [B].
 
     Args:
         logits: logits of entries, [B, K].
@@ -93,15 +93,15 @@ def _expected(log_probabilities: torch.Tensor, labels: torch.Tensor) -> torch.Te
 
 
 def correct_spans(label_ids: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Find the spans that start at the start, and end at the end, of a run of labeled tokens.
+    """Find the spans that cover exactly one sequence of consecutive labeled tokens.
 
     Args:
         label_ids: 1 on the tokens of the answer [B, T].
         max_length: maximum number L of tokens of a span.
 
     Returns:
-        The mask of correct spans, Bool [B, T, L]. The last axis is the length minus one. A run of more than L tokens
-        has no correct span.
+        The mask of correct spans, Bool [B, T, L], by first token and by length minus one. A sequence of more than L
+        labeled tokens has no correct span.
     """
     labels = torch.nn.functional.pad(label_ids.bool(), (1, 1))
     is_start = labels[:, 1:-1] & ~labels[:, :-2]
@@ -137,9 +137,9 @@ SMALL = 1e-10
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """The loss of table question answering, which depends on the supervision.
+    """The loss of table question answering: selection of cells, choice of an aggregation, computed number.
 
-    The options are those of `TableQA`.
+    The terms depend on the supervision of the aggregation. The options are documented in `TableQA`.
     """
 
     aggregation: Supervision
@@ -168,7 +168,7 @@ class TableAnswerLoss:
         return selection * ~is_computed + self.within_cutoff(weighted_loss, self.answer(logits, batch, is_computed))
 
     def selection(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Compute the loss of selecting cells, [B], including examples whose answer is computed."""
+        """Compute the cell selection loss of each example, [B], also if its answer is a computed number."""
         labels = _require(batch.label_ids)
         if logits.columns is not None:
             return one_column_loss(logits.tokens, logits.columns, labels, logits.grid)
@@ -181,20 +181,20 @@ class TableAnswerLoss:
         )
 
     def must_compute(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Return the mask of examples that are trained to compute their answer, Bool [B]."""
+        """Return the mask of examples that are trained to aggregate cells instead of selecting cells, Bool [B]."""
         has_cells = _require(batch.label_ids).sum(-1) > 0
         answers = _require(batch.answer_numbers)
         return must_aggregate(_require(logits.aggregation), answers, has_cells, self.cell_selection_preference)
 
     def result(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Compute the expected numerical result of each example, [B]."""
+        """Compute the expected result of aggregating the predicted cells of each example, [B]."""
         body_probabilities = logits.probabilities() * batch.in_body
         shares = share_among_tokens(body_probabilities, batch.row_ids, batch.column_ids)
         aggregations = (_require(logits.aggregation)[:, 1:] / self.aggregation_temperature).softmax(-1)
         return expected_result(shares, _require(batch.numeric_values), aggregations, self.average_approximation)
 
     def answer(self, logits: AnswerLogits, batch: TableBatch, computed: Tensor) -> Tensor:
-        """Compute the unweighted loss of computed numbers, [B].
+        """Compute the Huber loss between expected results and correct numbers, [B], without a weight.
 
         Args:
             logits: logits of the head.
@@ -210,9 +210,13 @@ class TableAnswerLoss:
         )
 
     def within_cutoff(self, chosen: Tensor, answer: Tensor) -> Tensor:
-        """Sum the losses of aggregations and of computed numbers, [B].
+        """Add the weighted loss of the computed number to the loss of the aggregation, [B].
 
-        The sum is 0 if the loss of the computed number exceeds the cutoff.
+        The sum is 0 if the loss of the computed number exceeds `answer_loss_cutoff`.
+
+        Args:
+            chosen: weighted loss of the aggregation, [B].
+            answer: loss of the computed number, [B].
         """
         total = chosen + self.answer_importance * answer
         if self.answer_loss_cutoff is None:
@@ -221,10 +225,11 @@ class TableAnswerLoss:
 
 
 def one_column_loss(tokens: Tensor, columns: Tensor, label_ids: Tensor, grid: CellGrid) -> Tensor:
-    """Compute the negative log likelihood of the correct column and its cells.
+    """Compute the negative log likelihood of the correct column and of the labels of its cells.
 
-    The likelihood of cells is averaged, header included. The correct column has the most labeled tokens (on ties, the
-    first such column). Without labels it is column 0, which has no cells and no loss of cells.
+    The term of cells is the mean over the cells of the column, header included. The correct column is the column with
+    the most labeled tokens, the first of several. Without labels, column 0 (no column) is correct and the term of cells
+    is 0.
 
     Args:
         tokens: logits of tokens, [B, T].
@@ -251,7 +256,7 @@ def free_selection_loss(
     positive_weight: float = 10.0,
     weighting: LabelWeighting = "released",
 ) -> Tensor:
-    """Compute the mean negative log likelihood of all tokens.
+    """Compute the mean binary cross entropy of all tokens, for cells selected in any column.
 
     Tokens of the question and the header are included.
 
@@ -274,7 +279,7 @@ def free_selection_loss(
 
 @torch.no_grad()
 def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
-    """Return the mask of examples trained to compute their answer, Bool [B].
+    """Return the mask of examples that are trained to compute a number from cells, Bool [B].
 
     Other examples select cells. A number that no cell contains must be computed. A number that a cell contains is
     computed only if the network predicts a total probability of more than `preference` for all aggregations.
@@ -290,9 +295,11 @@ def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preferenc
 
 
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
-    """Compute the negative log likelihood of aggregation, [B].
+    """Compute the negative log likelihood of any aggregation, or of no aggregation, per example, [B].
 
-    The likelihood is that of any aggregation if the answer is computed, else of no aggregation.
+    Args:
+        logits: logits of aggregations, [B, A]. Aggregation 0 is no aggregation.
+        computed: True if the answer must be computed by any aggregation, Bool [B].
     """
     log_probabilities = logits.log_softmax(-1)
     return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
@@ -301,9 +308,9 @@ def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
 def expected_result(
     probabilities: Tensor, values: Tensor, aggregations: Tensor, approximation: AverageApproximation = "ratio"
 ) -> Tensor:
-    """Compute the expected result of randomly selected cells.
+    """Compute the expected result of aggregating cells that are selected independently at random.
 
-    The result is the sum, average and count, weighted by aggregation probability.
+    The result is the mean of the expected sum, average and count, weighted by the aggregation probabilities.
 
     Args:
         probabilities: probability that the cell of each token is selected, divided among the tokens of the cell, 0
@@ -326,10 +333,7 @@ def expected_result(
 
 
 def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -> Tensor:
-    """Compute the expected inverse of the number of selected cells, [B, T].
-
-    The expectation is conditional on the selection of the cell of each token.
-    """
+    """Compute the expected inverse of the number of selected cells, given that a token's cell is selected, [B, T]."""
     expected_count = probabilities.sum(-1, keepdim=True) - probabilities + 1
     if approximation == "first_order":
         return 1 / expected_count
@@ -341,11 +345,11 @@ def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -
 def answer_loss(
     expected: Tensor, answers: Tensor, computed: Tensor, *, delta: float = 1.0, normalise: bool = False
 ) -> Tensor:
-    """Compute the Huber loss of the expected result.
+    """Compute the Huber loss between expected results and correct answers.
 
     Args:
         expected: expected results, [B].
-        answers: correct results, [B], NaN if an example has none.
+        answers: correct results, [B], NaN if the answer is no number.
         computed: mask of examples with a loss, Bool [B]. The loss of other examples is 0.
         delta: error above which the loss is linear.
         normalise: divide results and answers by the larger of their absolute values first.
@@ -379,6 +383,5 @@ def share_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tenso
 
 
 def _require(values: Tensor | None) -> Tensor:
-    """Return values that a batch or a head always has if aggregations are trained."""
     assert values is not None
     return values

@@ -19,7 +19,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class MaskedLMHead(nn.Module):
-    """Computes logits of the vocabulary, tied to the word embeddings of the network.
+    """Computes vocabulary logits of masked tokens. The output layer is tied to the word embeddings.
 
     Parameters are named as in BERT.
 
@@ -44,9 +44,11 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Compute vocabulary logits [M, V] of masked tokens.
+        """Compute vocabulary logits of masked tokens, [M, V].
 
-        Inputs are their hidden states [M, D] and the word embeddings [V, D].
+        Args:
+            states: hidden states of the masked tokens, [M, D].
+            words: word embeddings of the vocabulary, [V, D].
         """
         return linear(self.LayerNorm(self.activation(self.dense(states))), words, self.bias)
 
@@ -69,9 +71,10 @@ class MaskedPieces:
 
 
 class MaskedLM(TableTask[TableExample, MaskedPieces]):
-    """Cross entropy of masked tokens, whose label is not 0.
+    """Masked language modeling of tables: predict the original ids of masked tokens.
 
-    Logits are computed for masked tokens only.
+    The loss is the cross entropy. A token is masked if its label, the original id, is not 0. Logits are computed for
+    masked tokens only.
 
     Source: google-research/tapas, `models/tapas_pretraining_model.py`, without its next sentence loss, because tables
     are not swapped.
@@ -91,11 +94,11 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
         """Average the losses of the masked tokens, a scalar.
 
-        Masked tokens that the network removes have loss 0.
+        Masked tokens that the network prunes have loss 0.
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         logits, labels, _ = masked_logits(output, head, encoder)
@@ -107,9 +110,9 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return {**super().count_terms(batch), "pieces": (batch.label_ids > 0).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[MaskedPieces]:
-        """Return the result of predicting the masked tokens of each example.
+        """Count correct masked tokens and sum their negative log probabilities, for each example.
 
-        Masked tokens that the network removes are scored by the uniform distribution over the vocabulary.
+        Masked tokens that the network prunes are scored by the uniform distribution over the vocabulary.
         """
         logits, labels, example_index = masked_logits(output, self.head, self.encoder)
         token_results = torch.stack(
@@ -130,7 +133,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return [MaskedPieces(name, masked, int(num_correct), nats) for name, masked, num_correct, nats in counts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Compute vocabulary logits of each token, [B, length, V], 0 for removed tokens."""
+        """Compute vocabulary logits of each token, [B, length, V], 0 for pruned tokens."""
         logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
         return {"logits": output.spread_out(logits, length, 0.0)}
 
@@ -143,7 +146,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         )
 
     def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the number of correct tokens as text, by example id."""
+        """Return a text such as "3 of 7 masked pieces" with the number of correct tokens, by example id."""
         return {
             prediction.example_id: f"{prediction.right} of {prediction.masked} masked pieces"
             for prediction in predictions

@@ -19,13 +19,13 @@ from mate_cli.tables.example import TableExample
 
 
 class PassageReading(SpanReading):
-    """The reader of PointR on passages, represented as tables with one cell.
+    """Reading comprehension: select the answer span in a passage, represented as a table with one cell.
 
-    Scored by the official SQuAD metrics.
+    The head is the span reader of PointR. Predictions are scored by the official SQuAD metrics.
 
     Args:
         max_span_length: maximum number of tokens of an answer.
-        no_answer: learn to predict that a question is unanswerable. False: unanswerable questions are excluded from
+        no_answer: whether to learn that a question is unanswerable. False: unanswerable questions are excluded from
             training and are wrong in evaluation.
         dropout: dropout probability of the hidden states before the head.
 
@@ -50,19 +50,19 @@ class PassageReading(SpanReading):
         return [example for example in examples if example.answer and (example.answer.texts or self.no_answer)]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return all questions."""
+        """Return all questions, answerable or not."""
         return list(examples)
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each span, by example id.
+        """Return the text of each predicted span, by example id.
 
-        The text is empty if no answer is more probable than the best span.
+        The text is empty if "no answer" is more probable than the best span.
         """
         spans = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(spans, examples)
 
     def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
-        """Return whether the span equals a reference answer by the official exact match."""
+        """Return whether the predicted text equals a reference answer by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 

@@ -23,7 +23,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class SpanHead(nn.Module):
-    """Computes the logits of spans within one body cell.
+    """Computes the logit of every span of at most L tokens within a body cell.
 
     Source: MATE paper, section 4.2 (an MLP on the first and last state); google-research/tapas,
         `span_prediction_utils` (a linear layer, spans of up to ten tokens within one cell).
@@ -32,8 +32,8 @@ class SpanHead(nn.Module):
         hidden_size: width D of the hidden states.
         max_length: maximum number L of tokens of a span.
         layers: 2 for an MLP with one hidden layer of width D (paper), 1 for a linear layer (google-research/tapas).
-        no_answer: also compute the logit of the first token, [CLS], which is the span of unanswerable questions (Devlin
-            et al. 2019, section 4.3).
+        no_answer: whether to also compute the logit of the first token, [CLS], which is the span of unanswerable
+            questions (Devlin et al. 2019, section 4.3).
     """
 
     def __init__(self, hidden_size: int, max_length: int = 10, layers: int = 2, no_answer: bool = False) -> None:
@@ -47,8 +47,9 @@ class SpanHead(nn.Module):
     def forward(self, output: EncoderOutput) -> Tensor:
         """Compute the logits [B, T, L] of spans from hidden states [B, T, D].
 
-        Entry (t, l) is the span of l + 1 tokens from token t. Forbidden spans get `NO_LOGIT`. The two halves of the
-        first layer are applied to tokens instead of spans, and their outputs are added.
+        Entry (t, l) is the logit of the span of l + 1 tokens that starts at token t. Spans that do not lie in one cell
+        get `NO_LOGIT`. The layer on the first and last token of a span is computed as the sum of a layer on first
+        tokens and a layer on last tokens.
         """
         end_states = _following_values(self.end(output.states), self.max_length)
         logits = self.score(self.start(output.states).unsqueeze(2) + end_states).squeeze(-1).float()
@@ -67,7 +68,10 @@ def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
 
 
 def _following_values(values: Tensor, count: int) -> Tensor:
-    """Map [B, T, D] to [B, T, L, D]: the values at tokens t, t + 1, ..., zero beyond the end."""
+    """Return for each token the values of the next `count` tokens, itself included: [B, T, D] to [B, T, count, D].
+
+    Values beyond the last token are zero.
+    """
     return pad(values, (0, 0, 0, count - 1)).unfold(1, count, 1).transpose(2, 3)
 
 
@@ -91,15 +95,15 @@ class SpanPrediction:
 
 
 class SpanReading(TableTask[TableExample, SpanPrediction]):
-    """An MLP over the first and last token of a span.
+    """Reading the answer as a span of text in a cell and its linked passages.
 
-    The softmax is over all spans within one cell.
+    An MLP on the hidden states of the first and last token scores each span. The softmax is over all spans of the cell.
 
     Args:
         max_span_length: maximum number of tokens of an answer.
         cells_per_question: maximum number of candidate cells of a question in training. None: no limit.
         dropout: dropout probability of the hidden states before the head.
-        no_answer: learn to predict that a cell does not contain the answer.
+        no_answer: whether to learn that a cell does not contain the answer.
         negatives: number of training cells without the answer per question. Requires `no_answer`.
 
     Raises:
@@ -131,7 +135,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         self.serializer = context.serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return one example per candidate cell, and the negatives.
+        """Return one example per candidate cell, and `negatives` cells without the answer per question.
 
         A question has at most `cells_per_question` candidate cells.
         """
@@ -151,9 +155,9 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return one example per question: its first candidate cell.
+        """Return one example per question, with its first candidate cell as the text to read.
 
-        Questions without one are omitted.
+        Questions without a candidate cell are omitted.
         """
         usable = super().training_examples(examples)
         return [reading_example(example, *example.answer.coordinates[0]) for example in usable if example.answer]
@@ -163,7 +167,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         assert output.batch.label_ids is not None
@@ -192,9 +196,16 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return [SpanPrediction(*span) for span in spans]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Compute logits of spans, first tokens and last tokens.
+        """Compute logits of spans, and logits of each token as first and as last token of the answer.
 
-        The logit of a token is the log-sum-exp over its spans.
+        The logit of a first or last token is the log-sum-exp over the spans that start or end at the token.
+
+        Args:
+            output: output of the network.
+            length: number of tokens of the input.
+
+        Returns:
+            `start_logits` and `end_logits`, [B, length], and `span_logits`, [B, T, L].
         """
         logits = self.head(output).float()
         tokens, max_length = logits.shape[1:]
@@ -219,9 +230,9 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute exact match and F1 of reading in the gold cell.
+        """Compute exact match and F1 of the answers that are read in the gold cell.
 
-        Both metrics are also computed by place of the answer.
+        Both metrics are also computed for answers in the table and answers in passages separately.
         """
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}

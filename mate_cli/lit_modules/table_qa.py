@@ -71,7 +71,7 @@ class TableAnswer:
 
 
 class TableQA(TableTask[TableExample, TableAnswer]):
-    """Table question answering by selected cells and an aggregation of the cells.
+    """Table question answering: select cells, and aggregate the cells by sum, average or count.
 
     Cells are selected in one column or in any column.
 
@@ -171,16 +171,16 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
-        """Maximum numbers of body rows and columns with `select_one_column`."""
+        """Maximum numbers of body rows and columns with `select_one_column`, else (None, None)."""
         options = self.options
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples whose answer gives a training signal."""
+        """Return the examples whose answer the task can train on."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
-        """Return whether an answer gives a training signal.
+        """Return whether the task can train on an answer.
 
         An answer needs cells to select or a number to compute (weak), or is empty if the task allows this.
         """
@@ -192,7 +192,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return self.options.allow_empty_column_selection and (is_aggregated or not answer.texts)
 
     def skip_reason(self, example: TableExample) -> str:
-        """Return why an example gives no training signal, such as an unanswerable question, or ""."""
+        """Return why the task cannot train on an example, such as an unanswerable question, or ""."""
         is_null = example.answer is not None and example.answer.is_null
         if is_null and not self.options.allow_empty_column_selection:
             return "that nothing in the table answers, learned by task.allow_empty_column_selection=true"
@@ -231,7 +231,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return cast(TableAnswerHead, self.head).null_threshold
 
     def decide(self, prediction: TableAnswer) -> TableAnswer:
-        """Return the prediction, without cells if its null score exceeds the fitted threshold."""
+        """Return the prediction, or a copy without cells if its null score exceeds `null_threshold`."""
         if prediction.null_score is None or prediction.null_score <= float(self.null_threshold):
             return prediction
         return _without_cells(prediction)
@@ -241,7 +241,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
         Args:
             output: output of the encoder.
-            head: head of the task, or the second head for an inner encoder.
+            head: head of the task, or the second head for the auxiliary encoder of the network.
             encoder: encoder that computed `output`.
         """
         logits = head(output.with_states(self.dropout(output.states)))
@@ -252,7 +252,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return self.average_terms(losses.sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[TableAnswer]:
-        """Return the predicted cells and the aggregation of each example."""
+        """Return the selected cells and the most probable aggregation of each example."""
         logits: AnswerLogits = self.head(output)
         answer_logits = logits.without_null()
         cells = likely_cells(answer_logits.probabilities(), output.batch, self.threshold)
@@ -269,7 +269,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         ]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Compute token logits [B, length] and, if any, aggregation logits [B, A].
+        """Compute token logits [B, length] and, if the task has aggregations, aggregation logits [B, A].
 
         Token logits are above zero in answer cells.
         """
@@ -289,7 +289,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         }
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the denotation accuracy, also of subsets and of conversations."""
+        """Compute the denotation accuracy of all questions, of subsets and of whole conversations."""
         decided = {prediction.example_id: self.decide(prediction) for prediction in predictions}
         is_correct = right_denotations(decided, examples)
         scores = average_by_part(is_correct, examples, "denotation_accuracy")
@@ -300,23 +300,23 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return scores
 
     def answers(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of the cells, or the computed number, by example id."""
+        """Return the texts of the selected cells, or the computed number as text, by example id."""
         return {
             p.example_id: ", ".join(answer_texts(p.aggregation, p.cells, examples[p.example_id].table))
             for p in map(self.decide, predictions)
         }
 
     def is_correct(self, prediction: TableAnswer, example: TableExample) -> bool:
-        """Return whether the predicted denotation is correct."""
+        """Return whether the predicted cells or number equal the gold answer."""
         return denotation_is_right(self.decide(prediction), example)
 
     def selection(self, prediction: TableAnswer) -> Selection | None:
-        """Return the selected cells, possibly none."""
+        """Return the selected cells and the aggregation. A null answer has no cells."""
         decided = self.decide(prediction)
         return Selection(decided.cells, decided.probabilities, decided.confidence, decided.aggregation, decided.is_null)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Score the most frequent answer column, and the most similar cell by TF-IDF."""
+        """Score two baselines: the column that most often has the answer, and the best cell by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
             f"{baseline}/{name}": value
@@ -340,7 +340,7 @@ def _to_answer(name: str, guess: Guess) -> TableAnswer:
 def likely_cells(
     probabilities: Tensor, batch: TableBatch, threshold: float
 ) -> list[tuple[Coordinates, tuple[float, ...]]]:
-    """Select the body cells of each example whose mean token probability is above a threshold.
+    """Return the body cells of each example whose mean token probability is above a threshold.
 
     Args:
         probabilities: probabilities of tokens, [B, T].

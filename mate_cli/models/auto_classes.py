@@ -149,8 +149,8 @@ class MateForTask(TaskModel, MateModel):
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
         batch = self.batch_of(*inputs, **arrays)
         if labels is not None:
-            known: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
-            batch = replace(batch, **known)
+            fields: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
+            batch = replace(batch, **fields)
         return self.compute(batch, output_hidden_states, output_attentions)
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
@@ -277,12 +277,12 @@ class MateForTableQuestionAnswering(MateForTask):
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
         unknown = torch.full(batch.input_ids.shape, torch.nan, device=batch.input_ids.device)
-        known = torch.full_like(batch.input_ids[:, 0], -1)
+        aggregations = torch.full_like(batch.input_ids[:, 0], -1)
         if aggregation_labels is not None:
-            known = _classes(aggregation_labels)
+            aggregations = _classes(aggregation_labels)
         number = unknown[:, 0] if float_answer is None else float_answer.flatten()
         values = unknown if numeric_values is None else numeric_values
-        return replace(batch, aggregation_ids=known, answer_numbers=number, numeric_values=values)
+        return replace(batch, aggregation_ids=aggregations, answer_numbers=number, numeric_values=values)
 
 
 class MateForSequenceClassification(MateForTask):
@@ -371,8 +371,8 @@ class MateForQuestionAnswering(MateForTask):
         """
         types, labels = _check_table(token_type_ids), inputs.pop("labels", None)
         if labels is None and start_positions is not None and end_positions is not None:
-            places = torch.arange(types.shape[1], device=types.device)
-            labels = (places >= start_positions.view(-1, 1)) & (places <= end_positions.view(-1, 1))
+            indices = torch.arange(types.shape[1], device=types.device)
+            labels = (indices >= start_positions.view(-1, 1)) & (indices <= end_positions.view(-1, 1))
         return super().forward(input_ids, attention_mask, types, position_ids, labels, cell_features, **inputs)
 
 

@@ -40,8 +40,8 @@ def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
     quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
     index = cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **options, **quiet)
     files = json.loads(Path(index).read_bytes()).get("weight_map", {}).values() if index else ()
-    if others := sorted({file for file in files if not str(file).endswith(".safetensors")}):
-        raise CheckpointError(f"{others[0]} is no safetensors file", where=str(index), remedy="Export again")
+    if unsafe := sorted({file for file in files if not str(file).endswith(".safetensors")}):
+        raise CheckpointError(f"{unsafe[0]} is no safetensors file", where=str(index), remedy="Export again")
 
 
 @torch.no_grad()
@@ -89,7 +89,7 @@ class MateConfig(PretrainedConfig):
                 raise ValueError(f"attn_implementation={implementation!r}: use {' or '.join(DENSE)}, or leave it out")
             self.attention = {"_target_": DENSE[implementation]}
         if aggregations := others.get("aggregation_labels"):  # JSON keys are strings.
-            others["aggregation_labels"] = {int(place): name for place, name in aggregations.items()}
+            others["aggregation_labels"] = {int(index): name for index, name in aggregations.items()}
         super().__init__(**others)
 
     @classmethod
@@ -120,8 +120,8 @@ class MateModel(PreTrainedModel):
     def __init__(self, config: MateConfig) -> None:
         super().__init__(config)
         sized = [config.model, config.vocab_size]
-        built = {"model": sized, "attention": config.attention, "task": config.task, "encoding": config.encoding}
-        check_targets(built, "config.json")
+        nodes = {"model": sized, "attention": config.attention, "task": config.task, "encoding": config.encoding}
+        check_targets(nodes, "config.json")
         attention = instantiate(config.attention)
         self.encoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
         self.add_heads()
@@ -160,15 +160,15 @@ class MateModel(PreTrainedModel):
             raise CheckpointError(problem, where=str(name), remedy="Export again") from error
         head = {key for key in model.state_dict() if not key.startswith(f"{cls.base_model_prefix}.")}
         is_new = model.has_foreign_head or head <= set(info["missing_keys"])
-        new = head if is_new else set()
-        if missing := sorted(set(info["missing_keys"]) - new):
-            raise CheckpointError(f"the weights lack {missing[0]}", where=str(name), remedy="Export again")
-        mismatched = [mismatch for mismatch in sorted(info["mismatched_keys"]) if mismatch[0] not in new]
+        new_keys = head if is_new else set()
+        if absent := sorted(set(info["missing_keys"]) - new_keys):
+            raise CheckpointError(f"the weights lack {absent[0]}", where=str(name), remedy="Export again")
+        mismatched = [mismatch for mismatch in sorted(info["mismatched_keys"]) if mismatch[0] not in new_keys]
         if mismatched and not may_differ:
-            key, theirs, ours = mismatched[0]
-            problem = f"{key} is {tuple(theirs)}, the network's {tuple(ours)}"
+            key, size, expected = mismatched[0]
+            problem = f"{key} is {tuple(size)}, the network's {tuple(expected)}"
             raise CheckpointError(problem, where=str(name), remedy="Set ignore_mismatched_sizes=True to draw it anew")
-        _initialize(model, new.union(key for key, *_ in mismatched))
+        _initialize(model, new_keys.union(key for key, *_ in mismatched))
         return (model, info) if with_info else model
 
     def get_submodule(self, target: str) -> nn.Module:
@@ -277,8 +277,8 @@ class MateModel(PreTrainedModel):
             ValueError: `input_ids` and `inputs_embeds` are both set or both missing, `inputs_embeds` is set but the
                 network has several word embeddings, or the shapes of the inputs differ.
         """
-        known = {array.name: array for array in self.encoder.arrays}
-        if unknown := {name for name, tensor in arrays.items() if tensor is not None} - known.keys():
+        array_of = {array.name: array for array in self.encoder.arrays}
+        if unknown := {name for name, tensor in arrays.items() if tensor is not None} - array_of.keys():
             raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         if inputs_embeds is not None and len(self.encoder.encoders) > 1:
             raise ValueError(f"{type(self.encoder).__name__} has several word embeddings. Give input_ids")
@@ -298,7 +298,7 @@ class MateModel(PreTrainedModel):
             attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
             word_states=inputs_embeds,
             cell_features=cell_features,
-            more={known[name]: tensor.long() for name, tensor in arrays.items() if tensor is not None},
+            more={array_of[name]: tensor.long() for name, tensor in arrays.items() if tensor is not None},
         )
 
     def compute(self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None) -> ModelOutput:

@@ -37,9 +37,11 @@ class AdamW:
     factors: Factors | None = None
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
-        """Build the optimizer of the trainable parameters.
+        """Build the optimizer of the trainable parameters of a module.
 
-        `fused` is faster but incompatible with loss scaling.
+        Args:
+            module: module to train.
+            fused: whether to use the fused implementation, which is faster but incompatible with loss scaling.
         """
         groups = parameter_groups(module, self.weight_decay)
         betas = (self.betas[0], self.betas[1])
@@ -62,7 +64,7 @@ class BertAdamW(AdamW):
     clip_value: Annotated[float, Field(gt=0)] | None = 10.0
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
-        """Build the optimizer of the trainable parameters. `fused` is ignored."""
+        """Build the optimizer of the trainable parameters of a module. `fused` is ignored."""
         groups = parameter_groups(module, self.weight_decay)
         options = {"lr": self.lr, "betas": tuple(self.betas), "eps": self.eps, "clip_value": self.clip_value}
         return UncorrectedAdamW(groups, options)
@@ -78,7 +80,11 @@ class UncorrectedAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - as torch has it
         """Update every parameter that has a gradient.
 
-        Return the loss of `closure`, or None without a closure.
+        Args:
+            closure: function that computes the gradients and returns the loss. None: the gradients are computed before.
+
+        Returns:
+            The loss of `closure`, or None without a closure.
         """
         with torch.enable_grad():
             loss = closure() if closure else None

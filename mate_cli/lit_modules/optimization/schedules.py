@@ -37,7 +37,7 @@ class LinearSchedule:
 
 
 class BertLinear(LinearSchedule):
-    """Linear decay over all steps, replaced by a linear warm-up in the first steps.
+    """Linear decay over all steps, replaced by a linear warm-up in the first steps, as in BERT.
 
     The decay ends at zero. After the warm-up, the rate drops to the value of the decay at that step. Steps are counted
     from 0. The first step, whose rate would be 0, has the rate of the second step.

@@ -142,10 +142,10 @@ def different_tables(config: Mapping[str, Any], types: Sequence[int], positions:
         positions: number of positions of the network.
     """
     # The position table of RoBERTa has two additional rows for padding.
-    theirs = None if config.get("model_type") == "roberta" else config.get("max_position_embeddings")
-    sizes = (("token types", config.get("type_vocab_sizes"), list(types)), ("positions", theirs, positions))
+    stored = None if config.get("model_type") == "roberta" else config.get("max_position_embeddings")
+    sizes = (("token types", config.get("type_vocab_sizes"), list(types)), ("positions", stored, positions))
     return [
-        f"{table} {theirs} (here {network_size})"
-        for table, theirs, network_size in sizes
-        if theirs not in (None, network_size)
+        f"{table} {stored} (here {network_size})"
+        for table, stored, network_size in sizes
+        if stored not in (None, network_size)
     ]

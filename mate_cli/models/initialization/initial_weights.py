@@ -276,8 +276,8 @@ def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[s
     tensors = {name.removeprefix(PARALLEL): tensor for name, tensor in files.tensors.items()}
     prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
     if not prefixes or not all(prefix.startswith(prefixes[0]) for prefix in prefixes):
-        problem, remedy = f"it has {len(prefixes)} encoders", "Name the weights of one BERT-like encoder"
-        raise CheckpointError(problem, where=files.source, remedy=remedy)
+        problem, hint = f"it has {len(prefixes)} encoders", "Name the weights of one BERT-like encoder"
+        raise CheckpointError(problem, where=files.source, remedy=hint)
     renamed = {"gamma": "weight", "beta": "bias"}
     unprefixed = {}
     for name, tensor in tensors.items():
