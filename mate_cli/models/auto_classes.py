@@ -51,7 +51,7 @@ def auto_name(name: str) -> str:
 
 
 class MateForTask(TaskModel, MateModel):
-    """An encoder with the head of its task.
+    """Base class of transformers models: a network of mate with the head of a task.
 
     Attributes:
         default_task: class of the task whose head is added if the checkpoint has no head of this type.
@@ -67,7 +67,7 @@ class MateForTask(TaskModel, MateModel):
     """Whether `forward` accepts the number of items by which transformers' Trainer normalizes the loss."""
 
     def add_heads(self) -> None:
-        """Add the modules of the task under their names, so that weights are named as in a run.
+        """Add the heads of the configured task, or of `default_task`, with the parameter names of a run.
 
         Raises:
             ConfigError: `num_labels` is set, but the head has no classes.
@@ -83,7 +83,7 @@ class MateForTask(TaskModel, MateModel):
         self.share_modules(self.build_task())
 
     def build_task(self) -> Any:  # noqa: ANN401 - see `task`
-        """Build the task of the configuration on the encoder."""
+        """Build the configured task on the encoder of this model."""
         return instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder))
 
     def named_modules(
@@ -108,11 +108,11 @@ class MateForTask(TaskModel, MateModel):
         yield from ((f"{start}{name}", self.head) for name in HEAD_ALIASES)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
-        """Return an attribute. `HEAD_ALIASES` refer to the head."""
+        """Return an attribute. The names `HEAD_ALIASES` refer to the head."""
         return super().__getattr__("head" if name in HEAD_ALIASES else name)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - as in torch
-        """Set an attribute. `HEAD_ALIASES` refer to the head."""
+        """Set an attribute. The names `HEAD_ALIASES` refer to the head."""
         super().__setattr__("head" if name in HEAD_ALIASES else name, value)
 
     @can_return_tuple
@@ -154,7 +154,7 @@ class MateForTask(TaskModel, MateModel):
         return self.compute(batch, output_hidden_states, output_attentions)
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Return the logits of the head, and the loss of a batch with labels, under the names of transformers.
+        """Compute logits, and the loss if the batch has labels, under transformers' output names.
 
         Args:
             output: output of the encoder.
@@ -174,12 +174,12 @@ class MateForTask(TaskModel, MateModel):
             raise ConfigError(problem, remedy="Export AutoModel, without the head") from error
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """Return the labels of the task, in which unknown labels of tokens are 0."""
+        """Convert labels of transformers to labels of the task: -100 (ignored) becomes 0."""
         return labels.clamp(min=0)
 
 
 def _check_table(token_type_ids: Tensor | None) -> Tensor:
-    """Return the token types, which encode the table.
+    """Return `token_type_ids`, which contain the rows and columns of tokens.
 
     Raises:
         ValueError: the token types are missing.
@@ -193,17 +193,14 @@ def _check_table(token_type_ids: Tensor | None) -> Tensor:
 
 
 def _classes(labels: Tensor) -> Tensor:
-    """Return the class of each example, [B], from labels [B] or [B, 1].
-
-    An unknown class, which is -100 in transformers, is -1.
-    """
+    """Convert class labels of transformers, [B] or [B, 1], to classes [B]: -100 (unknown) becomes -1."""
     return labels.long().flatten().clamp(min=-1)
 
 
 class MateForTableQuestionAnswering(MateForTask):
-    """Encoder with heads for cell selection and aggregation, as `TapasForQuestionAnswering`.
+    """Encoder with heads for cell selection and aggregation, as in `TapasForQuestionAnswering`.
 
-    The logits of answer tokens are above 0.
+    The logits of the tokens of predicted answer cells are above 0.
     """
 
     default_task = "mate_cli.lit_modules.table_qa.TableQA"
@@ -286,7 +283,7 @@ class MateForTableQuestionAnswering(MateForTask):
 
 
 class MateForSequenceClassification(MateForTask):
-    """Encoder with a classifier of statements, as `TapasForSequenceClassification`."""
+    """Encoder with a classifier of statements, as in `TapasForSequenceClassification`."""
 
     default_task = "mate_cli.lit_modules.entailment.Entailment"
     output_class, labels_name = SequenceClassifierOutput, "class_ids"
@@ -308,12 +305,12 @@ class MateForSequenceClassification(MateForTask):
         return task
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """Return the class of each statement, [B], from [B] or [B, 1]. -1: unknown."""
+        """Convert class labels of transformers, [B] or [B, 1], to classes [B]: -100 (unknown) becomes -1."""
         return _classes(labels)
 
 
 class MateForMaskedLM(MateForTask):
-    """Encoder with a masked language modeling head: one logit per vocabulary entry and token."""
+    """Encoder with a masked language modeling head, which computes vocabulary logits of every token."""
 
     default_task = "mate_cli.lit_modules.masked_lm.MaskedLM"
     output_class = MaskedLMOutput
@@ -332,7 +329,7 @@ class SpanScores(QuestionAnsweringModelOutput):
 
 
 class MateForQuestionAnswering(MateForTask):
-    """Encoder with a span reader: logits of answer starts, answer ends and spans in a cell."""
+    """Encoder with a span reader, which computes logits of first tokens, last tokens and spans of answers."""
 
     default_task = "mate_cli.lit_modules.span_reading.SpanReading"
     output_class = SpanScores

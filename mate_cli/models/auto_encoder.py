@@ -30,9 +30,9 @@ DOWNLOADING = ("cache_dir", "force_download", "local_files_only", "revision", "s
 
 
 def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
-    """Check that a weight index lists only safetensors files.
+    """Check that the weight index of a sharded checkpoint lists only safetensors files.
 
-    transformers would read files of other types as pickles.
+    transformers would load other files as pickles, which can execute code.
 
     Raises:
         CheckpointError: the index lists another file.
@@ -46,7 +46,7 @@ def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
 
 @torch.no_grad()
 def _initialize(model: MateModel, names: Collection[str]) -> None:
-    """Reset the named weights to their initialization in a new model."""
+    """Replace the named weights by the random weights of a newly built model."""
     if names:
         initial, weights = type(model)(model.config).state_dict(), model.state_dict()
         for name in names:
@@ -54,7 +54,7 @@ def _initialize(model: MateModel, names: Collection[str]) -> None:
 
 
 class MateConfig(PretrainedConfig):
-    """The configuration of one of mate's networks, for transformers.
+    """Configuration of transformers (config.json) for any network of mate.
 
     The size of the network is also stored under the names that transformers uses.
 
@@ -63,7 +63,7 @@ class MateConfig(PretrainedConfig):
         attention: values of a `conf/attention` option.
         vocab_size: number of tokens of the vocabulary.
         reset_position_index_per_cell: whether positions restart in every cell.
-        task: values of a `conf/task` option, which determine the head. Empty or None for no head.
+        task: values of a `conf/task` option, which determine the head. Empty or None: no head.
         encoding: values of a `conf/encoding` option, which determine how tables become tokens.
         **others: options of `PretrainedConfig`, and options that the pipelines of transformers read.
     """
@@ -105,7 +105,7 @@ class MateConfig(PretrainedConfig):
 
 
 class MateModel(PreTrainedModel):
-    """Any of mate's encoders with the inputs of transformers' `TapasModel`."""
+    """Model of transformers that wraps any network of mate, with the inputs of `TapasModel`."""
 
     config_class = MateConfig
     base_model_prefix = "encoder"
@@ -129,7 +129,7 @@ class MateModel(PreTrainedModel):
         self._no_split_modules = {type(self.encoder).__name__}  # A packed batch needs the whole encoder on one device.
 
     def add_heads(self) -> None:
-        """Add the output head. The base class has none."""
+        """Add the output heads of a task. This class adds no head."""
 
     @classmethod
     def from_pretrained(cls, name: str | Path | None, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401 - or a tuple
@@ -212,7 +212,7 @@ class MateModel(PreTrainedModel):
             raise ValueError(f"{type(self).__name__} has several word embeddings, which cannot be resized")
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialize added embeddings. The network has initialized all other weights."""
+        """Initialize a resized word embedding. All other weights are initialized when the network is built."""
         if isinstance(module, nn.Embedding):
             initialise(module)
 
@@ -261,7 +261,7 @@ class MateModel(PreTrainedModel):
         inputs_embeds: Tensor | None = None,
         **arrays: Tensor | None,
     ) -> TableBatch:
-        """Build the batch of the inputs of `forward`. Integer inputs may have any integer dtype.
+        """Convert the inputs of `forward` to a `TableBatch`. Integer inputs may have any integer dtype.
 
         Args:
             input_ids: see `forward`.
@@ -302,7 +302,7 @@ class MateModel(PreTrainedModel):
         )
 
     def compute(self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None) -> ModelOutput:
-        """Compute the output of a batch, optionally with hidden states and attention weights.
+        """Encode a batch and return the output class of transformers, as `forward` does.
 
         Args:
             batch: batch of `batch_of`.
@@ -322,7 +322,12 @@ class MateModel(PreTrainedModel):
         return self.output_class(**self.scores(output, length), hidden_states=states, attentions=weights)
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Return the hidden states of tokens, [B, length, D], and of examples, under the names of transformers."""
+        """Return hidden states [B, length, D] and pooled states [B, D] under the names of transformers.
+
+        Args:
+            output: output of the encoder.
+            length: number of tokens of the input.
+        """
         return {"last_hidden_state": output.spread(length), "pooler_output": output.pooled}
 
     def _positions(self, types: Mapping[str, Tensor]) -> Tensor:

@@ -15,7 +15,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Candidates(TableEncoder):
-    """BERT with word, position and segment embeddings and attention within candidates."""
+    """BERT with word, position and segment embeddings, in which tokens attend within their candidate."""
 
     def __init__(self, size: str | EncoderSize, *, attention: AttentionBackend, **options: Any) -> None:
         def spec(shape: EncoderSize) -> LayerSpec:

@@ -30,7 +30,7 @@ DROPOUT = 0.1
 
 
 class TokenScores(nn.Module):
-    """The log probability that a token is relevant.
+    """Scorer of tokens for pruning: the log probability that a token is relevant to the question.
 
     Tokens outside the table always have probability 1.
 
@@ -75,7 +75,7 @@ class TokenScores(nn.Module):
         self.dropout = FastDropout(DROPOUT)
 
     def forward(self, output: EncoderOutput) -> Tensor:
-        """Score the tokens of a batch in float32, [B, T].
+        """Compute the log probability of relevance of each token, float32 [B, T].
 
         Header tokens are scored like body tokens.
         """
@@ -85,9 +85,13 @@ class TokenScores(nn.Module):
         return outside_counts(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
     def share_layer(self, head: nn.Module) -> bool:
-        """Replace a scoring layer of a head by a reference to the layer of this module.
+        """Replace the layer of a head that scores tokens or columns by a reference to the layer of this module.
 
-        Return False if the head has no layer for the same scores (`choices`).
+        Args:
+            head: head whose attribute `choices` maps "tokens" and "columns" to the names of its scoring layers.
+
+        Returns:
+            Whether a layer was replaced. False if the head has no layer for the same scores.
         """
         for unit, name in getattr(head, "choices", {}).items():
             layer = getattr(self, unit)
@@ -98,10 +102,7 @@ class TokenScores(nn.Module):
         return False
 
     def _column_scores(self, states: Tensor, batch: TableBatch) -> Tensor:
-        """Score every token by its column, [B, T].
-
-        The average over the column includes its header.
-        """
+        """Compute the score of the column of every token, [B, T]. The header is part of its column."""
         assert self.columns is not None
         grid, logits = CellGrid.of(batch, *self.shape), self.columns(states).squeeze(-1).float()
         if self.column_score == "cells":
@@ -112,27 +113,32 @@ class TokenScores(nn.Module):
 
 
 class SharedLayer:
-    """A reference to a layer of another module, which trains and saves the layer."""
+    """A callable reference to a layer that is a submodule of another module only."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.layer = layer
 
     def __call__(self, states: Tensor) -> Tensor:
-        """Apply the shared layer to `states` [..., D]."""
+        """Apply the shared layer to hidden states [..., D]."""
         scores: Tensor = self.layer(states)
         return scores
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
-    """Set scores [B, T] of non-table tokens to 0 (log probability 1) and of padding to -inf."""
+    """Set the scores [B, T] of tokens outside the table to 0 (log of probability 1), and of padding to -inf."""
     outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
     return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
 
 
 def best_tokens(scores: Tensor, count: int) -> Tensor:
-    """Return the indices of the `count` tokens with the highest scores [B, T].
+    """Return the indices of the tokens with the highest scores in each example.
 
-    The indices are ascending, Int64 [B, min(count, T)]. Of tokens with equal scores, earlier tokens are preferred.
+    Args:
+        scores: scores of tokens, [B, T].
+        count: number of tokens to select.
+
+    Returns:
+        Ascending indices, Int64 [B, min(count, T)]. Of tokens with equal scores, earlier tokens are preferred.
     """
     return scores.argsort(dim=1, descending=True, stable=True)[:, :count].sort(dim=1).values
 
@@ -142,7 +148,7 @@ MIN_SCORE = -1e4
 
 
 class Dot(TableEncoder):
-    """A pruning transformer selects K tokens, which a task transformer encodes.
+    """A small pruning transformer that selects K tokens, and a large task transformer that encodes them.
 
     The layers of this network are those of the task transformer. Unless `learn` is "pruning", all heads of the task
     transformer add the score of a token, a log probability, to the attention logits of the token as a key. The task
@@ -199,33 +205,33 @@ class Dot(TableEncoder):
         return None if self.learn == "joint" else self.pruner
 
     def share_token_scorer(self, head: nn.Module) -> None:
-        """Share the token scorer with a head of the pruning transformer.
+        """Share the token scorer with the head of the pruning transformer, as in google-research/tapas.
 
-        google-research/tapas shares the scorer too. The scorer is frozen if the head has no such scores and no gradient
-        reaches the scorer through attention.
+        The scorer is frozen if no loss trains it: the head has no scores of the same type, and no gradient reaches the
+        scorer through attention.
+
+        Args:
+            head: second head of the task, on the pruning transformer.
         """
         is_shared = self.scores.share_layer(head)
         self.scores.requires_grad_(is_shared or self.learn != "pruning")
 
     @property
     def planner(self) -> Planner:
-        """The planner of the pruning transformer.
-
-        The input of the task transformer is known only after pruning.
-        """
+        """The planner of the pruning transformer only, because the task transformer's input depends on pruning."""
         return Planner(()) if self.pruner is None else self.pruner.planner
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
-        """Return all tokens for the pruning, and `keep` tokens for the task transformer.
+        """Return the layers of both transformers, with all tokens and with K tokens, to count operations.
 
-        The task transformer reads `keep` tokens, but which ones is known only after pruning.
+        The K tokens are the first tokens, because the selected tokens are known only after pruning.
         """
         indices = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
         layer_input = self.layers, batch.keep(indices.expand(len(batch.input_ids), -1))
         return [layer_input] if self.pruner is None else [*self.pruner.layer_inputs(batch), layer_input]
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Select at most K tokens of each example, in their original order, and encode them."""
+        """Select at most K tokens of each example, and encode the selected tokens in their original order."""
         early = None if self.pruner is None else self.pruner(batch)
         scores = self.token_scores(batch, early)
         indices = best_tokens(scores.detach(), self.keep)
@@ -239,9 +245,11 @@ class Dot(TableEncoder):
         return EncoderOutput(states, self.pooler(states), kept_batch, early, token_scores)
 
     def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
-        """Compute the log probability of the relevance of tokens, [B, T].
+        """Compute the log probability that each token is relevant, [B, T].
 
-        `early` is the output of the pruning transformer, or None without one.
+        Args:
+            batch: input of the network.
+            early: output of the pruning transformer. None: every token has log probability 0.
         """
         if early is None:
             return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)

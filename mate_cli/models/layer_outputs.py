@@ -60,15 +60,12 @@ def encode_with_layers(
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:
-    """Return the hidden states of tokens, padded, [B, T, D], without slots."""
+    """Convert packed hidden states of tokens and slots to padded hidden states of tokens, [B, T, D]."""
     return plan.packing.unpack(states[: sum(plan.packing.lengths)])
 
 
 def _attention_weights(layer: EncoderLayer, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-    """Compute dense attention weights [B, N, T, T] of the pattern of a layer.
-
-    Masked pairs get 0.
-    """
+    """Compute the attention weights [B, N, T, T] of a layer densely. Pairs outside its pattern get 0."""
     attention = cast(SelfAttention, layer.attention["self"])
     qkv = attention.project(layer.sub_layers[0].before(states))
     return Eager().probabilities(qkv, plan, key_bias) * plan.mask

@@ -15,7 +15,7 @@ from mate_cli.models.mate import MateEncoder
 
 
 class Lexical(MateEncoder):
-    """Row and column heads over lexical features of cells (`encoding=lexical`)."""
+    """MATE whose tokens are cells, embedded by their lexical overlap with the question (`encoding=lexical`)."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "vocab_size": 1})
@@ -26,7 +26,7 @@ class Lexical(MateEncoder):
 
 
 class CellEmbeddings(FeatureEmbeddings):
-    """Embeddings of lexical features instead of words, with LayerNorm and dropout."""
+    """Embeds cells by their lexical features only, with LayerNorm and dropout."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)

@@ -61,12 +61,12 @@ class Linformer(TableEncoder):
 
 
 class Mixer(nn.Module):
-    """The weights that mix positions into slots.
+    """Linear projection of n positions to k slots, for keys and for values.
 
     Args:
         length: number n of positions.
         slots: number k of slots.
-        shared: keys and values share the mixing weights.
+        shared: whether keys and values share the weights.
     """
 
     def __init__(self, length: int, slots: int, shared: bool) -> None:
@@ -77,7 +77,11 @@ class Mixer(nn.Module):
             self.values = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, length), INITIAL_GAIN))
 
     def forward(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Mix keys and values [B, N, T, H], which are zero on padding, into slots [B, N, k, H].
+        """Project keys and values from tokens, [B, N, T, H], to slots, [B, N, k, H].
+
+        Args:
+            key: keys, zero on padding.
+            value: values, zero on padding.
 
         Raises:
             ConfigError: the input has more tokens than positions.
@@ -94,7 +98,7 @@ class Mixer(nn.Module):
 
 
 class MixedAttention(Attention):
-    """Attention of every token to the slots of a mixer, in one layer of `Linformer`.
+    """Attention of one layer of `Linformer`: every token attends to the slots of a `Mixer`.
 
     The mixer is not a submodule of the attention, so layers can share a mixer, and it is saved once.
     """
@@ -105,7 +109,7 @@ class MixedAttention(Attention):
         self.mixer = mixer
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Count the pairs of tokens and slots, padding included, for mixing and for attention."""
+        """Count the pairs of tokens and slots, padding included, for the projection and for attention."""
         examples, tokens = plan.packing.shape
         pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)
         return Work(pairs, mixed=pairs)

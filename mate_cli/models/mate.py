@@ -1,4 +1,4 @@
-"""MATE: row heads and column heads.
+"""MATE: attention heads that attend within rows (row heads) or within columns (column heads).
 
 Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", EMNLP 2021.
 """
@@ -14,14 +14,14 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 
 RowHeadRatio = Annotated[float, Field(ge=0, le=1)]
-"""Fraction of row heads."""
+"""Fraction of attention heads that attend within rows."""
 
 
 class MateEncoder(TableEncoder):
     """A table encoder in which each head attends within rows or within columns.
 
     Args:
-        row_head_ratio: fraction of row heads.
+        row_head_ratio: fraction of attention heads that attend within rows.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""SAT: all heads attend to row and column.
+"""SAT: all attention heads attend to the row and the column of a token.
 
-Variants are the baseline of the MATE paper and the original code.
+The variants are the baseline of the MATE paper and the original code.
 
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
 """

@@ -29,7 +29,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class TableEtcLayer(EncoderLayer):
-    """A layer over tokens and slots, which share all weights except attention output."""
+    """A transformer layer over tokens and memory slots, which share all weights except the attention output."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
@@ -51,9 +51,10 @@ class TableEtcLayer(EncoderLayer):
 
 
 class TableEtc(TableEncoder):
-    """A table encoder with a memory of 256 slots.
+    """A table encoder in which tokens attend to near tokens and to a memory of 256 slots.
 
-    Relations mark the slots of the row and column of each token.
+    There is a slot for each of 128 rows and 128 columns. Learned relative vectors distinguish the slots of the row and
+    column of a token from other slots.
 
     Args:
         attention: ignored, because this network has a specialized attention. A specific backend is rejected earlier.
@@ -91,7 +92,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """Initial states of slots: type embedding plus embedding of the row or column."""
+    """Computes initial states of memory slots: an embedding of the type, row or column, plus its index embedding."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()
@@ -100,7 +101,7 @@ class SlotEmbeddings(nn.Module):
         self.dropout = FastDropout(dropout)
 
     def forward(self, slots: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Embed slots, [B * G, D].
+        """Compute the initial states of the slots of a batch, [B * G, D].
 
         Args:
             slots: indices of slots, Int64 [B * G].

@@ -27,7 +27,7 @@ DENSE_BACKWARD = 2.0
 
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
-    """Count the operations of a network on a batch.
+    """Count the floating-point operations of a network on a batch.
 
     Dense layers are counted on real tokens, attention as the backend of each layer computes it.
 
@@ -50,9 +50,9 @@ def _layers_flops(layers: Sequence[EncoderLayer], batch: TableBatch, *, backward
 
 
 def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
-    """Count the operations of the attention of a layer.
+    """Count the floating-point operations of the attention of a layer.
 
-    Linformer's dense mixing of keys and values is included.
+    Linformer's projection of keys and values to slots is included.
 
     Args:
         work: operation counts of the layer on a batch, from `Attention.work`.
@@ -64,7 +64,7 @@ def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
 
 
 def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
-    """Count the operations of query-key pairs.
+    """Count the floating-point operations of attention, given the number of query-key pairs.
 
     Args:
         pairs: number of pairs, over all heads.
@@ -75,7 +75,7 @@ def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
 
 
 def dense_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
-    """Count the operations of the projections and feed-forward layers of an encoder.
+    """Count the floating-point operations of all linear layers of an encoder, without attention.
 
     Args:
         size: size of the encoder.
@@ -95,22 +95,22 @@ USABLE = 0.85
 FULL, HALF = 4, 2
 """Bytes of a number in 32 bits and in 16 bits."""
 OPTIMIZER = 3 * FULL
-"""Bytes of the gradient of a weight and of the two moments of Adam."""
+"""Bytes per weight of its gradient and of the two moments of Adam."""
 COPIED = ("Segments", "Sdpa", "Bucketed", "Eager")
 """Backends that store sorted or padded copies of queries, keys, values and outputs for the backward pass."""
 
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """The sizes that determine the memory of a training step, except the number of examples.
+    """Estimate of the memory of a training step, for any number of examples in a micro-batch.
 
     Args:
         layers: size of each layer.
         parameters: number of parameters of the whole network.
         tokens: number of tokens of the longest example.
-        half: activations are in 16 bits (bf16-mixed, 16-mixed), hidden states between layers and weights in 32 bits.
-        copies: attention stores copies of its inputs and outputs, see `COPIED`.
-        checkpointing: only the hidden states between layers are stored, and one layer at a time is recomputed.
+        half: whether activations have 16 bits (bf16-mixed, 16-mixed). Hidden states between layers and weights have 32.
+        copies: whether attention stores copies of its inputs and outputs, see `COPIED`.
+        checkpointing: whether only the hidden states between layers are stored, and one layer at a time is recomputed.
     """
 
     layers: tuple[EncoderSize, ...]
@@ -122,7 +122,7 @@ class TrainingMemory:
 
     @property
     def weights(self) -> int:
-        """Bytes of weights, gradients and moments of Adam, and of copies of weights.
+        """Total bytes of weights, gradients, moments of Adam, and copies of weights.
 
         In 16 bits autocast copies all weights. In 32 bits without checkpointing, the joint projection stores the
         concatenated weights of queries, keys and values for the backward pass.
@@ -131,11 +131,11 @@ class TrainingMemory:
         return self.parameters * (FULL + OPTIMIZER + HALF * self.half) + joint
 
     def layer(self, size: EncoderSize) -> int:
-        """Compute the bytes per token that the backward pass of one layer needs.
+        """Compute the bytes per token that one layer stores for its backward pass.
 
-        The result is 38 x D in 16 bits if I is 4 x D. Counted are the inputs of the joint projection and of the first
-        dense layer, queries, keys, values, attended values, and the inputs and outputs of the activation. In addition:
-        the inputs of both norms in 32 bits, and one byte for each number that dropout may drop.
+        These are the inputs of the joint projection and of the first dense layer, queries, keys, values, attended
+        values, and the inputs and outputs of the activation, as well as the inputs of both norms in 32 bits, and one
+        byte for each number that dropout may drop. In 16 bits the result is 38 x D if I is 4 x D.
         """
         width, number = size.hidden_size, HALF if self.half else FULL
         activations = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
@@ -143,10 +143,7 @@ class TrainingMemory:
 
     @property
     def per_token(self) -> int:
-        """Bytes per token of layers, embeddings, last hidden states and gradients.
-
-        Gradients are those of one layer.
-        """
+        """Bytes per token of activations of all layers, embeddings, output, and gradients of one layer."""
         width = max(size.hidden_size for size in self.layers)
         number = HALF if self.half else FULL
         embeddings_and_output = 3 * FULL * width + width
@@ -171,13 +168,13 @@ class TrainingMemory:
 
 
 def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half: bool) -> TrainingMemory:
-    """Collect the sizes that determine the memory of training a network.
+    """Return the estimate of the memory of a training step of a network.
 
     Args:
         encoder: network without its head.
         parameters: number of trained parameters, including the head.
         tokens: number of tokens of the longest example.
-        half: activations are in 16 bits.
+        half: whether activations have 16 bits.
     """
     encoders = list(encoder.encoders.values())
     # A network without known layers is counted as a single layer.

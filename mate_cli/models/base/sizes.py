@@ -15,7 +15,7 @@ class EncoderSize:
         num_heads: number N of attention heads of each layer.
         intermediate_size: width I of the feed-forward layer.
         max_positions: number of rows of the position embedding table.
-        first_layers: the encoder consists of the first layers of a deeper network and can load its weights.
+        first_layers: whether the encoder is the first layers of a deeper network, whose weights it can load.
     """
 
     hidden_size: int
@@ -50,11 +50,13 @@ SIZES: dict[str, EncoderSize] = {
     "base": EncoderSize(768, 12, 12, 3072),
     "large": EncoderSize(1024, 24, 16, 4096),
 }
-"""Source: Turc et al., "Well-Read Students Learn Better"; minilm: Wang et al., "MiniLM", 6 layers of 384."""
+"""Source: Turc et al., "Well-Read Students Learn Better". Of minilm: Wang et al., "MiniLM", 6 layers of 384."""
 
 
 def encoder_size(size: str | EncoderSize) -> EncoderSize:
-    """Return the size with this name. `minilm:2` selects the first two layers of `minilm`.
+    """Return the encoder size with a name of `SIZES`, such as "base", or the size itself.
+
+    The name "minilm:2" selects the first two layers of "minilm".
 
     Raises:
         ConfigError: the name or the number of layers is invalid.

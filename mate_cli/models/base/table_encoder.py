@@ -39,11 +39,11 @@ from mate_cli.tokenization.packing import BatchPlan, Packing
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 INITIAL_DEVIATION = 0.02
-"""Standard deviation of all weights before training, as in BERT."""
+"""Standard deviation of randomly initialized weights, as in BERT."""
 
 
 class TableEncoder(nn.Module):
-    """Base class of encoders of tables, with randomly initialized weights.
+    """Base class of networks: a BERT encoder with table embeddings and configurable attention.
 
     Args:
         size: size of the encoder, or a name in `SIZES`.
@@ -57,7 +57,7 @@ class TableEncoder(nn.Module):
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
         token_types: names of the token types that are embedded.
         lexical_features: embed the lexical features of encodings that have them (`encoding.lexical_features`).
-        pooler: add a pooler with weights. False: the pooled state is the state of the first token.
+        pooler: whether to add a pooler with weights. False: the pooled state is the hidden state of the first token.
         extra: layers added after the other layers, and the scheme of their initialization. None: no added layers.
         freeze: parameters to freeze, as names of modules or parameters, or patterns of names as in a shell: `*`, `?`,
             `[0-3]`. None: train all parameters.
@@ -122,32 +122,33 @@ class TableEncoder(nn.Module):
 
     @classmethod
     def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Map released tensors to the parameter names of this network.
+        """Rename the tensors of a released checkpoint to the parameter names of this network.
 
-        The names of `tensors` lack the prefix of the encoder.
+        Args:
+            tensors: tensors by name, without the prefix of the encoder such as `bert.`.
         """
         return tensors
 
     def use_cache(self, folder: Path) -> None:
-        """Set the folder in which the network may cache per-input results. Ignored by default."""
+        """Set the folder in which the network may cache results per input. The default does nothing."""
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """The network and the encoders inside it, by the prefix of their parameter names.
-
-        The first prefix is empty.
-        """
+        """The network itself with prefix "", and encoders inside it, by the prefix of their parameters."""
         return {"": self}
 
     @property
     def auxiliary_encoder(self) -> TableEncoder | None:
-        """The inner encoder with a second head, on `EncoderOutput.early`, or None."""
+        """The inner encoder that a second head on `EncoderOutput.early` trains. None: no second head."""
         return None
 
     def share_token_scorer(self, head: nn.Module) -> None:
-        """Share the weights that select tokens with the head of the auxiliary encoder.
+        """Use the layer that scores tokens for pruning in the head of the auxiliary encoder, too.
 
-        Ignored if the head does not score the same objects.
+        The default does nothing.
+
+        Args:
+            head: second head of the task. It is unchanged if it does not score tokens or columns as the pruning does.
         """
 
     @property
@@ -167,27 +168,24 @@ class TableEncoder(nn.Module):
 
     @property
     def planner(self) -> Planner:
-        """The planner that prepares batches for this network in data workers.
-
-        The planner contains no weights.
-        """
+        """The planner that computes attention plans for this network in data workers, without weights."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Sequence[EncoderLayer], TableBatch]]:
-        """Return the layers of the network, grouped, each group with a batch of the size that it processes.
+        """Return groups of layers, each with a batch of the tokens that the layers process, to count operations.
 
-        The result serves to count operations: the layers may process other tokens than those in the batch.
+        A group may process fewer tokens than the network, for example after pruning.
         """
         return [(self.layers, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """Return the attention plans of the layers on the batch."""
+        """Return the attention plans of all layers for a batch, by attention pattern."""
         return plan_layers([layer.spec.pattern for layer in self.layers], batch)
 
     def packed(self, batch: TableBatch) -> TableBatch:
-        """Return the batch with its plan, so that its packing is computed once.
+        """Return the batch with a plan that contains its packing (positions of tokens that are not padding).
 
-        In an exported graph the packing keeps the padding.
+        The packing is computed only once. In an exported graph padding is not removed.
         """
         if is_traced(layer.spec.backend for layer in self.layers):
             return keep_padding(batch)
@@ -222,7 +220,7 @@ class TableEncoder(nn.Module):
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def facts(self) -> Mapping[str, str]:
-        """Return a human-readable summary of the use of each backend, for the record of a run."""
+        """Return human-readable usage counts of each attention backend, for the record of a run."""
         return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
@@ -236,9 +234,9 @@ class TableEncoder(nn.Module):
         return EncoderOutput(states, self.pooler(states), batch)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the inputs of the added layers that their initialization scheme measures.
+        """Return the inputs of the added layers, whose norms the initialization of these layers measures.
 
-        Each tensor is [P, width] and contains real tokens only.
+        Each tensor is [P, width], for the P tokens of the batch that are not padding.
         """
         assert self.extra is not None
         return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch), self.plans(batch)))]
@@ -271,10 +269,7 @@ def _format_layers(layers: Sequence[int], count: int) -> str:
 
 
 def initialise(module: nn.Module) -> None:
-    """Initialize a dense or embedding layer: truncated normal weights, zero biases.
-
-    Ignore other modules.
-    """
+    """Initialize a linear or embedding layer: truncated normal weights, zero biases. Ignore other modules."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         bound = 2 * INITIAL_DEVIATION
         nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION, a=-bound, b=bound)
@@ -288,12 +283,12 @@ ALL_PAIRS = (Eager, Sdpa)
 
 @dataclass(frozen=True)
 class PaddedBatch(Packing):
-    """A packing that keeps the padding.
+    """A packing of a batch that does not remove padding, for exported graphs with fixed shapes.
 
-    Padding is computed, and set to zero when states are unpacked.
+    Hidden states of padding are computed, and set to zero when they are unpacked.
 
     Args:
-        real: 1 on real tokens and 0 on padding, [B, T].
+        real: 1 on tokens and 0 on padding, [B, T].
     """
 
     real: Tensor
@@ -323,14 +318,14 @@ def is_exported() -> bool:
 
 
 def keep_padding(batch: TableBatch) -> TableBatch:
-    """Return the batch with a packing that keeps the padding."""
+    """Return a copy of the batch with a `PaddedBatch`, a packing that does not remove padding."""
     examples, tokens = batch.input_ids.shape
     packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
     return replace(batch, plan=BatchPlan(packing, {}))
 
 
 class EncoderOutput(NamedTuple):
-    """Hidden states, and the batch whose tokens they belong to.
+    """The output of a network: hidden states, pooled states, and the batch of the encoded tokens.
 
     A network may return fewer tokens than its input has. Heads and losses must therefore read masks, ids, labels and
     names from `batch`, never from the input of the network.
@@ -356,10 +351,7 @@ class EncoderOutput(NamedTuple):
         return self._replace(states=states)
 
     def spread(self, length: int) -> Tensor:
-        """Scatter the hidden states to the positions of the input, [B, length, D].
-
-        Removed tokens get zeros.
-        """
+        """Scatter the hidden states to the positions of the input, [B, length, D], with zeros for pruned tokens."""
         return self.spread_out(self.states, length, 0.0)
 
     def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:
@@ -395,7 +387,7 @@ NO_SERIALIZER = NoSerializer()
 
 @dataclass(frozen=True)
 class TaskContext:
-    """The objects that a task is built on.
+    """The objects from which a task is built: network, serializer and cache folder.
 
     Args:
         encoder: network below the head of the task.

@@ -18,7 +18,7 @@ class TaskModel:
     _modules: dict[str, nn.Module | None]
 
     def share_modules(self, task: nn.Module) -> None:
-        """Add the submodules of a task to this module, and make both share them."""
+        """Add the submodules of a task to this module. Later changes affect the task and this module."""
         self._modules.update(task._modules)
         task._modules = self._modules
         # A tuple hides the task from `named_modules`, which would list each submodule under two names.

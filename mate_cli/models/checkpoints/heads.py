@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 
 INSIDE = ("encoder.", "early_head.")
-"""Prefixes of parameters that are initialized separately. All other parameters of a task belong to its heads."""
+"""Prefixes of task parameters that belong to no head. All other parameters belong to the heads."""
 
 
 class LoadedHeads(NamedTuple):
-    """The parameters of heads that were loaded, and the parameters that were not.
+    """Names of head parameters that were loaded from a checkpoint or initialized randomly.
 
     Args:
         loaded: names of the parameters that were loaded.
         new: names of the parameters that were not loaded.
-        used: names in the checkpoint of the loaded tensors.
+        used: names of the loaded tensors in the checkpoint.
     """
 
     loaded: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class LoadedHeads(NamedTuple):
 
 
 def head_names(task: nn.Module) -> dict[str, str]:
-    """Return the names in released checkpoints of the parameters of the heads of a task.
+    """Return the name of each head parameter of a task in checkpoints of transformers, by its name in mate.
 
     The names come from `transformers_names` of the head classes. In TAPAS a head with one output has one axis less.
     """
@@ -41,9 +41,9 @@ def head_names(task: nn.Module) -> dict[str, str]:
 
 
 def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
-    """Collect the values of a class attribute by full names of parameters.
+    """Collect a class attribute that maps parameter names to values, from all modules of a task.
 
-    The attribute maps parameter names of a module to values.
+    The keys of the result are full parameter names.
     """
     return {
         f"{module_name}.{name}": value
@@ -53,9 +53,9 @@ def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
 
 
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
-    """Return the submodules of a network that are heads, such as a token scorer.
+    """Return the submodules of a network that can load the weights of an output head, such as a token scorer.
 
-    Such heads are initialized from the head of an inner encoder.
+    They are initialized from the checkpoint of an inner encoder, such as the pruning transformer.
     """
     return nn.ModuleDict({name: head for name, head in network.named_children() if hasattr(head, "transformers_names")})
 
@@ -102,6 +102,6 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
 
 
 def fits(ours: Tensor, theirs: Tensor) -> bool:
-    """Return whether two shapes are equal, ignoring axes of size 1."""
+    """Return whether two tensors have the same shape, ignoring axes of size 1."""
     shapes = ([size for size in tensor.shape if size > 1] for tensor in (ours, theirs))
     return next(shapes) == next(shapes)

@@ -35,13 +35,13 @@ UNSUPPORTED = ("use_gumbel_for_cells", "use_gumbel_for_aggregation", "disable_pe
 
 
 RUN = "mate_run"
-"""Model type of a run of mate. Training on from a run may change whether positions restart in each cell."""
+"""Model type of a run of mate. Only weights of runs may be used with other positions than in their training."""
 PER_CELL = ("TapasSerializer", "SatSerializer", "MaskingSerializer")
-"""Serializers with an option for restarting positions in each cell."""
+"""Serializers with the option `reset_positions`, which restarts positions in each cell."""
 
 
 class Origin(NamedTuple):
-    """The origin of weights.
+    """The checkpoint from which weights were loaded.
 
     Args:
         source: human-readable name of the checkpoint.
@@ -53,7 +53,7 @@ class Origin(NamedTuple):
 
 
 def restarts_positions(config: Mapping[str, Any]) -> bool | None:
-    """Return whether positions restart in each cell, None if unspecified.
+    """Return whether positions restart in each cell in a checkpoint, or None if config.json does not say.
 
     Source: transformers, `TapasConfig`, in which positions restart by default.
     """
@@ -62,9 +62,12 @@ def restarts_positions(config: Mapping[str, Any]) -> bool | None:
 
 
 def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the configuration of a run to the keys of transformers.
+    """Convert the configuration of a run to the keys of config.json of transformers.
 
-    Settings without such a key are omitted.
+    Settings without an equivalent key are omitted.
+
+    Args:
+        parts: configuration with the sections `encoding`, `model` and `task`.
     """
     encoding, model, task = (parts.get(name) or {} for name in ("encoding", "model", "task"))
     of_cells = str(encoding.get("_target_", "")).endswith(PER_CELL)
@@ -79,7 +82,7 @@ def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def different_positions(origin: Origin, restarts: bool) -> list[str]:
-    """Describe how the positions of a checkpoint and an encoding differ, if they do.
+    """Return a description of how the positions of a checkpoint and an encoding differ, or [].
 
     Args:
         origin: origin of the loaded weights.
@@ -106,9 +109,11 @@ def different_positions(origin: Origin, restarts: bool) -> list[str]:
 
 
 def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[str]:
-    """Return the names of the aggregations of a configuration, in the order of their ids.
+    """Return the names of the aggregations in a config.json, in the order of their ids.
 
-    If the configuration has no names, the first names in `known` are returned.
+    Args:
+        config: contents of config.json.
+        known: names of the aggregations to assume, in the order of their ids, if config.json contains no names.
     """
     names = config.get("aggregation_labels")
     if names:
@@ -117,7 +122,7 @@ def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[s
 
 
 def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """Describe the options of heads that differ from those of their training.
+    """Return descriptions of head options that differ between a checkpoint and a task.
 
     Args:
         config: configuration of the checkpoint.
@@ -132,9 +137,9 @@ def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:
-    """Describe the embedding tables whose length differs from the network's.
+    """Return descriptions of embedding tables that have different lengths in a checkpoint and a network.
 
-    Only their common rows are loaded.
+    Only the rows that both tables have are loaded.
 
     Args:
         config: configuration of the checkpoint.

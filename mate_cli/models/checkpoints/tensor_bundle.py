@@ -1,8 +1,8 @@
-"""Read TensorFlow's tensor bundles without TensorFlow.
+"""Reader of TensorFlow's tensor bundles (`model.ckpt.index` and `.data-*`) without TensorFlow.
 
 A bundle has an index in LevelDB's table format, and files of raw numbers. Nothing is unpickled, and all data is
-verified by the checksums in the files. Source: TensorFlow, `core/util/tensor_bundle`,
-`core/protobuf/tensor_bundle.proto`; LevelDB, `doc/table_format.md`.
+verified by the checksums in the files. Source: TensorFlow, `core/util/tensor_bundle` and
+`core/protobuf/tensor_bundle.proto`, and LevelDB, `doc/table_format.md`.
 """
 
 import math
@@ -60,7 +60,7 @@ class BundleDamage(ValueError):  # noqa: N818 - used in this module only
 
 
 class Cursor:
-    """Sequential reader of bytes."""
+    """Reader of numbers and byte strings that follow each other in `data`."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
@@ -92,9 +92,10 @@ class Cursor:
 
 
 def find_bundle(path: Path) -> Path | None:
-    """Return the prefix of the bundle at a path, or None if the path has no bundle.
+    """Return the prefix of a TensorFlow checkpoint, such as `.../model.ckpt`, or None if there is no checkpoint.
 
-    The path is the prefix, the index, a data file, or a folder with a single bundle.
+    Args:
+        path: prefix, index file, data file, or folder with a single checkpoint.
 
     Raises:
         CheckpointError: the folder has several bundles.
@@ -113,11 +114,11 @@ def find_bundle(path: Path) -> Path | None:
 
 
 def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    """Read the tensors of a bundle, by the names of their variables.
+    """Read the tensors of a TensorFlow checkpoint, by variable name.
 
     Args:
-        prefix: prefix of the bundle, as returned by `find_bundle`.
-        wanted: returns whether to read the variable of a name.
+        prefix: prefix of the checkpoint, as returned by `find_bundle`.
+        wanted: function that returns whether to read the variable with a name.
 
     Raises:
         CheckpointError: a file is missing or damaged, or uses an unsupported feature.
@@ -135,7 +136,7 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor
 
 
 def list_bundle(prefix: Path) -> list[str]:
-    """Return the names of the variables of a bundle.
+    """Return the names of the variables of a TensorFlow checkpoint.
 
     Raises:
         CheckpointError: the index of the bundle is missing or damaged.
@@ -154,7 +155,7 @@ def _index_of(prefix: Path) -> Path:
 
 
 def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
-    """Return the number of data files, and the entry of each variable."""
+    """Parse an index file. Return the number of data files, and the `Entry` of each variable by name."""
     if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
         raise BundleDamage("it is not an index of tensors")
     footer = Cursor(file[-FOOTER_SIZE:])
@@ -191,9 +192,9 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
 
 
 def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block.
+    """Yield the keys and values of a block of the index.
 
-    Each key is stored as a shared prefix length and a suffix.
+    Each key is stored as the length of the prefix that it shares with the previous key, and a suffix.
     """
     restarts = int.from_bytes(block[-4:], "little")
     cursor, key = Cursor(block[: len(block) - 4 * (restarts + 1)]), b""

@@ -21,7 +21,7 @@ HEADS = {
     "output_weights_cls": "classifier.weight",
     "output_bias_cls": "classifier.bias",
 }
-"""Names of head variables in transformers. Other variables have the same names there."""
+"""Names of head variables in transformers, by TensorFlow name. Other variables have the same names."""
 
 PRUNING = {
     "pruning/output_weights": "bert/scores/tokens/kernel",
@@ -29,7 +29,7 @@ PRUNING = {
     "pruning/column_output_weights": "bert/scores/columns/kernel",
     "pruning/column_output_bias": "bert/scores/columns/bias",
 }
-"""Names in mate of the token and column scorers of a released DoT."""
+"""Names of the token and column scorers of DoT in mate, by name in a released DoT."""
 PRUNER = "pruning/bert/"
 """Prefix of the pruning transformer in a released DoT."""
 
@@ -72,7 +72,7 @@ OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power",
 
 
 def read_variables(prefix: Path) -> dict[str, Tensor]:
-    """Read the weights of a checkpoint, excluding variables of the optimizer.
+    """Read the weights of a TensorFlow checkpoint, by PyTorch name, without variables of the optimizer.
 
     Raises:
         CheckpointError: a file is missing or damaged.
@@ -83,7 +83,7 @@ def read_variables(prefix: Path) -> dict[str, Tensor]:
 
 
 def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """Convert a TensorFlow configuration to the keys of transformers.
+    """Convert the bert_config.json of a TensorFlow checkpoint to the keys of transformers' config.json.
 
     `gelu` in the TensorFlow code is the tanh approximation, `gelu_new` in transformers. The name of a released
     checkpoint provides two settings: whether positions restart in each cell, and the data set trained on last, which
@@ -127,7 +127,7 @@ def dot_options(name: str) -> dict[str, Any]:
 
 
 def list_variables(prefix: Path) -> set[str]:
-    """Return the names of the weights of a checkpoint, converted to those of PyTorch.
+    """Return the names of the weights of a TensorFlow checkpoint, converted to PyTorch names.
 
     Raises:
         CheckpointError: the index of the checkpoint is missing or damaged.
@@ -136,9 +136,9 @@ def list_variables(prefix: Path) -> set[str]:
 
 
 def torch_name(name: str) -> str:
-    """Convert the name of a TensorFlow variable to PyTorch.
+    """Convert the name of a TensorFlow variable to the PyTorch name of the parameter.
 
-    An example is `bert/encoder/layer_0/output/dense/kernel`.
+    For example, `bert/encoder/layer_0/output/dense/kernel` becomes `bert.encoder.layer.0.output.dense.weight`.
     """
     renamed = f"bert/pruner/{name.removeprefix(PRUNER)}" if name.startswith(PRUNER) else PRUNING.get(name, name)
     *parts, leaf = HEADS.get(renamed, renamed).replace("/layer_", "/layer.").split("/")

@@ -1,6 +1,4 @@
-"""Grouping of tokens into a grid of cells.
-
-Sums over cells and columns thereby have a fixed shape.
+"""Grouping of tokens into a grid of cells with a fixed shape, for sums over cells and columns.
 
 Source: google-research/tapas, `utils/segmented_tensor.py` and `tapas_classifier_model._get_classification_outputs`.
 """
@@ -17,7 +15,7 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 @dataclass(frozen=True)
 class CellGrid:
-    """The position of every token in a grid of R x C cells.
+    """The cell of every token in a grid of R x C cells, for sums and means of token values over cells.
 
     Cell (0, 0) is the question, and row 0 is the header. Rows and columns beyond the grid share its last row and
     column, as in google-research/tapas. Unlike there, padding is in no cell: google-research/tapas averages padding
@@ -67,23 +65,23 @@ class CellGrid:
         return self.sums(values) / self.sizes.clamp(min=1)
 
     def column_means(self, values: Tensor) -> Tensor:
-        """Average `means` over the cells of each column: [B, T] to [B, C].
+        """Average token values over each cell, then over the cells of each column: [B, T] to [B, C].
 
         Columns without cells get 0.
         """
         return self.means(values).sum(1) / self.exists.sum(1).clamp(min=1)
 
     def column_token_means(self, values: Tensor) -> Tensor:
-        """Average values over all tokens of each column: [B, T] to [B, C].
+        """Average token values over all tokens of each column: [B, T] to [B, C].
 
         Columns without tokens get 0.
         """
         return self.sums(values).sum(1) / self.sizes.sum(1).clamp(min=1)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Give every token, including padding, the value of its cell: [B, R, C] to [B, T]."""
+        """Copy the value of each cell to the tokens of the cell: [B, R, C] to [B, T], padding included."""
         return values.flatten(1).gather(1, self.places)
 
     def in_column(self, columns: Tensor) -> Tensor:
-        """Return the mask of the selected column of each example: Int64 [B] to Bool [B, 1, C]."""
+        """Convert the index of a column of each example, Int64 [B], to a mask of columns, Bool [B, 1, C]."""
         return torch.arange(self.columns, device=columns.device) == columns[:, None, None]

@@ -15,13 +15,14 @@ from mate_cli.models.layers.embeddings import FeatureEmbeddings
 from mate_cli.tokenization.layout import TableBatch
 
 NO_LOGIT = -10000.0
-"""Logit of an entry that cannot be selected: finite, but with a probability of 0."""
+"""Logit of an entry that cannot be selected. It is finite, but its probability is 0 in float32."""
 
 
 class CellLogits(NamedTuple):
     """Logits of the body cells of every example, row by row.
 
-    All tensors are [B, K], padded after the last cell.
+    The shape of every tensor is [B, K], where K is the maximum number of cells of an example, padded after the last
+    cell.
 
     Args:
         logits: mean logit of the tokens of each cell, `NO_LOGIT` on padding.
@@ -39,7 +40,7 @@ class CellLogits(NamedTuple):
 
 
 class CellSelectionHead(nn.Module):
-    """Computes one logit per token, averaged over each body cell. The header row is excluded."""
+    """Computes the logit of each body cell: a linear layer on hidden states, averaged over the cell's tokens."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
     """The layer that scores tokens, which may be shared with a token selector (`TokenScores.share_layer`)."""
@@ -49,7 +50,7 @@ class CellSelectionHead(nn.Module):
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput) -> CellLogits:
-        """Map hidden states [B, T, D] to the logits of K cells.
+        """Compute the logits of K cells from the hidden states [B, T, D] of an encoder output.
 
         K is the maximum number of cells per example, at least 1.
         """
@@ -91,9 +92,10 @@ def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
 
 
 def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
-    """Return the logit of the cell of each token minus the mean of the two best cells, [B, T].
+    """Convert cell logits to token logits [B, T] that are above zero only in the best cell.
 
-    Only the best cell is above zero. Tokens outside the body get `NO_LOGIT`.
+    The logit of a token is the logit of its cell minus the mean of the two highest cell logits. Tokens outside the body
+    get `NO_LOGIT`.
     """
     top_two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
     width = int(batch.column_ids.max()) + 1
@@ -106,9 +108,7 @@ def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
 
 
 class Score(nn.Linear):
-    """A dense layer with weights from a truncated normal distribution or, if `zero`, zeros.
-
-    Biases start at zero.
+    """A linear layer, initialized with zero biases and truncated normal weights, or zero weights if `zero` is set.
 
     Source: google-research/tapas, `tapas_classifier_model_utils.classification_initializer`.
     """
@@ -143,7 +143,7 @@ class ClassHead(Score):
 
 
 def pool_features(output: EncoderOutput, head: nn.Module) -> Tensor:
-    """Return the pooled state [B, D], plus pooled lexical features.
+    """Add pooled lexical features to the pooled hidden state of each example, [B, D].
 
     Lexical features are embedded and pooled by the maximum over all tokens. Without this sum, attention learns to
     transfer the features to the pooled state only after thousands of examples.

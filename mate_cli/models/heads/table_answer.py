@@ -17,9 +17,9 @@ from mate_cli.models.heads.scores import NO_LOGIT, Score
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """Options of the head of table question answering, see `TableQA`.
+    """Options of the head of table question answering, which `TableQA` documents.
 
-    `aggregations` is their number A, or 0.
+    `aggregations` is the number A of aggregations, 0 if the task has no aggregations.
     """
 
     temperature: float
@@ -34,7 +34,7 @@ class HeadOptions:
 
 @dataclass(frozen=True)
 class AnswerLogits:
-    """Logits of a batch.
+    """Logits of tokens, columns and aggregations of a batch.
 
     Args:
         tokens: logits of tokens before a column is selected, [B, T].
@@ -49,9 +49,9 @@ class AnswerLogits:
     aggregation: Tensor | None = None
 
     def final(self) -> Tensor:
-        """Return token logits [B, T].
+        """Return token logits [B, T] that take the selected column into account.
 
-        With columns: mean logits of cells, lowered by 10000 outside the best column.
+        If columns are scored, each token has the mean logit of its cell, lowered by 10000 outside the best column.
         """
         if self.columns is None:
             return self.tokens
@@ -77,7 +77,7 @@ class AnswerLogits:
 
 
 def _add_null_threshold(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
-    """Add the threshold 0, as in google-research/tapas, to a state dict without one."""
+    """Add a null threshold of 0, as in google-research/tapas, to a state dict that lacks the threshold."""
     state.setdefault(f"{prefix}null_threshold", torch.zeros(()))
 
 
@@ -113,7 +113,7 @@ class TableAnswerHead(nn.Module):
             self.register_load_state_dict_pre_hook(_add_null_threshold)  # type: ignore[no-untyped-call]
 
     def forward(self, output: EncoderOutput) -> AnswerLogits:
-        """Compute float32 logits from the output of a network."""
+        """Compute logits of tokens, columns and aggregations, in float32, from the output of a network."""
         options = self.options
         grid = CellGrid.of(output.batch, options.max_rows, options.max_columns)
         tokens = self.cells(output.states).squeeze(-1).float() / options.temperature

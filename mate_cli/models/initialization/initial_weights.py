@@ -32,7 +32,7 @@ ADDED_LAYERS = f"{EXTRA}encoder.layer."
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Names of the weights that were loaded, and of the weights that were not.
+    """Report about initialization: names of loaded, new and unused weights, and their origins.
 
     Args:
         loaded: parameters loaded from a checkpoint, completely or in part.
@@ -49,7 +49,7 @@ class LoadReport:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return a one-line summary for a log."""
+        """Return the numbers of loaded, new and unused tensors as one line of text."""
         parts = [f"{len(self.loaded)} tensors loaded"]
         for word, names in (("new", self.new), ("unused", self.unused)):
             if names:
@@ -58,7 +58,7 @@ class LoadReport:
 
 
 def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
-    """Merge reports on different weights.
+    """Merge the reports about the encoders of a network.
 
     A weight that any report lists as loaded is not listed as new.
     """
@@ -73,9 +73,9 @@ def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
 
 
 class Initializer(ABC):
-    """Base class of weight initialization.
+    """Base class of the options of the config group `init`, which initialize the weights of a network.
 
-    `load` runs before data is read, and `prepare` with the training data.
+    `load` runs before data is read, and `prepare` afterwards, with the training data.
     """
 
     tokenizer: str
@@ -103,15 +103,16 @@ class Initializer(ABC):
         report: LoadReport,
         agree: Callable[[Callable[[], list[float]]], list[float]] = lambda measure: measure(),
     ) -> Mapping[str, str]:
-        """Initialize new weights in place depending on the data: added layers, by their scheme.
+        """Initialize the added layers of a network (`model.extra`) in place, depending on the training data.
 
-        Runs once, before the first step. Resumed runs and predictions skip this step.
+        This runs once, before the first step. Resumed runs and predictions skip this step.
 
         Args:
             encoder: network after `load`.
             batches: batches of the whole training split, generated on iteration.
             report: report of `load`. Loaded weights of added layers are not changed.
-            agree: runs a measurement on rank 0 and returns its result on all ranks. The default runs it in place.
+            agree: function that runs a measurement on rank 0 and returns its result on all ranks. Default: run the
+                measurement in this process.
 
         Returns:
             Human-readable notes for the record of the run, by topic.
@@ -217,7 +218,7 @@ class InitialWeights(Initializer):
         tensors: dict[str, Tensor],
         task: nn.Module | None = None,
     ) -> LoadReport:
-        """Load the weights of one encoder, and the heads of a task if there are any."""
+        """Load the weights of one encoder of a network, and the heads of a task unless it is None."""
         encoder = network.encoders[prefix]
         inner_prefixes = tuple(name for name in network.encoders if name) if not prefix else ()
         state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner_prefixes)}
@@ -245,7 +246,7 @@ class InitialWeights(Initializer):
 
 
 def _check_unused(unused_names: tuple[str, ...], source: str) -> None:
-    """Raise `CheckpointError` if the network lacks a part of the network of the run."""
+    """Raise `CheckpointError` if weights of an earlier run, except its heads, have no parameter in the network."""
     required_names = [
         name for name in unused_names if name.startswith(("embeddings.", "encoder.", EXTRA)) and name not in TYPE_TABLES
     ]
@@ -268,10 +269,10 @@ def _read_checkpoint(init: InitialWeights) -> CheckpointFiles | None:
 
 
 def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Tensor]:
-    """Convert the names of tensors to those of the network.
+    """Return the tensors of a checkpoint with the parameter names of a network.
 
-    The prefix of the encoder (`bert.`, `tapas.`, `encoder.`, ...) is removed. Tensors of inner encoders keep the rest
-    of their prefix.
+    The prefix of the encoder (`bert.`, `tapas.`, `encoder.`, ...) is removed. Names of inner encoders still start with
+    the prefix of the inner encoder, such as `pruner.`.
     """
     tensors = {name.removeprefix(PARALLEL): tensor for name, tensor in files.tensors.items()}
     prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
@@ -318,9 +319,10 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
 
 
 def _size_of(tensors: dict[str, Tensor], heads: int | None, network_size: EncoderSize) -> EncoderSize:
-    """Infer the size from tensors.
+    """Infer the size of an encoder from its tensors.
 
-    The number of heads comes from the config, and positions need not agree.
+    The number of positions is copied from `network_size`, because it may differ, and the number of heads if `heads` is
+    None.
     """
     intermediate_bias = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
     return EncoderSize(
@@ -344,10 +346,10 @@ def _describe(size: EncoderSize) -> str:
 
 
 def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, alike: bool) -> dict[str, Tensor]:
-    """Convert the tables of RoBERTa.
+    """Convert the segment and position embeddings of RoBERTa to those of BERT.
 
-    The only segment embedding is copied to all segments if `alike`, else segment embeddings are new. Positions of
-    RoBERTa start after the padding id, and positions of mate at 0. Earlier rows are therefore removed.
+    The only segment embedding is copied to all segments if `alike`, else it is removed and segment embeddings are new.
+    Positions of RoBERTa start after the padding id, and positions of mate at 0, so the first rows are removed.
     """
     segment = tensors.pop(BERT_TYPES, None)
     if alike and segment is not None and TYPE_TABLES[0] in state:
@@ -356,7 +358,7 @@ def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, al
 
 
 def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the token type table of BERT, of two segments, to the segment table."""
+    """Rename the token type embeddings of BERT, which has only segments, to the segment embeddings of mate."""
     if BERT_TYPES not in tensors or TYPE_TABLES[0] in tensors:
         return tensors
     return {TYPE_TABLES[0] if name == BERT_TYPES else name: tensor for name, tensor in tensors.items()}
@@ -364,9 +366,9 @@ def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tensor]) -> LoadReport:
-    """Copy tensors into the state of a network.
+    """Copy tensors to the parameters of a network with the same names.
 
-    Of position and type tables, only the common rows are copied.
+    If position or token type tables have different lengths, only the first rows, which both have, are copied.
     """
     loaded_names = [name for name in state if name in tensors]
     for name in loaded_names:

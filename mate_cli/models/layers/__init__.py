@@ -1,1 +1,1 @@
-"""Building blocks of networks: embeddings, layers, and attention with weights."""
+"""Building blocks of networks: embeddings, transformer layers, and attention with trained weights."""

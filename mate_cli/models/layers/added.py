@@ -1,7 +1,4 @@
-"""Interface of layers added after the layers of a network.
-
-A class configured by `model.extra` builds them.
-"""
+"""Interface of layers that are added on top of a pre-trained network (`model.extra`)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +13,12 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class DeepenedNetwork(Protocol):
-    """The interface of a network that the preparation of its added layers uses."""
+    """The interface of a network with added layers that the initialization of these layers uses."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors whose norms determine the scale, each [vectors, width].
+        """Return the vectors whose norms determine the initial scale of added layers, each [vectors, width].
 
-        Only vectors of real tokens are returned.
+        Vectors of padding are excluded.
         """
 
     def __call__(self, batch: TableBatch) -> object:
@@ -41,7 +38,7 @@ class AddedLayers(nn.Module, ABC):
 
     @abstractmethod
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Return the vectors that the scheme measures, computed from states [P, given]."""
+        """Return the vectors whose norms the initialization measures, given hidden states [P, given]."""
 
     @abstractmethod
     def prepare(
@@ -55,7 +52,7 @@ class AddedLayers(nn.Module, ABC):
         Args:
             network: network that contains the layers.
             batches: batches of the training split.
-            agree: runs a measurement on rank 0 and returns its result on all ranks.
+            agree: function that runs a measurement on rank 0 and returns its result on all ranks.
 
         Returns:
             Human-readable notes for the record of the run, by topic.
@@ -63,7 +60,7 @@ class AddedLayers(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map hidden states [P, given] to hidden states [P, returned].
+        """Apply the added layers: hidden states [P, given] to hidden states [P, returned].
 
         Args:
             states: hidden states of the preceding layers.
@@ -73,7 +70,7 @@ class AddedLayers(nn.Module, ABC):
 
 
 class ExtraOptions(ABC):
-    """Base class of options of added layers, which build the layers."""
+    """Base class of the configuration of added layers (`model.extra`), which builds the layers."""
 
     @abstractmethod
     def build(
@@ -84,7 +81,7 @@ class ExtraOptions(ABC):
         returned: int | None = None,
         gradient_checkpointing: bool = False,
     ) -> AddedLayers:
-        """Build the layers. `AddedLayers.prepare` initializes their weights.
+        """Build the added layers. `AddedLayers.prepare` initializes their weights.
 
         Args:
             given: width of the input states.

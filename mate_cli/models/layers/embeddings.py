@@ -18,7 +18,7 @@ from mate_cli.tokenization.serializers.lexical import FEATURES
 
 
 class TableEmbeddings(nn.Module):
-    """Embeds a batch: the normalized sum of up to nine embeddings.
+    """Computes input states: LayerNorm of the sum of word, position, token type and lexical embeddings.
 
     Parameters are named as in TAPAS.
 
@@ -54,9 +54,9 @@ class TableEmbeddings(nn.Module):
         self.constants: dict[Hashable, Tensor] = {}
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """Embed real tokens, [P, D].
+        """Compute the embeddings of the P tokens of a batch that are not padding, [P, D].
 
-        Positions beyond the table are clamped, and such token types add zero.
+        A position beyond its embedding table gets the last embedding, and a token type beyond its table gets zeros.
         """
         names = ("input_ids", "position_ids", *self.types.values())
         packing = batch.packing
@@ -69,9 +69,10 @@ class TableEmbeddings(nn.Module):
         return self.dropout(self.LayerNorm(states))
 
     def _embed_others(self, ids: Tensor) -> Tensor:
-        """Sum position and token type embeddings by one lookup in all tables.
+        """Sum position and token type embeddings by a single lookup, [P, D].
 
-        Ids [P, 1 + types] give embeddings [P, D].
+        Args:
+            ids: position and token types of each token, [P, 1 + types].
         """
         modules: list[Any] = [self.position_embeddings, *map(self.get_submodule, self.types)]
         if not are_plain(nn.Embedding, *modules):
@@ -89,7 +90,7 @@ class TableEmbeddings(nn.Module):
     def _keep_constant(self, numbers: tuple[tuple[int, ...], ...], like: Tensor) -> Tensor:
         """Return a cached tensor of numbers with the dtype and device of `like`.
 
-        Copying in each step stalls a GPU.
+        Without the cache, a copy to the GPU in each step would stall the GPU.
         """
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
             return torch.tensor(numbers, dtype=like.dtype, device=like.device)
@@ -100,10 +101,7 @@ class TableEmbeddings(nn.Module):
 
 
 def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
-    """Sum position and token type embeddings by calling each module.
-
-    Wrapped or offloaded modules require a call.
-    """
+    """Sum position and token type embeddings by calling each module, as wrapped or offloaded modules require."""
     states: Tensor = modules[0](ids[:, 0].clamp(max=len(modules[0].weight) - 1))
     for module, column in zip(modules[1:], ids[:, 1:].unbind(1), strict=True):
         last_id = len(module.weight) - 1
@@ -112,7 +110,7 @@ def _embed_by_calls(modules: Sequence[Any], ids: Tensor) -> Tensor:
 
 
 class FeatureEmbeddings(nn.Module):
-    """Embeds the lexical features of the cell of each token by a two-layer network."""
+    """Embeds the lexical features of each token's cell (overlap with the question) by a two-layer network."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -125,7 +123,7 @@ class FeatureEmbeddings(nn.Module):
         )
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """Embed the lexical features of real tokens, [P, D].
+        """Embed the lexical features of the P tokens of a batch that are not padding, [P, D].
 
         Raises:
             ConfigError: the batch has no lexical features.

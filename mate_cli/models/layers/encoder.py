@@ -31,7 +31,7 @@ class FastDropout(nn.Dropout):
     """`nn.Dropout` that samples only 16 random bits per number on a CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Zero random numbers in training, and scale the remaining numbers to keep the mean."""
+        """Apply dropout to a tensor in training, as `nn.Dropout` does."""
         if not (self.training and self.p and input.device.type == "cpu") or torch.compiler.is_compiling():
             return super().forward(input)
         dropped = min(round(self.p * DROPOUT_STEPS), DROPOUT_STEPS - 1)
@@ -44,7 +44,7 @@ class FastDropout(nn.Dropout):
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """The properties in which the layers of a network may differ.
+    """The specification of a transformer layer: attention pattern, attention backend and layer class.
 
     Args:
         pattern: attention pattern of the heads.
@@ -58,7 +58,7 @@ class LayerSpec:
 
     @property
     def prepared(self) -> tuple[AttentionPattern, AttentionBackend | None]:
-        """The pattern and the backend that prepares batches, or None if the attention has weights."""
+        """The pattern, and the backend that plans batches. The backend is None if the attention has weights."""
         return self.pattern, self.backend if isinstance(self.backend, AttentionBackend) else None
 
     def build(self, size: EncoderSize, options: LayerOptions) -> EncoderLayer:
@@ -85,9 +85,9 @@ class LayerOptions:
         activation: activation of the feed-forward layer: gelu in BERT, gelu_new (tanh) in google-research/tapas.
         hidden_dropout: dropout probability after every dense layer.
         attention_dropout: dropout probability of attention weights.
-        norm: position of the LayerNorms. With "none" there are no LayerNorms.
-        omega: learn a weight of the residual of each sub-layer, initialized to 1: LN(omega * x + f(x)).
-        projection_bias: the projections to queries, keys and values have biases.
+        norm: position of the LayerNorms, or "none" for a layer without LayerNorms.
+        omega: whether to learn a weight of the residual of each sub-layer, initialized to 1: LN(omega * x + f(x)).
+        projection_bias: whether the projections to queries, keys and values have biases.
         epsilon: epsilon of the LayerNorms.
     """
 
@@ -101,12 +101,15 @@ class LayerOptions:
 
 
 def attend(backend: Attention, *arguments: Any) -> Tensor:
-    """Call `backend.forward`. A function, so that torch.compile can exclude it from the graph."""
+    """Call `backend.forward`. `torch.compile` can exclude this function from the graph."""
     return backend.forward(*arguments)
 
 
 def are_plain(kind: type[nn.Module], *modules: nn.Module) -> bool:
-    """Return whether all modules have exactly this type, no hooks and no replaced `forward`."""
+    """Return whether all modules have exactly the type `kind`, no hooks and no replaced `forward`.
+
+    Only then may their weights be used without calling the modules.
+    """
     return not any(
         type(module) is not kind
         or module._forward_hooks
@@ -145,7 +148,7 @@ class SelfAttention(nn.Module):
         return nn.functional.linear(states, weight, bias).view(*states.shape[:-1], 3, *self.shape)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Compute the concatenated outputs of all heads, [P, D].
+        """Compute self-attention: the concatenated outputs of all attention heads, [P, D].
 
         Args:
             states: hidden states, [P, D].
@@ -157,7 +160,7 @@ class SelfAttention(nn.Module):
 
 
 class ResidualOutput(nn.Module):
-    """The output of a sub-layer: dense layer, dropout, residual and LayerNorm."""
+    """The end of an attention or feed-forward sub-layer: linear layer, dropout, residual and LayerNorm."""
 
     def __init__(self, inputs: int, size: EncoderSize, options: LayerOptions) -> None:
         super().__init__()
@@ -169,11 +172,11 @@ class ResidualOutput(nn.Module):
         self.dropout = FastDropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """Return the input of the sub-layer, [P, D]: normalized states for pre-norm."""
+        """Return the input of the sub-layer, [P, D]: with pre-norm the normalized states, else the states."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
-        """Combine the sub-layer states [P, inputs] with the residual [P, D]: [P, D]."""
+        """Project the sub-layer states [P, inputs], add the residual [P, D], and normalize with post-norm."""
         if self.omega is not None:
             residual = self.omega * residual
         total = self.dropout(self.dense(states)) + residual
@@ -202,7 +205,7 @@ class EncoderLayer(nn.Module):
         return attended, self.output
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """Map hidden states [P, D] to hidden states [P, D].
+        """Apply the layer: hidden states [P, D] to hidden states [P, D].
 
         Args:
             states: hidden states of the previous layer.
@@ -216,7 +219,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A stack of layers."""
+    """A stack of transformer layers, each with an attention plan for its pattern."""
 
     def __init__(self, layers: Iterable[EncoderLayer], *, gradient_checkpointing: bool = False) -> None:
         super().__init__()
@@ -235,7 +238,7 @@ class Encoder(nn.Module):
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map hidden states [P, D] to hidden states [P, D].
+        """Apply all layers in order: hidden states [P, D] to hidden states [P, D].
 
         Args:
             states: embeddings, or hidden states of preceding layers.
@@ -252,7 +255,7 @@ class Encoder(nn.Module):
         record = getattr(_CALL, "record", None)
         plan: AttentionPlan | None = None
         for layer in self.layers:
-            # Hash a pattern only where it changes, because each lookup delays the kernels of a GPU.
+            # Hash a pattern only if it changes, because each lookup delays the kernels of a GPU.
             if plan is None or plan.pattern is not layer.spec.pattern:
                 plan = plans[layer.spec.pattern]
             layer_input = states
@@ -273,9 +276,9 @@ _CALL = threading.local()
 
 @contextmanager
 def record_layers(record: LayerRecord) -> Iterator[None]:
-    """Call `record` after each layer, only in this thread.
+    """Call `record` after each layer of any `Encoder` within the context, only in this thread.
 
-    Other threads may use the same network.
+    Other threads may use the same network without being recorded.
     """
     previous, _CALL.record = getattr(_CALL, "record", None), record
     try:

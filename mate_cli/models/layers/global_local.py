@@ -30,7 +30,7 @@ RELATIVE_DEVIATION = 0.5
 
 @dataclass(frozen=True)
 class GlobalLocalOptions:
-    """Options of global-local attention.
+    """Options of the global-local attention of ETC.
 
     Args:
         radius: number of tokens to the left and to the right in the window of a token.
@@ -42,21 +42,21 @@ class GlobalLocalOptions:
 
     @property
     def not_linked(self) -> int:
-        """The relation id of a token and a slot of another row or column.
+        """The relation id of a token and the slot of another row or column.
 
-        The next id is that of linked pairs.
+        The id of a token and the slot of its row or column is greater by 1.
         """
         return 2 * self.max_distance + 1
 
     @property
     def relations(self) -> int:
-        """The number of relations: distances to both sides, not linked, and linked."""
+        """The number of relation ids: distances to both sides, unlinked pairs, and linked pairs."""
         return self.not_linked + 2
 
 
 @dataclass(frozen=True)
 class Links:
-    """The real tokens and slots of a batch, and the links between tokens and slots.
+    """Masks of the tokens and slots of a batch, and links between tokens and the slots of their row and column.
 
     Args:
         real: False on padding, Bool [B, T].
@@ -94,16 +94,20 @@ def find_links(plan: AttentionPlan) -> Links:
 
 
 def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
-    """Return the relation ids of keys at the given offsets to the right of the query.
+    """Convert the offsets of keys from their query to relation ids.
 
     The ids are 0, 1, ..., D to the right and D + 1, ..., 2 D to the left, with D = `max_distance`.
+
+    Args:
+        offsets: position of the key minus position of the query.
+        max_distance: maximum distinguished distance D. Larger distances are clamped.
     """
     distance = offsets.abs().clamp(max=max_distance)
     return torch.where(offsets < 0, distance + max_distance, distance)
 
 
 class RelativeScores(nn.Module):
-    """Relative attention logits: a learned vector and bias per relation and head."""
+    """Computes relative attention logits from a learned vector and bias per relation and attention head."""
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
@@ -112,16 +116,18 @@ class RelativeScores(nn.Module):
         nn.init.trunc_normal_(self.vectors, std=RELATIVE_DEVIATION, a=-2 * RELATIVE_DEVIATION, b=2 * RELATIVE_DEVIATION)
 
     def forward(self, query: Tensor, ids: Tensor) -> Tensor:
-        """Compute the relative logits of queries [B, N, Q, H]: [B, N, Q, K].
+        """Compute the relative logits of all pairs of queries and keys, [B, N, Q, K].
 
-        `ids` are broadcast to [B, N, Q, K].
+        Args:
+            query: queries, [B, N, Q, H].
+            ids: relation id of each pair, broadcast to [B, N, Q, K].
         """
         scores = query @ self.vectors.permute(1, 2, 0) + self.bias.T[:, None]
         return scores.gather(-1, ids.expand(*scores.shape[:-1], -1))
 
 
 class GlobalLocal(nn.Module, Attention):
-    """Attention of one layer.
+    """Global-local attention of one layer: tokens attend to a window and slots, slots to all tokens and slots.
 
     Tokens and slots share projections, but have separate relative logits.
     """
@@ -135,17 +141,14 @@ class GlobalLocal(nn.Module, Attention):
         self.of_slots = RelativeScores(size, options.relations)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Count the pairs of the window, and of slots with all tokens and slots.
-
-        Pairs of slots and tokens are counted in both directions.
-        """
+        """Count query-key pairs: tokens with their window, tokens with slots, slots with tokens and slots."""
         examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
         with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)
         pairs = needed_pairs(plan.pattern, plan.batch) + plan.pattern.num_heads * with_slots
         return Work(pairs, memory=slots * examples)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Compute attention, [P + B * G, 3, N, H] to [P + B * G, N, H].
+        """Compute the attention of tokens and slots, [P + B * G, 3, N, H] to [P + B * G, N, H].
 
         Arguments: see `Attention.forward`. The P tokens come first, then the G slots of every example.
         """
@@ -189,7 +192,7 @@ class GlobalLocal(nn.Module, Attention):
     ) -> Tensor:
         """Compute the attention of tokens to their window and the slots, [B, N, T, H].
 
-        Queries are processed in blocks, which share a range of keys.
+        Queries are processed in blocks. All queries of a block attend to the same range of keys.
         """
         length, blocks = tokens[0].shape[2], Blocks.of(tokens[0].shape[2], self.options.radius)
         end = (0, -length % blocks.size)
@@ -207,16 +210,16 @@ class GlobalLocal(nn.Module, Attention):
         return (local.flatten(2, 3) + weights[..., keys:].flatten(2, 3) @ slots[2])[:, :, :length]
 
     def _near_scores(self, query: Tensor, key: Tensor, blocks: Blocks) -> Tensor:
-        """Compute the logits of queries and the keys of their blocks, [B, N, blocks, block, keys]."""
+        """Compute the attention logits of queries and the keys of their block, [B, N, blocks, block, keys]."""
         ids = relative_ids(blocks.offsets(query.device), self.options.max_distance)
         relative = self.of_tokens(query, ids.repeat(query.shape[2] // blocks.size, 1))
         return blocks.cut(query) @ blocks.keys(key).transpose(-1, -2) + blocks.cut(relative)
 
 
 class Blocks(NamedTuple):
-    """A split of tokens into blocks of `size` queries.
+    """A split of tokens into blocks of `size` queries, for windowed attention.
 
-    Keys extend a block by `margin` tokens on each side.
+    The keys of a block are its tokens and `margin` tokens on each side.
     """
 
     size: int
@@ -224,14 +227,18 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, tokens: int, radius: int) -> Blocks:
-        """Split tokens into blocks.
+        """Choose the block size for a window of `radius` tokens on each side.
 
         A single block is used if it costs less than several blocks with margins.
+
+        Args:
+            tokens: number of tokens.
+            radius: number of tokens on each side of a query that the query attends to.
         """
         return cls(tokens, 0) if tokens <= 3 * radius + 1 else cls(radius + 1, radius)
 
     def offsets(self, device: torch.device) -> Tensor:
-        """Return the offset of each key of a block to the right of each query, [block, keys]."""
+        """Return the position of each key minus the position of each query of a block, [block, keys]."""
         query = torch.arange(self.size, device=device)
         return torch.arange(self.size + 2 * self.margin, device=device) - self.margin - query[:, None]
 
@@ -246,8 +253,13 @@ class Blocks(NamedTuple):
 
 
 def _weights(scores: Tensor, mask: Tensor, size: int) -> Tensor:
-    """Compute the softmax over unmasked keys.
+    """Compute attention weights: the softmax of scaled logits over unmasked keys.
 
-    A query without keys gets equal weights for all keys.
+    A query without unmasked keys gets equal weights for all keys.
+
+    Args:
+        scores: attention logits before scaling, [..., keys].
+        mask: True for keys that a query attends to, Bool [..., keys].
+        size: size H of an attention head.
     """
     return (scores / size**0.5).masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)

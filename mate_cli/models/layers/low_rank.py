@@ -26,7 +26,7 @@ DOWN, UP = "lora_A", "lora_B"
 
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adapters of a network (LoRA).
+    """Configuration of low-rank adapters (LoRA) of linear layers.
 
     Args:
         rank: rank of the product that is added to a weight. None: no adapters.
@@ -46,7 +46,7 @@ class Lora:
 
 
 class LowRankLinear(nn.Linear):
-    """A dense layer W x + scale * B A x.
+    """A linear layer with a LoRA adapter: W x + scale * B A x.
 
     B is initialized to zero, so the output is unchanged before training.
     """
@@ -66,9 +66,9 @@ class LowRankLinear(nn.Linear):
 
 
 def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> None:
-    """Add adapters to dense layers, and freeze the loaded parameters.
+    """Add LoRA adapters to linear layers, and freeze the parameters that were loaded from a checkpoint.
 
-    New parameters are trained.
+    Randomly initialized parameters and adapters are trained.
 
     Args:
         encoder: network, changed in place.
@@ -96,7 +96,12 @@ def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> Non
 
 
 def merge_state(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
-    """Return a state dict in which adapters are merged into the weights."""
+    """Return a copy of a state dict in which LoRA adapters are merged into the weights.
+
+    Args:
+        state: state dict, possibly without adapters.
+        scale: factor alpha / rank of the low-rank product, `Lora.scale`.
+    """
     weights = dict(state)
     for name in [name for name in state if name.endswith(f".{DOWN}")]:
         layer = name.removesuffix(f".{DOWN}")
@@ -106,10 +111,7 @@ def merge_state(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
 
 
 def merge_adapters(network: nn.Module) -> None:
-    """Merge adapters into the weights of a network in place.
-
-    The layers become `nn.Linear` again.
-    """
+    """Merge LoRA adapters into the weights of a network in place, so that its layers are `nn.Linear` again."""
     for parent in list(network.modules()):
         for name, module in list(parent.named_children()):
             if isinstance(module, LowRankLinear):
@@ -121,7 +123,7 @@ def merge_adapters(network: nn.Module) -> None:
 
 
 def freeze(network: nn.Module, patterns: str | Sequence[str] | None) -> None:
-    """Freeze the parameters that a pattern matches. Dropout remains active.
+    """Freeze the parameters whose names match a pattern. Dropout remains active.
 
     Args:
         network: network, changed in place.
@@ -144,7 +146,7 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
         names: names with dots between their parts.
         patterns: one pattern, or several.
         where: configuration key of the patterns, for error messages.
-        parts: a pattern may also match a prefix of whole parts of a name, such as the name of a module.
+        parts: whether a pattern may also match the name of an enclosing module, such as "encoder" in "encoder.weight".
 
     Raises:
         ConfigError: a pattern matches nothing. The message suggests the most similar names.
