@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
 
 RESULTS = "optimization_results.yaml"
-"""File with the best values, in the folder of the sweep."""
+"""Name of the file with the best values, in the folder of the sweep."""
 PROCESS, REPEATS = "process", "repeats"
-"""User attributes of a trial: host and process of the search, and number of earlier repeats of its values."""
+"""User attributes of a trial: host and process of the search, and how often its values were repeated before."""
 MAX_REPEATS = 2
-"""Maximum number of repeats of the values of a lost trial."""
+"""Maximum number of repeats of a trial whose process was killed or no longer exists."""
 GROUP = "hydra/sweeper"
 SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "tpe": ("TPESampler", {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": False}),
@@ -41,7 +41,7 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "qmc": ("QMCSampler", {}),
     "grid": ("BruteForceSampler", {}),
 }
-"""Class and predefined arguments of each Optuna sampler, by config group option. `+` adds other arguments."""
+"""Class and arguments of each Optuna sampler, by option of `hydra/sweeper/sampler`. `+` adds other arguments."""
 
 OPTIONS = {
     "_target_": f"{__name__}.OptunaSweeper",
@@ -62,7 +62,7 @@ for _choice, (_name, _options) in SAMPLERS.items():
 
 @dataclass
 class OptunaSweeper(Sweeper):
-    """Optuna search whose trials are the jobs of a sweep.
+    """Hydra sweeper that searches values with Optuna. Each trial is a job of the sweep.
 
     Args:
         sampler: configuration of the Optuna sampler.
@@ -100,6 +100,9 @@ class OptunaSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Run `n_trials` trials as jobs, store their results, and save the best values.
 
+        Args:
+            arguments: fixed overrides and search spaces from the command line.
+
         Raises:
             ConfigError: Optuna is not installed, or a setting of the search is invalid.
         """
@@ -127,7 +130,7 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(f"is not a direction: {self.direction}", where="hydra.sweeper.direction", remedy=hint)
 
     def _open_study(self) -> "Study":
-        """Create the study, or load it from the storage if it exists.
+        """Create the Optuna study, or load it from the storage if it exists.
 
         Raises:
             ConfigError: the storage cannot be opened, or its study has another direction.
@@ -149,9 +152,11 @@ class OptunaSweeper(Sweeper):
         return study
 
     def _build_sampler(self, trials: int) -> Any:  # noqa: ANN401 - a sampler of Optuna
-        """Build the sampler.
+        """Instantiate the Optuna sampler from its configuration.
 
-        The number of earlier trials is added to its seed, so that the sampler does not repeat its values.
+        Args:
+            trials: number of earlier trials in the study. It is added to the seed, so that a resumed search does not
+                repeat earlier values.
         """
         from hydra.utils import instantiate
         from optuna.exceptions import ExperimentalWarning
@@ -168,15 +173,15 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(problem, where="hydra.sweeper.sampler") from error
 
     def _run_trials(self, study: "Study", space: SearchSpace, count: int) -> tuple[int, bool]:
-        """Launch trials together and report their results to the study.
+        """Sample trials, launch them together and report their results to the study.
 
         Args:
-            study: study that proposes the values.
+            study: study that samples the values.
             space: search space.
             count: number of trials.
 
         Returns:
-            The number of queued repeats, and whether the study has more values to try.
+            The number of trials that were queued again, and whether the study has more values to try.
 
         Raises:
             ConfigError: the study was created with another search space.
@@ -218,7 +223,7 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(f"the study was begun with other values: {error}", where=location, remedy=hint) from error
 
     def _save_best(self, study: "Study") -> None:
-        """Save the values of the best trial, if any trial has a result."""
+        """Save the values and the result of the best trial, unless no trial has a result."""
         from optuna.trial import TrialState
 
         assert self.config is not None
@@ -230,7 +235,7 @@ class OptunaSweeper(Sweeper):
 
 
 def repeat_lost_trials(study: "Study") -> None:
-    """Repeat the running trials whose process on this host no longer exists."""
+    """Queue trials again that are recorded as running, but whose process on this host no longer exists."""
     from optuna.trial import TrialState
 
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -240,10 +245,14 @@ def repeat_lost_trials(study: "Study") -> None:
 
 
 def repeat_trial(study: "Study", number: int) -> bool:
-    """Mark a trial as failed and queue its values again, at most `MAX_REPEATS` times.
+    """Mark a trial as failed, and queue its values again unless they were repeated `MAX_REPEATS` times.
+
+    Args:
+        study: study with the trial.
+        number: number of the trial in the study.
 
     Returns:
-        Whether the values were queued.
+        Whether the values were queued again.
     """
     from optuna.trial import TrialState
 
@@ -256,7 +265,11 @@ def repeat_trial(study: "Study", number: int) -> bool:
 
 
 def value_of(returned: Any) -> Any:  # noqa: ANN401 - Hydra's own
-    """Return the result of a job: a finite number, `KILLED`, or None if the job failed."""
+    """Return the result of a job: a finite metric, `KILLED`, or None if the job failed.
+
+    Args:
+        returned: `JobReturn` of Hydra's launcher.
+    """
     try:
         value = returned.return_value
         return value if value == KILLED or math.isfinite(value) else None

@@ -1,6 +1,7 @@
-"""The options of a class: names, types and descriptions of the parameters of its constructor.
+"""Options of a class named by `_target_`: names, types and descriptions of its constructor's parameters.
 
-The options of mate's classes are read from source, because importing torch takes seconds.
+The configuration is validated against these options. Classes of this package are read from source code, because
+importing them would import torch, which takes seconds.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from mate_cli.files.targets import explain_missing, find_beside
 
 KNOWN = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict)}
 PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
-"""Modules outside this package from which annotations may use names."""
+"""Modules outside this package whose names can be resolved in annotations."""
 
 
 class ClassOptions(NamedTuple):
-    """Options of a class or function.
+    """Options that a configuration may pass to a class or function.
 
     Args:
         names: names of the parameters.
-        hints: types of the parameters, if known.
-        takes_any: whether any other name is accepted.
-        docstrings: docstrings of the class and of its base classes, nearest first.
+        hints: type of each parameter by name, if known.
+        takes_any: whether other names are accepted too, as with `**options`.
+        docstrings: docstrings of the class and its base classes in method resolution order.
     """
 
     names: Sequence[str]
@@ -42,10 +43,15 @@ class ClassOptions(NamedTuple):
 
 
 def load_options(name: str) -> ClassOptions:
-    """Import a class or function and read its signature, with those of its base classes for `**options`.
+    """Import a class or function and return its options.
+
+    If a constructor takes `**options`, the parameters of the next base class are included.
+
+    Args:
+        name: dotted path of the class or function.
 
     Raises:
-        ConfigError: it does not exist, or cannot be imported.
+        ConfigError: the class or function does not exist, or cannot be imported.
     """
     target = _import_target(name)
     classes = getattr(target, "__mro__", ())
@@ -60,14 +66,14 @@ def load_options(name: str) -> ClassOptions:
         names |= {p.name: None for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
         has_constructor = inspect.isclass(callable_object) and not dataclasses.is_dataclass(callable_object)
         holder: Any = callable_object.__init__ if has_constructor else callable_object
-        with contextlib.suppress(NameError):  # type imported only for type checking
+        with contextlib.suppress(NameError):  # The type is imported only for type checking.
             hints = typing.get_type_hints(holder, include_extras=True) | hints
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     return ClassOptions([*names], hints, takes_any, [inspect.cleandoc(base.__doc__ or "") for base in classes])
 
 
 def _import_target(name: str) -> Callable[..., object]:
-    """Import the class or function of a `_target_`."""
+    """Import the class or function with a dotted path. The user's modules are searched too."""
     find_beside([name])
     try:
         target = pydoc.locate(name)
@@ -82,10 +88,13 @@ def _import_target(name: str) -> Callable[..., object]:
 
 @functools.cache
 def read_options(target: str) -> ClassOptions:
-    """Read the options of a class of this package from source.
+    """Return the options of a class of this package, read from source code without importing it.
 
-    Types are missing if their annotations cannot be evaluated. Any name is accepted if the source of a base class that
-    receives `**options` is in another package.
+    Types whose annotations cannot be evaluated are omitted. Any name is accepted if a base class that receives
+    `**options` is in another package.
+
+    Args:
+        target: dotted path of the class.
     """
     names: dict[str, None] = {}
     hints: dict[str, Any] = {}
@@ -95,7 +104,8 @@ def read_options(target: str) -> ClassOptions:
         hints = dict(_evaluated(_annotations(node), _names(module))) | hints
         init = _constructor(node)
         if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
-            is_dataclass = True  # It has the fields of all its bases that are dataclasses, too.
+            # Fields of base classes that are dataclasses are parameters too.
+            is_dataclass = True
             names |= dict.fromkeys(_annotations(node))
         elif init and takes_any and not is_dataclass:
             names |= dict.fromkeys(_annotations(node))
@@ -105,7 +115,7 @@ def read_options(target: str) -> ClassOptions:
 
 
 def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield a class of this package and its base classes, with their modules."""
+    """Yield (module, class definition) of a class of this package and of each of its base classes."""
     module, _, name = target.rpartition(".")
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -120,7 +130,7 @@ def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """Return the annotations of a constructor, or of the fields if there is no constructor."""
+    """Return the annotations of a class by name: of its constructor if it defines one, else of its fields."""
     if init := _constructor(node):
         arguments = (*init.args.args, *init.args.kwonlyargs)
         return {argument.arg: argument.annotation for argument in arguments if argument.annotation}
@@ -139,9 +149,9 @@ def _evaluated(annotations: Mapping[str, ast.expr], names: _Names) -> Iterator[t
 
 
 class _Names(dict[str, Any]):
-    """Namespace for annotations of a module: builtin, defined and imported types.
+    """Namespace to evaluate the annotations of a module: builtin, defined and imported types.
 
-    An imported module is read when one of its names is requested.
+    Imports are resolved lazily, when an annotation uses a name.
     """
 
     def __init__(self, module: str) -> None:
@@ -165,14 +175,14 @@ _names = functools.cache(_Names)
 
 @functools.cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return the origin (module, name) of each imported name of a module."""
+    """Return the (module, name) that each `from ... import` of a module refers to, by local name."""
     nodes = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
     return {alias.asname or alias.name: (str(node.module), alias.name) for node in nodes for alias in node.names}
 
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    """Parse the source of a module of this package. Other modules are empty."""
+    """Parse the source of a module. For modules outside this package, return an empty syntax tree."""
     file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
     is_own = module.startswith("mate_cli.") and file.is_file()
     return ast.parse(file.read_text(encoding="utf-8") if is_own else "")

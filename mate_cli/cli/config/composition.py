@@ -1,6 +1,7 @@
-"""Composition of a run, or a stage, from its overrides, and the settings that identify it.
+"""Compose the configuration of a run or stage from overrides, and find the settings that identify it.
 
-Hydra composes the config group options once. Value overrides are applied to the result.
+Hydra composes each selection of config group options once, as this is slow. Value overrides are then applied to a
+copy of the result.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ class Composition:
 
     Args:
         base: configuration composed from files only, without command-line values.
-        config: configuration with all values applied, interpolations unresolved.
+        config: configuration with all overrides applied. Interpolations are not resolved.
         choices: selected option of each config group.
         overrides: all overrides, in order.
-        name: name of the stage, "" for a plain run.
+        name: name of the stage, "" for a run without stages.
         options: options of the stage.
-        own: command-line overrides for this stage only.
+        own: command-line overrides for this stage only (`stages.NAME.*`), without the prefix.
         typed: overrides without a stage prefix whose key exists in this stage.
         beside: overrides outside the stages of the user's experiment whose key exists in this stage.
     """
@@ -84,7 +85,7 @@ class Composition:
 
     @property
     def names(self) -> Names:
-        """Config group options that form the run name.
+        """Config group options that form the name of the run, such as model and dataset.
 
         `init` is `random` if the weights are randomly initialized.
         """
@@ -93,14 +94,14 @@ class Composition:
 
     @property
     def shared(self) -> tuple[Override, ...]:
-        """Overrides for all stages that affect this stage's training.
+        """Overrides without a stage prefix that affect the training of this stage.
 
-        Empty if a finished run replaces the stage.
+        Empty if a finished run replaces the stage, because the stage is not trained.
         """
         return () if self.options.run else (*self.beside, *self.typed)
 
     def with_values(self, overrides: Iterable[Override]) -> Composition:
-        """Apply the value overrides in order, as Hydra does. Config group overrides are ignored.
+        """Return a copy with value overrides applied in order. Config group overrides are ignored.
 
         Raises:
             ConfigError: if an override has several values.
@@ -119,15 +120,17 @@ class Composition:
     def takes(self, override: Override) -> bool:
         """Return whether an override without a stage prefix applies to this stage.
 
-        It does if the stage has the key, or the section to which the key is added.
+        An override applies if the stage has its key. An override with `+` applies if the stage has the section to which
+        the key is added. Config group overrides always apply.
         """
         parent = override.key.rpartition(".")[0]
         return bool(override.group) or has_key(self.config, parent if "+" in override.sign else override.key)
 
     def find_settings(self) -> dict[str, str]:
-        """Return settings that differ from defaults: selected options and values as text.
+        """Return the settings that differ from the defaults, as text by key.
 
-        Options are compared with those of the experiment, values with those of the options.
+        A config group option is compared with the option that the experiment selects, a value with the value in the
+        files of the selected options.
         """
         file_overrides = (*map(Override.parse, self.options.overrides), *self.beside)
         default_options = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
@@ -146,27 +149,30 @@ class Composition:
                 OmegaConf.update(trial := copy.deepcopy(self.config), key, base_value, merge=False)
                 unset = OmegaConf.select(trial, key)
             value = value_text(self.values.get(key))
-            # The second condition covers null instead of a section.
+            # The second condition covers a section that was replaced by null.
             if value != value_text(unset) or (key in base) != (key in final):
                 settings[key] = value
         return settings
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The resolved values by dotted key."""
+        """The values of the configuration by dotted key, with interpolations resolved."""
         return _leaves(self.config, resolve=True)
 
     def value(self, key: str) -> str | None:
-        """Return an option or a value as text, None if the key is missing or in `options.keeps`."""
+        """Return the option of a config group, or the value of a key, as text.
+
+        Return None if the key is missing, or in `options.keeps`.
+        """
         if key in self.options.keeps or key not in {**self.choices, **self.values}:
             return None
         return str(self.choices[key]) if key in self.choices else value_text(self.values[key])
 
     def to_run_config(self) -> RunConfig:
-        """Return the typed configuration.
+        """Validate the configuration, and return it as an instance of `RunConfig`.
 
         Raises:
-            ConfigError: with one line per problem, each with key, value and hint.
+            ConfigError: values are invalid. The message has a line per problem, with key, value and hint.
         """
         try:
             values = resolve_values(self.config)
@@ -178,7 +184,9 @@ class Composition:
         return RunConfig.model_construct(**{key: getattr(config, key) for key in RunConfig.model_fields})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
-        """Return the stage without the initial weights that come from another stage.
+        """Validate the composition, and return it as a stage of a run.
+
+        Initial weights from another stage are not set yet.
 
         Args:
             system: configuration of the system that combines the stages, None without a system.
@@ -187,7 +195,7 @@ class Composition:
         Raises:
             ConfigError: if a value is invalid, or would have no effect.
             RunError: if the run that should replace the stage is unsuitable.
-            TrustError: if that run uses untrusted classes.
+            TrustError: if the run that should replace the stage uses untrusted classes.
         """
         location = f"stages.{self.name}"
         if self.config.stages:
@@ -210,9 +218,9 @@ class Composition:
 
 
 def train_command(experiment: str) -> str:
-    """Return the command that trains an experiment once its first stages are trained.
+    """Return the shell command that trains only the last stage of an experiment.
 
-    "" if the experiment has no file.
+    Finished runs replace the earlier stages. Return "" if the experiment has no file.
     """
     content = read_config(file) if (file := find_config(f"experiment/{experiment}")) else None
     if content is None:
@@ -224,17 +232,17 @@ def train_command(experiment: str) -> str:
 
 
 _composed: list[tuple[Sequence[str], dict[tuple[str, ...], Composition]]] = []
-"""Hydra overrides and cached compositions of each active `composing` block.
+"""Stack of the active `composing` blocks: overrides of Hydra's keys, and cached compositions.
 
-The cache maps the overrides that select options to their composition.
+The cache maps config group overrides to their composition.
 """
 
 
 @contextmanager
 def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
-    """Initialize Hydra's compose API, also inside `hydra.main`.
+    """Initialize Hydra's compose API inside the context, also inside `hydra.main`.
 
-    Results are cached, because Hydra rereads every file on each call.
+    Compositions are cached until the outermost block ends, because Hydra rereads every file on each call.
 
     Args:
         of_hydra: overrides of Hydra's keys, such as `hydra.searchpath`, for all compositions in the block.
@@ -248,7 +256,10 @@ def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
 
 
 def compose_options(overrides: Iterable[Override]) -> Composition:
-    """Compose a configuration from the config group overrides only, see `composing`."""
+    """Compose a configuration from config group overrides. Value overrides are ignored.
+
+    Must be called inside a `composing` block, whose cache is used.
+    """
     of_hydra, cache = _composed[-1]
     files = [str(override) for override in overrides if override.group]
     arguments = (*of_hydra, *files)
@@ -268,9 +279,9 @@ def compose_options(overrides: Iterable[Override]) -> Composition:
 def compose_stage(
     name: str, options: StageOptions, typed: Sequence[Override], beside: Sequence[Override], *, is_users: bool
 ) -> Composition:
-    """Compose a stage: config group overrides, then values, then `stages.NAME.*` overrides.
+    """Compose the configuration of a stage.
 
-    Value overrides apply if the stage has their key.
+    Config group overrides apply first, then value overrides whose key the stage has, then `stages.NAME.*` overrides.
 
     Args:
         name: name of the stage.
@@ -280,7 +291,7 @@ def compose_stage(
         is_users: whether the user's experiment also sets the overrides of the stage's options.
 
     Raises:
-        ConfigError: if it cannot be composed.
+        ConfigError: if the configuration cannot be composed.
     """
     for_stage = [override.inner for override in typed if override.stage == name]
     stage_only = [override for override in for_stage if override.key not in StageOptions.model_fields]
@@ -313,12 +324,12 @@ def compose_stage(
 
 
 def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
-    """Return the keys that the command line's scale sets differently from the stage's scale.
+    """Return the keys whose values differ between the stage's `scale` and the `scale` of the command line.
 
-    Files for the stage's task, data and network are included.
+    The files of a scale in `conf/scale` and `conf/recipe` are compared.
 
     Args:
-        base: composition of the stage.
+        base: composition of the stage, whose task, data and model select the recipes.
         first: overrides of the stage's experiment and options.
         command_line: overrides from the command line.
     """
@@ -332,10 +343,16 @@ def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Seq
 
 
 def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
-    """Return a user experiment's overrides outside of stages, and the stages it overrides.
+    """Read the overrides in the files of a user-defined experiment with stages.
+
+    Args:
+        experiment: name of the experiment. None without an experiment.
+
+    Returns:
+        The overrides outside the stages, and the names of stages with an `overrides` list.
 
     Raises:
-        ConfigError: if a shipped experiment that it extends sets keys outside the stages.
+        ConfigError: if an extended experiment of the package sets keys outside the stages.
     """
     user_files, run_overrides, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
     for file in extended_files("experiment", str(experiment)):
@@ -351,9 +368,13 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
 
 
 def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
-    """Hash the user's files of options that affect results, by `conf/GROUP/NAME.yaml`.
+    """Hash the user's configuration files that affect the results of a run.
 
-    Files that these extend are included.
+    Args:
+        chosen: selected option of each config group.
+
+    Returns:
+        Hash by `conf/GROUP/NAME.yaml`, for the files of the options and the files that they extend.
     """
     folder = user_config_dir()
     if folder is None:
@@ -366,9 +387,9 @@ def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def warn_recipe_changes(typed: Sequence[Override], whole: Composition) -> None:
-    """Warn if the recipe of the selected model changes keys outside `model`.
+    """Warn if the recipe of the model on the command line changes keys outside `model`.
 
-    An example of such a key is `encoding.max_tokens`.
+    For example, a recipe may set `encoding.max_tokens` for a model at a scale.
 
     Args:
         typed: overrides from the command line.
@@ -386,9 +407,9 @@ def warn_recipe_changes(typed: Sequence[Override], whole: Composition) -> None:
 
 
 def join_settings(stages: Sequence[Composition]) -> list[str]:
-    """Return the settings of all stages as overrides.
+    """Return the settings of all stages that differ from the defaults, as overrides.
 
-    A setting is written once if all stages with its key agree.
+    A setting has no prefix `stages.NAME.` if all stages with its key have the same value.
     """
     settings: list[str] = []
     for stage in stages:
@@ -399,14 +420,14 @@ def join_settings(stages: Sequence[Composition]) -> list[str]:
 
 
 def _apply(override: HydraOverride, config: DictConfig) -> None:
-    """Apply a value override as Hydra does, without rereading files.
+    """Apply a value override to a configuration in place, as Hydra does.
 
     Raises:
-        ConfigCompositionException: if its key does not exist, or exists although it should be added.
-        ConfigError: if it changes the length of a list.
+        ConfigCompositionException: if the key does not exist, or exists although `+` should add it.
+        ConfigError: if the override changes the length of a list.
     """
     section, _, name = override.key_or_group.rpartition(".")
-    with suppress(OmegaConfBaseException):  # Hydra reports a section that is a value.
+    with suppress(OmegaConfBaseException):  # The section is a value. Hydra reports this error below.
         items = OmegaConf.select(config, section, throw_on_missing=False) if section else config
         if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
             hint = f"Type '{section}=[...]'"
@@ -415,7 +436,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
 
 
 def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem for each section without a `_target_`, because its option was deleted."""
+    """Yield an error message for each required section without a `_target_`, as after deleting a group."""
     for name, field_info in RunConfig.model_fields.items():
         part = values.get(name)
         if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
@@ -423,5 +444,5 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
-    """Return the values of a configuration by dotted key, unresolved or resolved."""
+    """Return the values of a configuration by dotted key. If `resolve`, interpolations are resolved."""
     return flat_keys(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=resolve)))

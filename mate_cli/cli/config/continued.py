@@ -1,6 +1,7 @@
-"""`init=run:FOLDER`: initialize from a run or an export, also of the hub, with the required settings.
+"""`init=run:FOLDER`: initialize from the weights of a finished run or export, with its settings.
 
-The override is replaced by ordinary overrides before composition, so that the new run records them.
+The override is expanded to ordinary overrides before composition, so that the new run records them. An export may be a
+repository on the Hugging Face Hub.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 
 CONTINUED = "init=run:"
-"""Prefix of the override, followed by the folder."""
+"""Prefix of the override `init=run:FOLDER`."""
 EXPORT = "mate.yaml"
 WEIGHTS = ("best.safetensors", "final.safetensors")
 
 
 def expand_continued(arguments: Sequence[str]) -> list[str]:
-    """Replace `init=run:FOLDER` by the experiment, groups and values of that run.
+    """Expand `init=run:FOLDER` to the overrides that give the new run the settings of that run.
 
-    Other overrides take precedence. If another experiment or task is specified, only the network and its positions are
-    those of the run.
+    The settings are experiment, scale, model, task, encoding and data. Other overrides take precedence. If they set
+    another experiment or task, only the model and `encoding.reset_positions` are taken from the run. Arguments without
+    the override are returned unchanged.
 
     Raises:
         ConfigError: if the run's experiment cannot be composed, or the folder is neither a run nor an export.
@@ -59,7 +61,8 @@ def expand_continued(arguments: Sequence[str]) -> list[str]:
         } & override_keys:
             run_overrides.append(Override("", "scale", scale))
         for section in sections:
-            if section == "data" and "_target_" not in values[section]:  # an export contains the name of its data only
+            # An export contains only the name of its dataset.
+            if section == "data" and "_target_" not in values[section]:
                 run_overrides += [Override("", "data", names["dataset"])] if "data" not in override_keys else []
             elif section not in override_keys:
                 run_overrides += _select_option(section, values[section], names, [*run_overrides, *other_overrides])
@@ -84,12 +87,16 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
     Raises:
         CheckpointError: if an export is damaged or was written by an earlier version.
         RunError: if the run does not exist, or has no weights.
+
+    Returns:
+        The settings by section, the file or folder of the weights, and the tokenizer.
     """
     folder = Path(name).expanduser()
     if not folder.exists() and hub_file(name, EXPORT):
-        from mate_cli.pipelines.inference.checkpoint import find_checkpoint  # torch
+        from mate_cli.pipelines.inference.checkpoint import find_checkpoint
 
-        folder = find_checkpoint(name)  # fetches its weights and its vocabulary, too
+        # The download includes weights and vocabulary.
+        folder = find_checkpoint(name)
     if (exported := folder / EXPORT).is_file():
         values = rename_targets(read_yaml(exported, CheckpointError, "Export it again", links=True))
         check_targets({key: values.get(key) for key in ("model", "task", "encoding")}, str(exported), trust)
@@ -108,9 +115,12 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
 
 
 def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the experiment of a run, for a chain that of the last stage.
+    """Yield the override `experiment=...` of a run, or nothing if the experiment has no file.
 
-    Empty if it has no file.
+    For a run with stages, this is the experiment of the recorded stage.
+
+    Args:
+        names: recorded names of the run, `origin` in its config.yaml.
     """
     experiment = str(names.get("experiment"))
     if experiment not in choices("experiment"):
@@ -129,7 +139,16 @@ def _compose(overrides: Sequence[Override]) -> dict[str, Any]:
 def _select_option(
     group: str, values: Mapping[str, Any], names: Mapping[str, Any], overrides: Sequence[Override]
 ) -> list[Override]:
-    """Return the option of a group whose class is that of `values`, unless it is already selected."""
+    """Return the override that selects the option of a group with the class of a run.
+
+    Return [] if the overrides already select an option with this class.
+
+    Args:
+        group: config group.
+        values: values of the group in the run, with `_target_`.
+        names: recorded names of the run. The recorded option is preferred.
+        overrides: overrides so far.
+    """
     target = values["_target_"]
     if _compose(overrides)[group].get("_target_") == target:
         return []
@@ -141,14 +160,25 @@ def _select_option(
 
 
 def _settings(group: str, values: Mapping[str, Any], overrides: Sequence[Override]) -> list[Override]:
-    """Return the overrides that give a composed group the values of a run."""
+    """Return the overrides that change the composed values of a group to the values of a run.
+
+    Args:
+        group: config group.
+        values: values of the group in the run.
+        overrides: overrides from which the group is composed.
+    """
     return [*_differences(group, _compose(overrides)[group], values)]
 
 
 def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the overrides of keys whose values differ.
+    """Yield the overrides that change the values of a section from `current` to `target`.
 
-    Keys that the run did not have get no override, so their defaults apply.
+    Keys that are missing in `target` keep their current values.
+
+    Args:
+        key: dotted key of the section.
+        current: composed values.
+        target: values of the run.
     """
     for name, new_value in target.items():
         path, old_value = f"{key}.{name}", current.get(name)
@@ -159,7 +189,7 @@ def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any value
-    """Return a value in Hydra's override grammar, quoted only if necessary."""
+    """Format a value for Hydra's override grammar. Texts are quoted only if necessary."""
     if isinstance(value, str):
         return value if re.fullmatch(r"[A-Za-z/][\w./:-]*", value) else quote_text(value)
     return write_value(value)

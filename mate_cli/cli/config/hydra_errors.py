@@ -1,4 +1,4 @@
-"""Conversion of errors of Hydra and OmegaConf to `ConfigError`s with key and hint."""
+"""Convert errors of Hydra and OmegaConf to `ConfigError`, with the key and a hint for the user."""
 
 import re
 import traceback
@@ -32,7 +32,7 @@ FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), in
 LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
 """Hint for an interpolation that cannot be resolved."""
 MAX_LIST = 130
-"""Maximum characters of a list of options in an error message. For longer lists the message names `mate list`."""
+"""Maximum characters of a list of options in an error message. A longer list is replaced by `mate list GROUP`."""
 PLUGIN_PACKAGES = {
     "hydra/launcher": {
         **{"basic": "", "joblib": "hydra-joblib-launcher", "ray": "hydra-ray-launcher"},
@@ -40,7 +40,7 @@ PLUGIN_PACKAGES = {
     },
     "hydra/sweeper": {"basic": "", "optuna": "optuna"},
 }
-"""PyPI package of each launcher and sweeper; empty if it is part of Hydra."""
+"""PyPI package of each Hydra launcher and sweeper. Empty if it is part of Hydra."""
 FORM = "a key is names with dots between them, and one = behind it"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
@@ -52,7 +52,7 @@ SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"(?<==),+|,[, ]*(?=,|$)", "", "has a comma too many"),
     (r"=\{([^:{}]*)\}$", r"=\1", "needs no braces"),
 )
-"""Common syntax errors in overrides: pattern, replacement that Hydra can parse, and problem."""
+"""Common syntax errors in overrides: pattern, replacement that Hydra can parse, and error message."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
 NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
 """Hint for a `_target_` that does not exist."""
@@ -68,19 +68,20 @@ SENTENCES = (
     (r"The value of '([^']+)' is (.*) and not (.*)\.$", "~{0}={2}", "its value is {1}", None),
     (r"Could not delete (?:from config\. )?'([^']+)'", "~{}", "no such key to delete", None),
 )
-"""Errors that Hydra identifies by message only: message pattern, then location, problem and hint of `ConfigError`."""
+"""Errors of Hydra that differ only by message: message pattern, then location, problem and hint of `ConfigError`."""
 UNKNOWN = re.compile(r"(?:Could not override|config group) '([^']+)'")
 SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'")
 
 
 @contextmanager
 def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | None = None) -> Iterator[None]:
-    """Convert errors that a configuration can cause to `ConfigError`.
+    """Convert errors of Hydra, OmegaConf and YAML inside the context to `ConfigError`.
 
     Args:
         config_name: command, which is also the name of its primary configuration.
         arguments: command-line arguments of the command.
-        file: path of the command's module. Errors raised while it runs are not converted, except composition errors.
+        file: path of the command's module. Errors that its code raises are bugs and are not converted, except errors of
+            composition. None if the errors come from composition only.
 
     Raises:
         ConfigError: the configuration or an override is invalid. The error names the key and a similar valid name.
@@ -96,9 +97,13 @@ def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | No
 
 
 def _is_a_bug(error: Exception, file: str | None) -> bool:
-    """Return whether the error is a bug, such as reading a missing key in the code.
+    """Return whether an error is a bug, such as code that reads a missing key, and no error of the user.
 
-    Hydra and OmegaConf raise a plain `ValueError` if flags exclude each other, or if a list and a name are confused.
+    A plain `ValueError` is a bug unless Hydra or OmegaConf raise it, as for flags that exclude each other.
+
+    Args:
+        error: error to check.
+        file: path of the command's module. An error is a bug if this module is in the traceback.
     """
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     if type(error) is ValueError:
@@ -109,7 +114,7 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
 
 
 def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> ConfigError:
-    """Convert an error of Hydra, OmegaConf or YAML to a `ConfigError` with key and hint.
+    """Convert an error of Hydra, OmegaConf or YAML to a `ConfigError` with a hint.
 
     Args:
         error: error to convert.
@@ -124,7 +129,7 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
         mark = getattr(error, "problem_mark", None)
         problem = _first_line(str(getattr(error, "problem", None) or error))
         return ConfigError(f"not valid YAML: {problem}", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
-    # `UnicodeDecodeError` does not name the file, so search for it.
+    # A `UnicodeDecodeError` does not name the file, so search for the file.
     if isinstance(error, UnicodeDecodeError):
         files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
         file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
@@ -143,7 +148,7 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
 
 
 def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
-    """Convert an error of a value, such as an unresolved interpolation or a wrong type."""
+    """Convert an OmegaConf error about a value, such as an unresolved interpolation, to a `ConfigError`."""
     problem = _first_line(str(error.msg or error))
     problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
     if problem == "HydraConfig was not set":
@@ -154,12 +159,15 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
-    """Return the known key most similar to a mistyped key, preferring the same section.
+    """Return the valid key that is most similar to a mistyped key, or None.
+
+    Keys of other programs are translated (see `translate_key`). A key without a section is searched in all sections, a
+    key with a section in the section of the most similar name.
 
     Args:
         key: mistyped key.
-        config: configuration with the known keys.
-        groups: config groups, which are valid at the top level too.
+        config: configuration with the valid keys.
+        groups: config groups, whose names are valid at the top level too.
     """
     if (alias := translate_key(key)) and re.split(r"[.= ]", alias.lstrip("+"))[0] in (*config, *groups, "mate"):
         return alias
@@ -180,7 +188,7 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 
 def _unreadable(override: str) -> ConfigError:
-    """Return the error of an override that Hydra cannot parse, with a corrected override."""
+    """Return the error for an override that Hydra cannot parse, with a corrected override as hint."""
     key, equals, value = override.partition("=")
     if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
@@ -198,7 +206,7 @@ def _unreadable(override: str) -> ConfigError:
 
 
 def escape_key(text: str) -> str:
-    """Escape a text for use as a mapping key, which Hydra's grammar does not quote.
+    """Escape a text as a mapping key in Hydra's grammar, which does not allow quoted keys.
 
     The separator " ·" is removed.
     """
@@ -252,7 +260,7 @@ def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> Config
 
 
 def several_values(override: str, command: str = "train") -> ConfigError:
-    """Return the error of an override that has several values outside a sweep."""
+    """Return the error for an override with several values, such as `seed=1,2`, without `-m`."""
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
     hint = f"Add -m to run each{a_list}" if command == "train" else "Name one"

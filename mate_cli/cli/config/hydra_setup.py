@@ -1,4 +1,4 @@
-"""Set-up of Hydra: its search path, with the user's folder first, and its compose API."""
+"""Set up Hydra's compose API and its search path, which starts with the user's folder."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +20,7 @@ from mate_cli.cli.overrides import Override
 
 
 class UserConfig(SearchPathPlugin):
-    """Search path plugin that puts the user's configuration folder before the shipped one."""
+    """Hydra plugin that puts the user's configuration folder before mate's `conf/` in the search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Prepend the user's configuration folder."""
@@ -29,7 +29,7 @@ class UserConfig(SearchPathPlugin):
 
 
 def use_user_config() -> None:
-    """Enable the user's configuration files for all compositions of this process."""
+    """Add the user's configuration files to Hydra's search path in this process."""
     Plugins.instance().register(UserConfig)
 
 
@@ -49,9 +49,13 @@ def open_hydra() -> Iterator[None]:
 
 
 def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Compose a command's configuration with the config group options of the overrides.
+    """Compose the configuration of a command, to look up which keys are valid.
 
-    If these cannot be composed, the default configuration of the command is returned.
+    Only config group overrides are applied. If they are invalid, the default configuration is returned.
+
+    Args:
+        config_name: command, which is also the name of its primary configuration.
+        overrides: overrides from the command line.
     """
     parsed = map(Override.parse, overrides)
     options = [str(override) for override in parsed if override.group not in ("", "sweep") and not override.sign]
@@ -62,16 +66,16 @@ def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[HydraOverride]:
-    """Parse overrides of a sweep.
+    """Parse overrides, which may have several values, by Hydra's override grammar.
 
-    `glob` values match config files only if Hydra is initialized.
+    A value `glob(...)` can match config files only if Hydra is initialized.
     """
     loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
     return OverridesParser.create(loader).parse_overrides(list(overrides))
 
 
 def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
-    """Return whether a configuration contains a key or section, with or without a value."""
+    """Return whether a configuration contains a dotted key or section. Its value may be null or missing."""
     for part in key.split(".") if key else ():
         if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
             return False

@@ -1,4 +1,4 @@
-"""Messages about keys and values, as `trainer.log_every: must be an integer (got 1.5)`."""
+"""Error messages about keys and values, such as `trainer.log_every: must be an integer (got 1.5)`."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.quoting import format_setting
 
 SECTIONS = {"model.optimizer.": "optimizer.", "model.scheduler.": "scheduler.", "datamodule.": "data."}
-"""Sections of other programs that contain keys of the same names."""
+"""Sections of other programs, and mate's sections with keys of the same names."""
 NAMES = {
     **dict.fromkeys(("devices", "gpus", "num_gpus", "n_gpus", "num_processes"), "hardware.devices"),
     **dict.fromkeys(("accelerator", "device"), "hardware.accelerator"),
@@ -42,11 +42,10 @@ NAMES = {
     **{"pretrained": "init=bert", "model_name_or_path": "init=path init.checkpoint=..."},
     **dict.fromkeys(("train", "test", "eval", "do_train", "do_eval"), "mate evaluate run=..."),
 }
-"""Equivalents of keys of Lightning, transformers and their templates.
+"""mate's equivalents of keys of Lightning, transformers and project templates.
 
-The keys of the mapping are the last parts of their dotted keys.
-
-An equivalent is a key, or a complete override if the value has another meaning.
+The mapping is by the last component of the other program's key. An equivalent is a key, or a complete override if the
+value has another meaning.
 """
 KINDS = {
     **dict.fromkeys(("int", "integer"), "an integer"),
@@ -56,19 +55,19 @@ KINDS = {
     **dict.fromkeys(("dict", "model", "dataclass", "object"), "a group of keys"),
     **{"string": "text", "none": "null", "null": "null", "too_short": "one or more"},
 }
-"""Types as text, by the prefixes of pydantic's error types and the types of JSON schemas."""
+"""Descriptions of types for messages, by prefix of a pydantic error type and by type in a JSON schema."""
 MAX_SHOWN = 200
-"""Maximum letters of a value in a message."""
+"""Maximum characters of a value in a message."""
 
 
 def validation_messages(error: ValidationError, values: object, path: str = "", schema: object = None) -> Iterator[str]:
-    """Yield one message per key of a failed validation.
+    """Convert a pydantic error to one message per invalid key.
 
     Args:
-        error: error of pydantic.
-        values: validated values.
+        error: error that pydantic raised.
+        values: values that were validated.
         path: dotted key of the values, "" for the whole configuration.
-        schema: class against which the values were validated.
+        schema: class against which the values were validated. It is used to suggest valid keys.
     """
     located = [(_keys(detail, values), detail) for detail in error.errors()]
     for keys, group in itertools.groupby(located, key=lambda pair: pair[0]):
@@ -83,12 +82,12 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
 
 
 def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
-    """Return the message about a key that does not exist.
+    """Return the error message about an unknown key, with a similar key as hint.
 
     Args:
         section: dotted key of the section, "" for the top level.
-        name: name of the key.
-        known: existing names in the section.
+        name: unknown key in this section.
+        known: valid keys in this section.
     """
     key = f"{section}.{name}" if section else name
     equivalent = translate_key(key)
@@ -107,7 +106,7 @@ def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
 
 
 def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
-    """Return the part of pydantic's location that exists in the values, without type names."""
+    """Return the key path of a pydantic error, without the type names that pydantic appends to it."""
     keys: list[int | str] = []
     for key in detail["loc"]:
         try:
@@ -119,7 +118,12 @@ def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
 
 
 def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | None:  # noqa: ANN401 - a type, if any
-    """Return the class of the section at a path of keys, or None if there is none."""
+    """Return the schema class of a section, or None if a key on the path is no section.
+
+    Args:
+        schema: schema class of the whole configuration.
+        keys: path of keys to the section.
+    """
     for key in keys:
         fields = getattr(schema, "model_fields", {})
         schema = fields[key].annotation if key in fields else None
@@ -127,7 +131,7 @@ def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | No
 
 
 def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
-    """Return the message about one value: its bound if its type is valid, or else its types."""
+    """Return the error message about a value: the violated bound, or the valid types if its type is wrong."""
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=key, remedy="Give it a value"))
     bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
@@ -135,7 +139,7 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
     value = details[0]["input"]
     value_text = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
     hint = f"Type {format_setting(key, [value])}" if "a list" in phrases and isinstance(value, str) else None
-    if "text" in phrases and isinstance(value, (int, float)):  # such as 1e5, parsed as a number
+    if "text" in phrases and isinstance(value, (int, float)):  # Such a value is 1e5, which is parsed as a number.
         section, _, index = key.rpartition(".")
         example = f'{section}=["...", ...]' if index.isdecimal() else f'{key}="..."'
         hint = f"For text, use quotes inside quotes: '{example}'"
@@ -143,7 +147,7 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
 
 
 def _kind(detail: ErrorDetails) -> str | None:
-    """Return the required type of a value, or None if its type is valid."""
+    """Return the description of the required type, or None if the type is not the problem."""
     return KINDS.get(detail["type"], KINDS.get(detail["type"].partition("_")[0]))
 
 
@@ -155,7 +159,7 @@ def _demand(detail: ErrorDetails) -> str:
 
 
 def translate_key(key: str) -> str | None:
-    """Return the equivalent of a key of another program, or None."""
+    """Return mate's equivalent of a key of Lightning or transformers, such as `max_epochs`, or None."""
     for section, own_section in SECTIONS.items():
         if key.startswith(section):
             return own_section + key.removeprefix(section)
@@ -163,8 +167,8 @@ def translate_key(key: str) -> str | None:
 
 
 def offer(name: str, value: str | None = None) -> str:
-    """Return the question whether a name was meant, with the typed value appended.
+    """Return the hint "Did you mean NAME?", or "Did you mean NAME=VALUE?" with a value.
 
-    The value is omitted if the name contains one.
+    The value is omitted if `name` is a complete override.
     """
     return f"Did you mean {name}{f'={value}' if value and '=' not in name else ''}?"

@@ -1,7 +1,7 @@
-"""Meaning and bounds of a key, and the files that set it in a composition.
+"""Descriptions of configuration keys for `mate explain`: meaning, bounds, and the files that set a key.
 
-Meanings are the comments of the YAML files of this package, and the docstrings of the classes that they configure.
-Bounds are those of the validation.
+The meaning of a key is its comment in a YAML file, or its description in the docstring of the configured class. The
+bounds are taken from the types that validate the key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mate_cli.runs.identity import find_value, flat_keys
 LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
 )
-"""A key of a YAML file with its value and trailing comment."""
+"""Pattern of a line of a YAML file: a key with its value and trailing comment."""
 LIMITS = {
     **{"exclusiveMinimum": "greater than", "minimum": "at least"},
     **{"exclusiveMaximum": "less than", "maximum": "at most"},
@@ -52,10 +52,10 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A value of a key in one source.
+    """The value that one source, a file or the command line, sets for a key.
 
     Args:
-        where: file, or `typed` for the command line.
+        where: displayed path of the file, or `typed` for the command line.
         value: value as text.
         comment: comment next to the value, "" without one.
     """
@@ -67,14 +67,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class KeyDescription:
-    """Meaning, bounds, value and settings of a key.
+    """Description of a key: its meaning, bounds and value, and the sources that set it.
 
     Args:
         key: dotted key.
-        meaning: description, "" if there is none.
+        meaning: meaning of the key, "" if no comment or docstring describes it.
         bounds: allowed values as text, "" if any value is allowed.
-        value: value in this composition.
-        settings: sources that set it, of which the last one applies.
+        value: value in the composed configuration.
+        settings: values that files and the command line set. The last one applies.
     """
 
     key: str
@@ -86,12 +86,12 @@ class KeyDescription:
 
 @dataclass(frozen=True)
 class Sources:
-    """Files and overrides from which a command's configuration is composed.
+    """A command's composed configuration, with the files and overrides that set each key.
 
     Args:
         name: name of the command.
         config: composed configuration.
-        settings: sources that set each key, of which the last one applies.
+        settings: values that files and the command line set, by key. The last one applies.
     """
 
     name: str
@@ -100,10 +100,14 @@ class Sources:
 
     @classmethod
     def of(cls, name: str, overrides: Sequence[str]) -> Sources:
-        """Compose a command's configuration.
+        """Compose a command's configuration, and record which file or override sets each key.
+
+        Args:
+            name: name of the command.
+            overrides: overrides from the command line.
 
         Raises:
-            HydraException: if it cannot be composed.
+            HydraException: if the configuration cannot be composed.
         """
         with open_hydra():
             loader, all_overrides = GlobalHydra.instance().config_loader(), with_user_experiment(overrides, name)
@@ -128,7 +132,7 @@ class Sources:
         return cls(name, config, settings)
 
     def explain(self, key: str) -> KeyDescription:
-        """Describe an existing key."""
+        """Describe a key that exists in the configuration."""
         settings, raw = self.settings.get(key, []), find_value(OmegaConf.to_container(self.config), key)
         value = "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), value, tuple(settings))
@@ -144,7 +148,7 @@ class Sources:
         return _find_description(_read_class(self._target(section)).docstrings, name) if section else ""
 
     def _target(self, section: str) -> str:
-        """Return the class name of a section, "" for a section without a class."""
+        """Return the `_target_` of a section, "" if it has none."""
         node = OmegaConf.select(self.config, section)
         return str(node.get("_target_") or "") if isinstance(node, DictConfig) else ""
 
@@ -159,15 +163,15 @@ class Sources:
 
 
 def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDescription]:
-    """Describe a key, or each key of a section. A unique last part of a key is sufficient.
+    """Describe a key, or each key of a section.
 
     Args:
         command: command whose configuration has the key.
-        key: dotted key, section, or last part of a key.
+        key: dotted key, section, or the last component of a key if it is unique.
         overrides: overrides from the command line.
 
     Raises:
-        ConfigError: if the key does not exist, with the nearest key.
+        ConfigError: if the key does not exist. The error suggests a similar key.
     """
     sources = Sources.of(command, overrides)
     if not has_key(sources.config, key):
@@ -184,7 +188,10 @@ def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDe
 
 
 def read_keys(file: Path) -> dict[str, tuple[str, str]]:
-    """Return the keys of a YAML file with their values as written, and adjacent comments."""
+    """Return {dotted key: (value as written, comment on its line)} of a YAML file.
+
+    The comment is "" for a key without one. `defaults` and `hydra` are excluded.
+    """
     keys: dict[str, tuple[str, str]] = {}
     parents: list[tuple[int, str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
@@ -197,14 +204,17 @@ def read_keys(file: Path) -> dict[str, tuple[str, str]]:
         parents.append((depth, match["key"]))
         if not key.startswith(("defaults", "hydra")):
             keys[key] = (match["value"].strip(), (match["said"] or "").strip())
-    for key, value in flat_keys(read_config(file)).items():  # keys in braces have no separate line
+    for key, value in flat_keys(read_config(file)).items():  # Keys in braces have no separate line.
         if not key.startswith(("defaults", "hydra")):
             keys.setdefault(key, (write_value(value), ""))
     return keys
 
 
 def type_text(hint: Any) -> str:  # noqa: ANN401 - any type
-    """Return the values that a type allows as text, "" for types that YAML values cannot have."""
+    """Describe the values that a type allows, such as "an integer at least 1".
+
+    Return "" for None, and for types that YAML values cannot have.
+    """
     try:
         return _phrase(TypeAdapter(hint).json_schema()) if hint is not None else ""
     except (PydanticUserError, TypeError):
@@ -224,7 +234,7 @@ def _phrase(schema: Mapping[str, Any]) -> str:
 
 
 def _read_class(target: str) -> ClassOptions:
-    """Return the options of a class, without any if it cannot be imported."""
+    """Return the options of a class. They are empty if the class cannot be imported."""
     if target and not target.startswith("mate_cli."):
         with suppress(ConfigError):
             return load_options(target)
@@ -232,14 +242,14 @@ def _read_class(target: str) -> ClassOptions:
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
-    """Return the description of an argument in the first docstring that has it."""
+    """Return the description of an argument from the first docstring that describes it, else ""."""
     pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
     match = next(filter(None, map(pattern.search, texts)), None)
     return " ".join(match[1].split()) if match else ""
 
 
 def _place(file: Path) -> str:
-    """Return the displayed path of a file, relative to `conf`, with a suffix for user files."""
+    """Format the path of a configuration file, such as `conf/model/mate.yaml` or `... (yours)`."""
     user_folder = user_config_dir()
     if user_folder and file.is_relative_to(user_folder):
         return f"{Path(user_folder.name) / file.relative_to(user_folder)} (yours)"

@@ -1,8 +1,9 @@
-"""From the arguments of `mate train` to a checked specification of the run.
+"""Resolve the arguments of `mate train` to a checked specification of the run.
 
-An argument becomes an `Override`, overrides become a `Composition` per stage, a composition becomes a `Stage`, and
-stages become a `RunSpec`. An override applies to every stage that has its key, `stages.NAME.key=value` applies to one
-stage. A plain run is composed once, a chain once and once per stage.
+An argument is parsed to an `Override`, overrides are composed to a `Composition` per stage, a composition is validated
+as a `Stage`, and the stages form a `RunSpec`. An override applies to every stage that has its key.
+`stages.NAME.key=value` applies to one stage. A run without stages is composed once. A run with stages is composed once
+as a whole, and once per stage.
 """
 
 from __future__ import annotations
@@ -41,16 +42,21 @@ from mate_cli.runs.configuration import Node
 from mate_cli.runs.identity import Names, differences, find_value, flat_keys, value_text
 
 MAX_NAME = 200
-"""Maximum bytes of the name of a run folder. Sweeps append the job number."""
+"""Maximum length of the name of a run folder in bytes. Sweeps append the job number to the name."""
 RUN_OPTIONS = ("name", "resume", "trust", "system", "stages")
-"""Keys of the run, independent of its stages."""
+"""Keys that configure the run, not a stage."""
 
 
 def resolve(arguments: Sequence[str]) -> RunSpec:
-    """Compose and check all stages that a command trains, without importing torch.
+    """Resolve overrides to the specification of a run, without importing torch.
+
+    Each stage is composed and validated. Its initial weights may be the output of the previous stage.
+
+    Args:
+        arguments: overrides from the command line.
 
     Raises:
-        ConfigError: if no stage has a key, a value is out of bounds, or stages cannot be connected.
+        ConfigError: if an override fits no stage, a value is invalid, or stages cannot be connected.
         RunError: if a run that should replace a stage is missing or unfinished.
         HydraException: if the overrides cannot be composed.
     """
@@ -61,7 +67,8 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
     with composing([str(override) for override in all_overrides if override.is_below("hydra")]):
         with_options = compose_options(common_overrides)
         run_overrides = [override for override in common_overrides if override.is_below(*RUN_LEVEL_KEYS)]
-        for override in overrides:  # such as stages.NAME.run
+        # Options of stages, such as stages.NAME.run, are part of the run.
+        for override in overrides:
             if override.stage and override.inner.key in StageOptions.model_fields:
                 run_overrides.append(replace(override, sign=override.sign or "++"))
         run = with_options.with_values(run_overrides)
@@ -114,12 +121,12 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """Return a section of the configuration as plain containers.
+    """Return a value or section of the configuration as built-in types, with interpolations resolved.
 
     Raises:
-        ConfigError: if it was deleted, or an interpolation cannot be resolved.
+        ConfigError: if an override deleted the key, or an interpolation cannot be resolved.
     """
-    if part not in [*config]:  # a missing value (???) is still a key
+    if part not in [*config]:  # A missing value (???) is still a key.
         raise ConfigError("a run needs this key", where=f"~{part}", remedy="Leave it out")
     try:
         value = config[part]
@@ -129,10 +136,10 @@ def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any v
 
 
 def _check_name(name: object) -> str | None:
-    """Return the name of the run folder, None without one.
+    """Return the value of `name`, the name of the run folder, as text. None stays None.
 
     Raises:
-        ConfigError: if it is not a valid folder name.
+        ConfigError: if the value is not a valid folder name.
     """
     if name is not None and (not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME):
         hint = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
@@ -141,10 +148,16 @@ def _check_name(name: object) -> str | None:
 
 
 def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - any value
-    """Return the options of each stage that is not excluded.
+    """Validate the section `stages`, and return the options of each stage by name.
+
+    Stages that are set to null are excluded.
+
+    Args:
+        nodes: value of the section.
+        overrides: all overrides from the command line, whose stage names are checked.
 
     Raises:
-        ConfigError: for an unknown stage or key, or a value of the wrong type.
+        ConfigError: for an unknown stage or key, a value of the wrong type, or if all stages are excluded.
     """
     if not isinstance(nodes, dict):
         raise ConfigError("must be a group of keys", where="stages", remedy="Write stages.NAME.experiment=...")
@@ -170,7 +183,7 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
     """Raise `ConfigError` for an override that no trained stage uses.
 
     Raises:
-        ConfigError: with the key, and the nearest key of any stage if no stage has it.
+        ConfigError: the error names the key. If no stage has it, the error suggests a similar key.
     """
     stages = ", ".join(stage.name for stage in composed)
     for override in overrides:
@@ -192,7 +205,9 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
 
 
 def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
-    """Initialize each stage from the weights of the previous stage.
+    """Convert compositions to stages, and initialize each stage from the weights that the previous one outputs.
+
+    A stage outputs weights, predictions or row rankings, see `StageOptions.after`.
 
     Args:
         composed: compositions of the stages, in order.
@@ -200,8 +215,8 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
         trust: `trust=` values from the command line.
 
     Raises:
-        ConfigError: if weights, predictions or row rankings are passed on but unused, nothing is trained, a ranking
-            stage is missing, or an override contradicts the initial weights.
+        ConfigError: if no stage uses an output, a finished run replaces the last stage, a stage that ranks rows is
+            missing, or an override contradicts the initial weights.
     """
     stages: list[Stage] = []
     previous: Stage | None = None
@@ -238,12 +253,12 @@ def _check_conflicting_settings(stage: Composition, first: Composition, requeste
 
     Args:
         stage: composition of the stage.
-        first: composition of the stage that the weights come from originally.
-        requested: values of the stage.
+        first: composition of the first stage in the chain of initial weights, which determines these settings.
+        requested: composed values of the stage.
         effective: values of the stage with the settings of the checkpoint.
 
     Raises:
-        ConfigError: with the key, and the stage in which to set it.
+        ConfigError: the error names the override, and the stage in which to set it.
     """
     for override in (*stage.own, *stage.shared, *map(Override.parse, stage.options.overrides)):
         is_init = override.group == "init" and "kind" in effective["init"]
@@ -257,8 +272,12 @@ def _check_conflicting_settings(stage: Composition, first: Composition, requeste
 def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
     """Raise `ConfigError` if `encoding.ranked_by` names no earlier stage that ranks rows.
 
+    Args:
+        stage: stage to check.
+        previous_stages: earlier stages of the run.
+
     Raises:
-        ConfigError: with the stage.
+        ConfigError: the error names the key and a hint.
     """
     ranked_by = str(stage.config.encoding.get("ranked_by"))
     name = ranked_by.removeprefix(FROM_STAGE)
@@ -270,7 +289,11 @@ def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
 
 
 def _names_of(run: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
-    """Return the names of the run: of its last stage, or of the system with `compared_by`.
+    """Return the config group options that form the name of a run with stages.
+
+    Without a system, the options of the last stage are returned. With a system, its name is the task, and the other
+    options are those of the stage in `compared_by`. If the system names no such stage, the options are those of the
+    first stage, and the name of the system is also the model.
 
     Args:
         run: composition of the run.

@@ -1,7 +1,7 @@
-"""Schemas of the commands: keys, types and bounds of sections that no class reads itself.
+"""Pydantic schemas that validate the configurations of the commands: keys, types and bounds.
 
-There is one class per command with one field per top-level key. A node with a `_target_` is checked against its class
-instead.
+There is one class per command, with one field per top-level key. Nodes with a `_target_` are validated against the
+constructor of their class instead.
 """
 
 from typing import Annotated, Any, Literal
@@ -13,28 +13,29 @@ from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig,
 
 
 def as_list(value: Any) -> Any:  # noqa: ANN401 - any value
-    """Convert one text, or null, to a list. Other values are unchanged."""
+    """Convert a single text to a list of one, and None to an empty list. Other values are unchanged."""
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
 Texts = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str] | None)]
-"""Texts: a single text, a list of texts, or null."""
+"""Type of a list of texts. A single text and null are also valid."""
 TextKey = Annotated[str, BeforeValidator(str)]
-"""A key that YAML reads as a number or as text."""
+"""Type of a mapping key that YAML may read as a number, and that is converted to text."""
 SomeTexts = Annotated[Texts, Field(min_length=1)]
-"""Texts: a single text, or a list of at least one text."""
+"""Type of a list of at least one text. A single text is also valid."""
 
 
 class StageOptions(Section):
-    """Options of one stage in `stages`: a run from a separate experiment.
+    """Options of one stage in the section `stages`. A stage is trained as a run of a separate experiment.
 
     Args:
-        experiment: experiment from which it is composed.
-        overrides: overrides of the experiment.
-        run: finished run that replaces this stage, or an experiment whose newest run does.
-        after: output that it passes on. Default: predictions if there is a system, else weights.
-        keeps: groups whose option, and keys whose value, overrides for all stages do not change.
-        shared: train it once for all runs that have such a stage, in a separate run next to them.
+        experiment: experiment from which the stage is composed.
+        overrides: overrides of the experiment for this stage.
+        run: finished run that replaces this stage, or an experiment whose newest run replaces it.
+        after: output that later stages use: weights, rows or predictions. Default: predictions with a system, else
+            weights.
+        keeps: config groups and keys that overrides without a stage prefix do not change in this stage.
+        shared: whether to train the stage once for all runs with an equal stage, as a separate run next to them.
     """
 
     experiment: str
@@ -46,7 +47,7 @@ class StageOptions(Section):
 
 
 class Train(RunConfig):
-    """`mate train`, for one stage."""
+    """Configuration of `mate train`."""
 
     name: str | int | None
     resume: str | None
@@ -56,7 +57,7 @@ class Train(RunConfig):
 
 
 class OfRuns(Section):
-    """Options of all commands that use finished runs."""
+    """Keys of all commands that use finished runs."""
 
     hardware: Hardware
     paths: Paths
@@ -64,7 +65,7 @@ class OfRuns(Section):
 
 
 class Evaluate(OfRuns):
-    """`mate evaluate`."""
+    """Configuration of `mate evaluate`."""
 
     run: Texts
     checkpoint: Texts
@@ -78,7 +79,7 @@ class Evaluate(OfRuns):
 
 
 class TableLimits(Section):
-    """Maximum size of tables that are read, see `Limits` of `tables/read_options.py`."""
+    """Maximum size of a table that `mate predict` reads, see `Limits` in `tables/read_options.py`."""
 
     rows: PositiveInt
     columns: PositiveInt
@@ -87,7 +88,7 @@ class TableLimits(Section):
 
 
 class Predict(OfRuns):
-    """`mate predict`."""
+    """Configuration of `mate predict`."""
 
     run: str | None
     checkpoint: str | None
@@ -115,7 +116,7 @@ class Predict(OfRuns):
 
 
 class Compare(Section):
-    """`mate compare`."""
+    """Configuration of `mate compare`."""
 
     paths: Paths
     runs: SomeTexts
@@ -142,7 +143,7 @@ class Compare(Section):
 
 
 class Diff(Section):
-    """`mate diff`."""
+    """Configuration of `mate diff`."""
 
     paths: Paths
     runs: Texts
@@ -151,7 +152,7 @@ class Diff(Section):
 
 
 class Benchmark(Section):
-    """`mate benchmark`."""
+    """Configuration of `mate benchmark`."""
 
     benchmark: Node
     show: str | None
@@ -160,7 +161,7 @@ class Benchmark(Section):
 
 
 class Data(Section):
-    """`mate data`."""
+    """Configuration of `mate data`."""
 
     data: Node
     paths: Paths
@@ -175,7 +176,7 @@ class Data(Section):
 
 
 class Export(OfRuns):
-    """`mate export`."""
+    """Configuration of `mate export`."""
 
     run: str
     to: str
@@ -186,7 +187,7 @@ class Export(OfRuns):
 
 
 class Inspect(Train):
-    """`mate inspect`."""
+    """Configuration of `mate inspect`."""
 
     split: str
     example: str | int | None
@@ -199,4 +200,4 @@ SCHEMAS: dict[str, type[Section]] = {
     schema.__name__.lower(): schema
     for schema in (Train, Evaluate, Predict, Compare, Diff, Benchmark, Data, Inspect, Export)
 }
-"""The schema of each primary configuration in `conf/`."""
+"""Schema by command, which is also the name of its primary configuration in `conf/`."""

@@ -1,10 +1,7 @@
-"""Arguments that are not valid overrides, and hints for the intended override.
+"""Check the syntax of command-line arguments, and suggest the intended override for an invalid argument.
 
-Users of other programs write flags, names without their group, spaces around the sign and lists without quotes. Such
-arguments raise an error before composition, with the correct form as a hint.
-
-Users of other programs write flags, names without their group, spaces around the sign and lists without quotes. These
-raise an error before composition, with the correct form.
+Users of other programs write flags such as `--lr 1e-4`, option names without their group, spaces around `=` and lists
+without quotes. Such arguments raise an error before composition, with the correct override as a hint.
 """
 
 import re
@@ -25,22 +22,23 @@ SPACED = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*) = ?(?P<value>\S*)")
 BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
 ENDLESS = re.compile(r"[0-9_]{4000}")
-"""More digits than Python converts to an integer."""
+"""Pattern of a number with more digits than Python converts to an integer."""
 
 
 OTHER_CONFIGS = ("--config-name", "--config-path", "--experimental-rerun")
-"""Hydra flags that select other configurations than those of commands."""
+"""Hydra flags that replace the primary configuration of a command, which mate does not support."""
 
 
 @dataclass(frozen=True)
 class Syntax:
-    """The argument syntax of one command.
+    """Syntax checks of the arguments of one command.
 
     Args:
-        command: name of its primary configuration.
-        takes: function that returns whether the command interprets an argument itself.
-        texts: keys whose values are sentences with any characters.
-        actions: standalone arguments, such as `list` of `mate data`.
+        command: name of the command, which is also the name of its primary configuration.
+        takes: function that returns whether the command itself converts an argument, so that it need not be an
+            override.
+        texts: keys whose values are free text with any characters.
+        actions: positional arguments of the command, such as `list` of `mate data`.
     """
 
     command: str
@@ -50,14 +48,14 @@ class Syntax:
 
     @cached_property
     def default_options(self) -> dict[str, str | None]:
-        """Default option of each config group of the command, None for a group without one."""
+        """Default option by config group of the command. None for a group without a default."""
         return dict(list_defaults(self.command))
 
     def check(self, arguments: Sequence[str]) -> None:
-        """Check that every argument is a flag or an override.
+        """Check that every argument is a valid flag, an override or an argument that the command converts.
 
         Raises:
-            ConfigError: for the first invalid argument, with the correct form.
+            ConfigError: for the first invalid argument, with the correct form as hint.
         """
         for index, (previous, argument) in enumerate(zip(["", *arguments], arguments, strict=False)):
             flag, following = LONG.get(previous, previous), next(iter(arguments[index + 1 :]), "")
@@ -99,7 +97,13 @@ class Syntax:
         raise ConfigError(f"{FORM}, without dashes", where=argument, remedy=hint)
 
     def _explain_bare_word(self, previous: str, argument: str, following: Sequence[str]) -> ConfigError:
-        """Return the error for an argument without `=`."""
+        """Return the error for an argument without `=`, with the intended override as hint.
+
+        Args:
+            previous: argument before it, "" for the first one.
+            argument: argument without `=`.
+            following: arguments after it.
+        """
         key, equals, value = previous.partition("=")
         bare_words = [argument, *takewhile(lambda part: "=" not in part and not part.startswith("--"), following)]
         text = " ".join([argument, *(part for part in following[:2] if part[:2] != "--")])
@@ -117,7 +121,12 @@ class Syntax:
         return ConfigError(FORM, where=argument, remedy=self._guess_setting(argument, "".join(bare_words[1:2])))
 
     def _guess_setting(self, argument: str, following: str) -> str:
-        """Return a hint for a standalone name, group or path, and the argument after it."""
+        """Return a hint for a config group, option, key or path that is written without `=`.
+
+        Args:
+            argument: argument without `=`.
+            following: argument after it, which may be the value. "" if it is the last one.
+        """
         groups = sorted(groups_of(self.command), key=lambda name: name != "experiment")
         if argument in groups:
             options = ", ".join(choices(argument))
@@ -135,7 +144,10 @@ class Syntax:
         return next(offers, f"All of them: mate {self.command} --help")
 
     def _guess_path(self, argument: str) -> str | None:
-        """Return the override for a file or folder, quoted for a shell: a table, or a run."""
+        """Return the override `table=`, `run=` or `resume=` for a path, quoted for a shell.
+
+        Return None if the argument is no path, or the command has no such key.
+        """
         from mate_cli.runs.folders import open_run
 
         keys, path = top_keys(self.command), Path(argument)
@@ -168,10 +180,15 @@ class Syntax:
             raise _explain_list(argument, missing_bracket, rest)
 
     def _check_choice(self, argument: str, group: str, value: str) -> None:
-        """Raise `ConfigError` for an invalid option of a config group.
+        """Raise `ConfigError` for an invalid override of a config group.
 
-        Invalid are added groups, deleted or empty groups if an option is required, and several options of a
-        single-option group.
+        Invalid are `+group=`, the deletion of a group that requires an option, and several options for a group that
+        takes one option.
+
+        Args:
+            argument: override as written.
+            group: key of the override. Other keys than config groups are not checked.
+            value: text after `=`.
         """
         if group not in self.default_options:
             return
@@ -193,7 +210,7 @@ class Syntax:
 
 
 def suggest(*settings: str) -> str:
-    """Return the hint `Type key=value`, quoted for a shell. Several settings are alternatives."""
+    """Return the hint "Type key=value", with the overrides quoted for a shell and joined by "or"."""
     return "Type " + " or ".join(map(quote_for_shell, settings))
 
 
@@ -202,10 +219,7 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 
 
 def _missing_bracket(value: str) -> str:
-    """Return the closing bracket that an unquoted list, mapping or interpolation lacks.
-
-    "" if no bracket is missing.
-    """
+    """Return the closing bracket that is missing in an unquoted list, mapping or interpolation, else ""."""
     opening = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
     bracket = BRACKETS.get(opening, "")
     is_open = opening and not re.search("['\"\\\\]", value) and value.count(opening) > value.count(bracket)
@@ -213,7 +227,13 @@ def _missing_bracket(value: str) -> str:
 
 
 def _explain_list(setting: str, bracket: str, following: Sequence[str]) -> ConfigError:
-    """Return the error for a list that the shell split, or that is not closed."""
+    """Return the error for a list that the shell split at spaces, or that is not closed.
+
+    Args:
+        setting: override with the start of the list.
+        bracket: missing closing bracket.
+        following: arguments after the override, which may contain the rest of the list.
+    """
     end = next((index for index, argument in enumerate(following, 1) if argument.endswith(bracket)), None)
     if end is None:
         hint = suggest(f"{setting.rstrip(', ')}{bracket}")

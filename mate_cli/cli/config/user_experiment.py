@@ -1,4 +1,8 @@
-"""Overrides of a user-defined experiment, which apply after the scale and its recipes."""
+"""Convert files of a user-defined experiment to overrides.
+
+Hydra would apply an experiment file before the `scale` and its recipes. As overrides, the values of the file take
+precedence over both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,10 @@ from mate_cli.runs.identity import flat_keys, value_text
 
 
 def read_experiment_overrides(file: Path) -> Iterator[Override]:
-    """Yield the options and values of an experiment's file, except run-level keys."""
+    """Yield the config group options and values of an experiment's file as overrides.
+
+    Keys of `RUN_LEVEL_KEYS` are excluded.
+    """
     content: Any = OmegaConf.to_container(OmegaConf.load(file))
     for group, name in group_choices(content):
         group = group.removeprefix("override ").removeprefix("/")
@@ -28,17 +35,24 @@ def read_experiment_overrides(file: Path) -> Iterator[Override]:
 
 
 def without_debug(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
-    """Return the overrides whose keys the selected `debug` file does not set."""
+    """Return the overrides without keys that the selected `debug` file sets, so that the file takes precedence.
+
+    Args:
+        overrides: overrides to filter.
+        typed: overrides that may select a `debug` file.
+    """
     keys = flat_keys(read_config(find_config(f"debug/{get_override_value(typed, 'debug')}")))
     return [override for override in overrides if override.key not in keys]
 
 
 def with_user_experiment(arguments: Sequence[str], command: str = "train") -> list[str]:
-    """Prepend the overrides of a selected user experiment, so that they override the scale.
+    """Prepend the overrides of the selected user-defined experiment to the command-line overrides.
+
+    For a shipped experiment, the arguments are returned unchanged.
 
     Args:
         arguments: overrides from the command line.
-        command: command that is composed.
+        command: command to compose.
     """
     overrides, groups = [*map(Override.parse, arguments)], dict(list_defaults(command))
     experiment = get_override_value(overrides, "experiment") if "experiment" in groups else None

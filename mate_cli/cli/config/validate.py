@@ -1,6 +1,6 @@
-"""Validation of a composed configuration: unknown keys, wrong types, values out of bounds.
+"""Validate a composed configuration: unknown keys, wrong types and values out of bounds.
 
-Hydra itself accepts any key of an experiment file or after `+`.
+Hydra itself does not check the keys of an experiment file, keys after `+`, and the types of values.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 OmegaConf.register_new_resolver(
     "on_data", lambda name, value, other, *, _root_: value if _root_.data.get("name") == name else other, replace=True
 )
-"""`${on_data:wtq,0.66,null}`: the value for one dataset (0.66 on wtq), and the value for all other datasets (null)."""
+"""Resolver of `${on_data:wtq,0.66,null}`: a value for one dataset (0.66 for wtq), another for the rest (null)."""
 ROWS = "rows"
-"""Key of a sweep's file in addition to Hydra's settings. Jobs do not have it."""
+"""Key of a sweep file that lists overrides of jobs. The configuration of a job does not contain it."""
 
 
 def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
-    """Validate a configuration against its schema, and `_target_` nodes against their classes.
+    """Validate a configuration against the schema of its command, and `_target_` nodes against their classes.
 
     Args:
         config: composed configuration.
         command: command of the configuration.
 
     Returns:
-        The typed configuration, an instance of the class in `SCHEMAS`.
+        The validated configuration, an instance of the command's class in `SCHEMAS`.
 
     Raises:
-        ConfigError: with one line per problem, each with key, value and hint.
+        ConfigError: values are invalid. The message has a line per problem, with key, value and hint.
     """
     values = resolve_values(config)
     if command == "evaluate" and "_target_" in values["data"] and values["data"].get("root") is None:
-        values["data"].pop("root", None)  # use the default root of the dataset, if any
+        # Use the default root of the dataset, if any.
+        values["data"].pop("root", None)
     unused_sections = (
         {"logger"} if command == "compare" and not values.get("wandb") else set()
     )  # Lightning is slow to import
@@ -64,17 +65,23 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
 
 
 def refuse(problems: Iterable[str], stage: str = "") -> None:
-    """Raise `ConfigError` with one line per problem, if there are any.
+    """Raise one `ConfigError` with all problems, one per line. Do nothing without problems.
+
+    Args:
+        problems: error messages.
+        stage: name of the stage with the problems, "" for a run without stages.
 
     Raises:
-        ConfigError: if there are any, with a line per problem.
+        ConfigError: if `problems` is not empty.
     """
     if lines := list(problems):
         raise ConfigError("\n       ".join(lines), where=f"stages.{stage}" if stage else None)
 
 
 def resolve_values(config: DictConfig) -> dict[str, Any]:
-    """Return the resolved configuration as containers, without Hydra's and the sweep's keys.
+    """Return the configuration as nested dicts and lists, with interpolations resolved.
+
+    The sections of Hydra and of sweeps are removed.
 
     Raises:
         ConfigError: if a mandatory value is missing, or an interpolation cannot be resolved.
@@ -89,10 +96,14 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
 
 
 def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
-    """Validate a command's values against its schema, without importing the classes of nodes with a `_target_`.
+    """Validate values against the schema of a command. Nodes with a `_target_` are not validated.
+
+    Args:
+        values: configuration as nested dicts and lists.
+        command: command of the configuration.
 
     Returns:
-        The typed configuration (None if a value has the wrong type or is out of bounds), and a line per problem.
+        The validated configuration (None if pydantic rejects a value), and the error messages.
     """
     infinite = {key: value for key, value in flat_keys(values).items() if value in (math.inf, -math.inf)}
     problems = [str(ConfigError(f"must be a finite number (got {infinite[key]})", where=key)) for key in infinite]
@@ -103,10 +114,14 @@ def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
 
 
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
-    """Check the types of values in the configuration of a run and its stages.
+    """Check the types in the configurations of a run and its stages, without importing torch.
+
+    Args:
+        run: run folder.
+        trust: trusted modules, from `trust=` on the command line.
 
     Raises:
-        MateError: with the invalid key, or the missing part of the folder.
+        MateError: a value is invalid, or the folder contains no complete run.
     """
     from mate_cli.runs.configuration import read_parts
     from mate_cli.runs.folders import open_run
@@ -117,20 +132,20 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
 
 def _read_types(name: str) -> ClassOptions:
-    """Read the options of a class, which may have lost other options since a run was trained."""
+    """Read the options of a class, and accept other names: a newer version may have removed options."""
     return read_options(name)._replace(takes_any=True)
 
 
 def target_problems(
     value: object, path: str = "", *, options_of: Callable[[str], ClassOptions] = load_options
 ) -> Iterator[str]:
-    """Yield the problems of all nodes with a `_target_`, at any depth.
+    """Validate all nodes with a `_target_` against their classes, and yield the error messages.
 
     Args:
-        value: node of the configuration.
-        path: dotted key of the node.
-        options_of: function that returns the options of a class by name. `read_options` imports nothing, and knows
-            only the classes of this package.
+        value: configuration, or a node of it. Nodes at any depth are validated.
+        path: dotted key of the node, "" for the whole configuration.
+        options_of: function that returns the options of a class by dotted path. `load_options` imports the class.
+            `read_options` imports nothing, but knows only the classes of this package.
     """
     if isinstance(value, dict):
         if value.get("_target_") is not None:
@@ -173,7 +188,7 @@ def _node_problems(node: dict[str, Any], path: str, options_of: Callable[[str], 
 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
-    """Return the pydantic adapter of a type, None if JSON values cannot have that type."""
+    """Return the pydantic validator of a type, or None if JSON values cannot have this type."""
     for config in (ConfigDict(strict=True), None):  # dataclasses and models allow no config
         with contextlib.suppress(PydanticUserError, PydanticUndefinedAnnotation):
             return TypeAdapter(hint, config=config)
@@ -181,7 +196,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type a
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
-    """Return whether YAML can express a value of this type, or of one member of a union."""
+    """Return whether YAML can express values of a type, or of a union member other than None."""
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
     return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 

@@ -1,1 +1,1 @@
-"""Sweeps: jobs, each in a separate process, and the summary of their results."""
+"""Sweeps of `mate train -m`: jobs in separate processes, optuna searches, and the summary of results."""

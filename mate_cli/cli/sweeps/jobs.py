@@ -1,6 +1,7 @@
-"""One job of a sweep: a run that `mate run` trains in a separate process.
+"""Jobs of a sweep. A job is one run, which `mate run` trains in a subprocess.
 
-The job's folder and record are created before its process starts, so that the record shows every outcome.
+The run folder and record of a job are created before the subprocess starts, so that the record shows every outcome,
+including a killed process.
 """
 
 from __future__ import annotations
@@ -29,32 +30,33 @@ if TYPE_CHECKING:
     from mate_cli.runs.record import RunFolder, RunRecord
 
 FAILED = None
-"""Result of a job without a result.
-
-An optuna sweep counts it as a failed trial and continues.
+"""Return value of a job without a metric. An optuna sweep records a failed trial and continues.
 """
 KILLED = "killed"
-"""Result of a job whose process was killed. An optuna sweep tries its values again."""
+"""Return value of a job whose process was killed. An optuna sweep repeats its trial."""
 ARRIVAL = 600.0
-"""Seconds that other machines wait until rank 0 of a job has created its folder."""
+"""Seconds that other ranks of a Slurm job wait until rank 0 has created the run folder."""
 
 
 def spec_file(jobs: Path, number: int) -> Path:
-    """Return the file that stores the specification of a job until the job starts."""
+    """Return the path of the file that stores the specification of a job, which is written before it starts."""
     return jobs / f"{number}.yaml"
 
 
 def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | str | None:  # noqa: ANN401 - Hydra's
-    """Run job `hydra.job.num`, unless it is invalid, finished or already running.
+    """Run the job with the number `hydra.job.num`, unless it is invalid, finished or already running.
+
+    Hydra's launcher calls this task function once per job.
 
     Args:
         _: configuration that Hydra passes, unused.
-        jobs: folder of the sweep's jobs.
-        trust: `trust=` values of the job.
-        sweep: id of the sweep process, with which the processes of its jobs terminate. None if they may outlive it.
+        jobs: folder with the files of the sweep's jobs.
+        trust: `trust=` values for `mate run`.
+        sweep: process id of the sweep. The worker terminates when this process ends. None to let it continue.
 
     Returns:
-        The monitored metric for an optuna sweep. None for a job without one, `KILLED` if its process was killed.
+        The monitored metric, which an optuna sweep optimizes. `FAILED` without a metric, `KILLED` if the process of the
+            run was killed.
     """
     from mate_cli.files.safe_load import load_json
     from mate_cli.pipelines.run_spec import load_spec
@@ -95,7 +97,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
             run, [*PROGRAM, "run", str(run.path), *options], record.overrides, record_process
         )
         record = final_record or record
-        # The run was rejected and its folder removed.
+        # The checks of the run failed, and its folder was removed.
         if final_record is None:
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
         if StopHandler.current and StopHandler.current.asked:
@@ -113,15 +115,15 @@ def _result_of(record: RunRecord) -> float | str | None:
 
 
 def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
-    """Create the folder of a job, with its configuration and record.
+    """Create the run folder of a job, with its configuration and record, or find an existing one.
 
     Args:
         spec: specification of the run.
         number: job number.
-        begun: existing folder, if a scheduler restarts the job.
+        begun: run folder of the job if a scheduler restarts it. None for a new job.
 
     Returns:
-        Folder, record, and whether the run is finished or already running.
+        Run folder, record, and whether the run is already finished or running in another process.
 
     Raises:
         RunError: if the run cannot be resumed, or its folder cannot be created.
@@ -142,23 +144,26 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
 def follow_job(
     folder: RunFolder, command: Sequence[str], overrides: Sequence[str], begun: Callable[[str], object]
 ) -> tuple[RunRecord | None, str]:
-    """Train a job's run in a subprocess, and complete the record if the subprocess could not.
+    """Train the run of a job in a subprocess and wait for it.
+
+    If the subprocess ends without a final status in the record, the status is written here.
 
     Args:
         folder: run folder. It also stores the stderr of the subprocess.
         command: command that trains the run.
         overrides: overrides of the run, for display only.
-        begun: function that receives the machine and the process id in the format of `runs/lock.py`.
+        begun: function that is called once with "HOST PROCESS", where PROCESS is an id by `lock.process_id`.
 
     Returns:
-        The record and the reason for its end. The record is None if the run was rejected.
+        The final record, and the reason for the end. The record is None if the checks of the run failed, in which case
+            the folder is removed.
     """
     from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_id, release_lock
     from mate_cli.runs.record import STOPPED
 
     errors = folder.remember("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
-    # Use a file, because children of a killed process could keep a pipe open.
+    # Use a file, because subprocesses of a killed process could keep a pipe open.
     errors.unlink(missing_ok=True)  # The file may be a symbolic link.
     with (
         errors.open("x+b") as file,
@@ -183,7 +188,7 @@ def follow_job(
         sys.stderr.write(stderr)
     reason = end_reason(code, stderr)
     record = folder.read_record()
-    # The run was rejected, so its process did not change the record.
+    # The checks of the run failed, so its process did not change the record.
     if record.status == "running" and code == MateError.exit_code:
         folder.undo()
         return None, reason
@@ -195,15 +200,18 @@ def follow_job(
 
 
 def is_follower() -> bool:
-    """Return whether this is one of several Slurm processes of a job, but not the first."""
+    """Return whether this process is a Slurm process of a job other than rank 0."""
     return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and os.environ.get("SLURM_PROCID", "0") != "0"
 
 
 def _wait_for_folder(note: Path) -> str:
-    """Return the folder of a job once rank 0 has created it.
+    """Wait until rank 0 of a job has created the run folder, and return its path.
+
+    Args:
+        note: file of the job, in which rank 0 records the folder.
 
     Raises:
-        RunError: if rank 0 creates no folder in time.
+        RunError: if rank 0 creates no folder within `ARRIVAL` seconds.
     """
     from mate_cli.errors import RunError
     from mate_cli.files.safe_load import load_json
@@ -217,7 +225,12 @@ def _wait_for_folder(note: Path) -> str:
 
 
 def end_reason(code: int, stderr: str) -> str:
-    """Return why a process ended without a final record: its last error, or its signal."""
+    """Return why a training process failed: the last error in its stderr, or the signal that killed it.
+
+    Args:
+        code: exit code of the process, negative for a signal.
+        stderr: error output of the process.
+    """
     if code < 0:
         return f"{KILLED} ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
     message = stderr.rpartition("error: ")[2].strip() if "error: " in stderr else stderr.strip().rpartition("\n")[2]

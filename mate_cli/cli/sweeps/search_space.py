@@ -1,6 +1,6 @@
-"""The search space of an optuna sweep, from Hydra's override syntax.
+"""Parse the search space of an optuna sweep from overrides such as `optimizer.lr=interval(1e-5,1e-3)`.
 
-Supported are `choice`, `range`, `interval`, and the tag `log`.
+The supported functions of Hydra's override grammar are `choice`, `range` and `interval`, and the tag `log`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 LOG = "log"
-"""Tag of values that are sampled on a logarithmic scale."""
+"""Tag of an override whose values are sampled on a logarithmic scale, as in `tag(log, interval(1e-5,1e-3))`."""
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The fixed overrides of every trial, and the distributions of varied values.
+    """Search space of an optuna sweep.
 
     Args:
-        fixed: overrides of every trial.
-        distributions: distribution of each varied key.
-        signs: prefix of each varied key, such as `++`.
+        fixed: overrides that are equal in all trials.
+        distributions: optuna distribution by varied key.
+        signs: prefix of the override by varied key, such as `++` or "".
     """
 
     fixed: tuple[str, ...]
@@ -38,16 +38,20 @@ class SearchSpace:
     signs: Mapping[str, str]
 
     def overrides(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the overrides of a trial with these values."""
+        """Return the overrides of a trial.
+
+        Args:
+            values: sampled value by varied key.
+        """
         return (*(f"{self.signs[key]}{key}={value}" for key, value in values.items()), *self.fixed)
 
 
 def parse_space(overrides: Sequence[str], config: DictConfig) -> SearchSpace:
-    """Parse fixed and varied overrides.
+    """Parse the overrides of an optuna sweep. Overrides with several values are searched.
 
     Args:
-        overrides: overrides from the command line.
-        config: configuration of the command, which determines the types of values.
+        overrides: overrides from the sweep file and the command line.
+        config: composed configuration of the sweep, against which the types of values are checked.
 
     Raises:
         ConfigError: if a key is both fixed and varied, a key has no values, or values have the wrong type.
@@ -75,8 +79,12 @@ def parse_space(overrides: Sequence[str], config: DictConfig) -> SearchSpace:
 def to_distribution(key: str, override: Override) -> BaseDistribution:
     """Convert the values of an override to an optuna distribution.
 
+    Args:
+        key: dotted key, for error messages.
+        override: override with several values.
+
     Raises:
-        ConfigError: if there are no values, or they have no logarithm.
+        ConfigError: if the override has no values, or a value has no logarithm although the tag `log` is set.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -99,7 +107,9 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
 
 
 def range_ends(value: RangeSweep) -> tuple[float, float, float]:
-    """Return the smallest and largest number of a range, and the step. The stop is exclusive.
+    """Return the smallest and largest number of a range, and the positive step between its numbers.
+
+    The stop of `range(start,stop,step)` is exclusive.
 
     Raises:
         ValueError: if the range is empty.
@@ -113,7 +123,7 @@ def range_ends(value: RangeSweep) -> tuple[float, float, float]:
 
 
 def check_kind(key: str, override: Override, config: DictConfig) -> None:
-    """Check that no interval with fractions is used for a key that takes integers.
+    """Check that an interval of fractions is not used for a key that takes integers.
 
     Args:
         key: dotted key.
@@ -121,7 +131,7 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
         config: configuration of the command.
 
     Raises:
-        ConfigError: with the equivalent range of integers.
+        ConfigError: the key takes integers. The error suggests the equivalent range of integers.
     """
     value: Any = override.value()
     if not isinstance(value, IntervalSweep) or isinstance(value.start, int) or value.start is None:
@@ -135,7 +145,7 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
 
 
 def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
-    """Yield the problems of a value, if the configuration of the command has its key.
+    """Validate a value, and yield the error messages. Nothing is yielded if the configuration has no such key.
 
     Args:
         key: dotted key.

@@ -1,6 +1,7 @@
-"""Stopping a sweep on request of its user or a scheduler.
+"""Stop a sweep when its user or a scheduler interrupts it.
 
-The first signal is forwarded to running jobs, which save checkpoints, and no further job starts.
+The first signal is forwarded to the running jobs, which save checkpoints and end. No further job starts. The second
+signal kills the jobs.
 """
 
 from __future__ import annotations
@@ -20,27 +21,28 @@ from mate_cli.files.safe_load import load_json
 from mate_cli.runs.lock import is_alive
 
 MARK = "stopped"
-"""File next to the notes of a sweep's jobs. If it exists, no further job starts."""
+"""Name of a file in the folder of the sweep's jobs. If it exists, no further job starts."""
 STILL_THERE, PAUSE = 0, 0.2
-"""Signal 0, which only checks that a process exists, and the seconds between two checks."""
+"""Signal 0, which only checks that a process exists, and the pause between two checks in seconds."""
 NOTICE = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
 
 
 class StopHandler:
-    """Signal handling in the process of a sweep, for any launcher.
+    """Context manager that handles interrupts in the process of a sweep.
 
-    A job is a process in a separate session and receives no signals of the terminal. This handler forwards them.
+    Jobs are processes in separate sessions and receive no signals of the terminal, so the handler forwards signals to
+    them. It works for all Hydra launchers.
 
     Args:
-        notes: function that returns the files of the sweep's jobs.
+        notes: function that returns the paths of the files of the sweep's jobs.
 
     Raises:
-        KeyboardInterrupt: at exit, if stopping was requested. Immediately for the second signal, or if no job is
-            running on this machine.
+        KeyboardInterrupt: at exit if a signal was received. Immediately for the second signal, or if no job is running
+            on this machine.
     """
 
     current: StopHandler | None = None
-    """Handler of this process, None in the workers of a launcher."""
+    """Active handler of this process. None in the worker processes of a launcher."""
 
     def __init__(self, notes: Callable[[], Sequence[Path]]) -> None:
         self.asked = False
@@ -56,7 +58,8 @@ class StopHandler:
         exit_type = kind
         try:
             while self.asked and exit_type is not KeyboardInterrupt and self._tell(STILL_THERE):
-                time.sleep(PAUSE)  # The jobs may outlive their launcher.
+                # Wait for the jobs, which may run longer than their launcher.
+                time.sleep(PAUSE)
         except KeyboardInterrupt:
             exit_type = KeyboardInterrupt
             raise
@@ -80,7 +83,7 @@ class StopHandler:
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print is not reentrant
 
     def _tell(self, number: int) -> int:
-        """Send a signal to the running jobs on this machine, and return their number."""
+        """Send a signal to all running jobs on this machine, and return the number of these jobs."""
         count = 0
         for file in self._notes():
             with suppress(Exception):  # A job without a readable note has no process.
@@ -92,14 +95,18 @@ class StopHandler:
 
 
 def is_stopped(jobs: Path) -> bool:
-    """Return whether a sweep must start no further job."""
+    """Return whether a sweep was interrupted and must start no further job.
+
+    Args:
+        jobs: folder with the files of the sweep's jobs.
+    """
     return (jobs / MARK).exists()
 
 
 def ignore_interrupts() -> None:
-    """Ignore SIGINT and SIGHUP in launcher workers.
+    """Ignore SIGINT and SIGHUP in a worker process of a launcher.
 
-    The sweep process forwards signals to the jobs.
+    The sweep process handles the signals and forwards them to the jobs. Does nothing in the sweep process itself.
     """
     if StopHandler.current is None:
         with suppress(ValueError):  # Only the main thread may set handlers.

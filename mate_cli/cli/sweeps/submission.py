@@ -1,4 +1,4 @@
-"""Jobs that submitit starts, on Slurm or this machine, and printing of the Slurm script."""
+"""Sweeps with the launchers submitit (Slurm or local processes) and joblib: checks, script and workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ TIME_LIMIT = "hydra.launcher.timeout_min"
 
 
 def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
-    """Check that Slurm is installed if its launcher is selected. Warn about the time limit.
+    """Check that Slurm is installed if its launcher is selected, and warn if no time limit is set.
+
+    Args:
+        config: composed configuration of the sweep.
+        overrides: overrides from the command line, which may set the time limit.
 
     Raises:
         ConfigError: if the Slurm launcher is selected and one of its programs is missing.
@@ -34,14 +38,17 @@ def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
 
 
 def tell_time_limit(overrides: Sequence[str]) -> None:
-    """Warn that submitit terminates jobs after an hour unless a time limit is specified."""
+    """Warn that submitit terminates each job after an hour, unless an override sets `TIME_LIMIT`."""
     if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in overrides):
         warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
 
 
 @contextmanager
 def print_script(overrides: Sequence[str]) -> Iterator[None]:
-    """Print the batch script of a sweep instead of submitting its jobs, and exit.
+    """Make Slurm's launcher print the batch script instead of submitting jobs, inside the context.
+
+    Args:
+        overrides: overrides from the command line, which must select the Slurm launcher.
 
     Raises:
         ConfigError: if the overrides select another launcher.
@@ -64,16 +71,17 @@ def print_script(overrides: Sequence[str]) -> Iterator[None]:
         raise SystemExit(0)
 
     with (
-        patch.object(SlurmExecutor, "affinity", classmethod(lambda _: 1)),  # avoids the search for srun
+        # Otherwise submitit would require srun on this machine.
+        patch.object(SlurmExecutor, "affinity", classmethod(lambda _: 1)),
         patch.object(AutoExecutor, "map_array", show),
     ):
         yield
 
 
 def start_tracker() -> None:
-    """Start the resource tracker of joblib, protected from the hang-up signal of the terminal.
+    """Start joblib's resource tracker with SIGHUP ignored, so that closing the terminal does not end it.
 
-    If it ended before joblib's workers, it would print a traceback for each of their locks.
+    If the tracker ended before joblib's workers, it would print a traceback for each of their locks.
     """
     from joblib.externals.loky.backend import resource_tracker  # type: ignore[import-untyped]
 
@@ -83,7 +91,7 @@ def start_tracker() -> None:
 
 @contextmanager
 def _ignore(number: signal.Signals) -> Iterator[None]:
-    """Ignore a signal. Subprocesses that are started meanwhile ignore it too."""
+    """Ignore a signal inside the context, also in subprocesses that start inside it."""
     handler = signal.signal(number, signal.SIG_IGN)
     try:
         yield
@@ -93,11 +101,10 @@ def _ignore(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def quiet_controllers() -> Iterator[None]:
-    """Start the controllers of `submitit_local` with SIGINT ignored.
+    """Make the launcher `submitit_local` start its controller processes with SIGINT ignored.
 
-    On SIGINT they would print tracebacks.
-
-    A controller ends with its job, and the sweep process forwards the signal to jobs.
+    On SIGINT they would print tracebacks. They need no signal, because a controller ends with its job, and the sweep
+    process forwards the signal to the jobs.
     """
     try:
         from submitit.local import local

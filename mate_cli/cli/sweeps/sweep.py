@@ -1,8 +1,7 @@
-"""`mate train -m`: Hydra's sweepers vary overrides, and Hydra's launchers start the jobs.
+"""`mate train -m`: run a sweep.
 
-This module resolves the jobs.
-
-Each job is resolved here.
+A sweeper generates the overrides of each job: `GridSweeper`, or a Hydra plugin such as optuna. This module resolves
+each job to a run, and a Hydra launcher starts the jobs.
 """
 
 from __future__ import annotations
@@ -46,16 +45,17 @@ if TYPE_CHECKING:
 
 MAX_JOBS = 10_000
 WHOLE = ("hydra", "paths", "sweep")
-"""Sections of the configuration that affect the sweep itself."""
+"""Top-level keys that configure the sweep itself. Its configuration is composed from these overrides only."""
 
 
 class GridSweeper(Sweeper):
-    """A sweeper over every row of a sweep's file with every combination of parameters.
+    """Hydra sweeper that combines every row of a sweep file with every combination of parameter values.
 
     Args:
-        max_batch_size: maximum number of jobs that are launched at once. None for all.
-        params: overrides by key, which may have several values.
-        rows: mappings of overrides, for combinations that a grid cannot express.
+        max_batch_size: maximum number of jobs that are launched at once. None to launch all jobs at once.
+        params: values of overrides by key, such as `{"seed": "1,2"}`. A value may list several values.
+        rows: overrides of each row as {key: value}, for combinations that a grid cannot express. Empty for one job per
+            combination of parameters.
     """
 
     def __init__(
@@ -65,29 +65,31 @@ class GridSweeper(Sweeper):
         self.rows = [[f"{key}={_value_text(value)}" for key, value in row.items()] for row in rows] or [[]]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Instantiate the launcher.
+        """Instantiate the configured Hydra launcher.
 
         Args:
-            hydra_context: context of Hydra.
-            task_function: function that runs a job.
-            config: configuration of the command, with Hydra's section.
+            hydra_context: context of Hydra, passed to the launcher.
+            task_function: function that runs a job, passed to the launcher.
+            config: composed configuration of the sweep, with Hydra's section.
         """
         self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
 
     def sweep(self, arguments: list[str]) -> list[Any]:
-        """Launch a job for each row and each combination."""
+        """Launch all jobs in batches of at most `max_batch_size`, and return the results of each batch."""
         jobs = self.jobs(arguments)
         size = self.max_batch_size or len(jobs)
         assert self.launcher is not None
         return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
 
     def jobs(self, arguments: Sequence[str]) -> list[list[str]]:
-        """Return the overrides of each job.
+        """Return the overrides of each job, without duplicate jobs.
 
-        Command-line overrides replace those of the sweep's file.
+        Args:
+            arguments: overrides from the command line, which may have several values. They replace overrides of the
+                sweep file with the same key.
 
         Raises:
-            ConfigError: for an interval, which a grid cannot have, or too many jobs.
+            ConfigError: if an override is an interval, or the sweep has more than `MAX_JOBS` jobs.
             HydraException: if an override cannot be parsed.
         """
         override_keys = {Override.parse(override).key for override in arguments}
@@ -100,15 +102,15 @@ class GridSweeper(Sweeper):
             raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=varied_keys, remedy="List fewer values: key=1,2,3")
         grid = [*itertools.product(*values)]
         rows = [[o for o in row if Override.parse(o).key not in override_keys] for row in self.rows]
-        jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)  # removes duplicates
+        jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)
         return [*map(list, jobs)]
 
 
 def _values_of(override: HydraOverride) -> list[str]:
-    """Expand a sweep override into one override per value.
+    """Expand an override with several values, such as `seed=1,2`, into one override per value.
 
     Raises:
-        ConfigError: if it is an interval, or has no values.
+        ConfigError: if the override is an interval, or has no values.
     """
     if not override.is_sweep_override():
         return [str(override.input_line)]
@@ -116,7 +118,7 @@ def _values_of(override: HydraOverride) -> list[str]:
         hint = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
         raise ConfigError("a grid cannot use intervals", where=str(override.input_line), remedy=hint)
     key, values = override.get_key_element(), []
-    with suppress(ValueError):  # a range with step 0
+    with suppress(ValueError):  # The step of a range is 0.
         values = [*itertools.islice(override.sweep_string_iterator(), MAX_JOBS + 1)]
     if not values:
         hint = "List them: key=1,2,3; mate list GROUP shows what a pattern may match"
@@ -126,13 +128,15 @@ def _values_of(override: HydraOverride) -> list[str]:
 
 @dataclass
 class JobLauncher:
-    """Resolves every job of a batch and stores it for the sweep's launcher.
+    """Wrapper of a Hydra launcher that resolves each job to a run before it is launched.
+
+    The specification of the run is written to a file, which the job reads.
 
     Args:
-        launcher: Hydra launcher.
-        jobs: folder of the sweep's jobs.
-        settings: overrides from which the whole sweep is composed.
-        trust: list that collects the `trust=` values of jobs.
+        launcher: Hydra launcher that starts the jobs.
+        jobs: folder for the files of the sweep's jobs.
+        settings: overrides that configure the sweep. Hydra receives them as the overrides of every job.
+        trust: list to which the `trust=` values of the jobs are added.
         direction: optimization direction of an optuna sweep, None for other sweeps.
     """
 
@@ -143,7 +147,15 @@ class JobLauncher:
     direction: str | None
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:  # noqa: ANN401
-        """Resolve jobs, then launch them under their numbers."""
+        """Resolve a batch of jobs, then launch it.
+
+        Args:
+            job_overrides: overrides of each job.
+            initial_job_idx: number of the first job.
+
+        Returns:
+            The results of the Hydra launcher.
+        """
         for number, overrides in enumerate(job_overrides, initial_job_idx):
             self._write(number, [o for o in overrides if not Override.parse(o).is_below("sweep", "hydra")])
         return self.launcher.launch([self.settings] * len(job_overrides), initial_job_idx=initial_job_idx)
@@ -156,8 +168,8 @@ class JobLauncher:
         note = {"job": number, "overrides": [*overrides], "folder": None, "before": False, "reason": None}
         try:
             spec = resolve_job(overrides, self.direction, number)
-        # The run is invalid, or the optimization direction contradicts the metric.
         except MateError as error:
+            # The run is invalid, or the optimization direction contradicts the metric.
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
             check_nodes(self.launcher, spec)
@@ -167,10 +179,10 @@ class JobLauncher:
 
 
 def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
-    """Check that jobs use the number of machines that their launcher requests.
+    """Check that the launcher requests as many machines as the run of a job uses.
 
     Raises:
-        ConfigError: with both numbers.
+        ConfigError: `hydra.launcher.nodes` and `hardware.nodes` differ.
     """
     requested_nodes, nodes = getattr(launcher, "params", {}).get("nodes"), spec.last.config.hardware.nodes
     if requested_nodes not in (None, nodes):
@@ -183,7 +195,7 @@ def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
 
 
 def resolve_job(overrides: Sequence[str], direction: str | None, number: int) -> RunSpec:
-    """Resolve and check the run of a job.
+    """Resolve the overrides of a job to a run, and check the run.
 
     Args:
         overrides: overrides of the job.
@@ -210,7 +222,7 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
 
     Args:
         arguments: overrides from the command line.
-        submit: whether jobs are submitted, so that their scheduler must be available.
+        submit: whether the jobs are submitted. If not, Slurm need not be installed.
 
     Returns:
         0 if every job has finished (or is already running), else 1.
@@ -239,13 +251,13 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(folders)
         raise
-    # The batch script was printed, and no job is to run.
     except SystemExit:
+        # The batch script was printed, so no job runs.
         remove_unbegun(folders)
         jobs = None
         raise
-    # Launchers raise various errors if they lose a worker.
     except Exception as error:
+        # Launchers raise various errors if they lose a worker.
         if not job_files(jobs):
             remove_unbegun(folders)
             raise
@@ -263,9 +275,13 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
 
 
 def compose_sweep(typed: Sequence[Override]) -> DictConfig:
-    """Compose the command with Hydra's section, from the overrides that affect the sweep.
+    """Compose the configuration of the sweep itself, with Hydra's section.
 
-    Command-line overrides replace parameters of the sweep's file.
+    Only overrides of the keys in `WHOLE` are applied. Parameters of the sweep file are removed if the command line sets
+    the same key.
+
+    Args:
+        typed: all overrides from the command line.
     """
     hydra = GlobalHydra.instance().hydra
     assert hydra is not None
@@ -279,7 +295,11 @@ def compose_sweep(typed: Sequence[Override]) -> DictConfig:
 
 
 def make_grid(config: DictConfig) -> GridSweeper | None:
-    """Create the sweeper of a grid, or return None if another sweeper is selected."""
+    """Create the `GridSweeper` of a sweep, or return None if `hydra/sweeper` selects another sweeper.
+
+    Args:
+        config: composed configuration of the sweep.
+    """
     sweeper = config.hydra.sweeper
     if not str(sweeper._target_).endswith(".BasicSweeper"):
         return None
@@ -288,11 +308,11 @@ def make_grid(config: DictConfig) -> GridSweeper | None:
 
 
 def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> Any:  # noqa: ANN401 - a Hydra class
-    """Create the configured sweeper, with a launcher that resolves jobs here.
+    """Create the configured sweeper, and wrap its launcher in a `JobLauncher`.
 
     Args:
-        config: configuration of the command, with Hydra's section.
-        jobs: folder of the sweep's jobs.
+        config: composed configuration of the sweep, with Hydra's section.
+        jobs: folder for the files of the sweep's jobs.
         typed: all overrides from the command line.
     """
     hydra, trust = GlobalHydra.instance().hydra, list[str]()
@@ -315,12 +335,12 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
 
 
 def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
-    """Return the number of jobs of a grid, or of trials of an optuna sweep. 0 if unknown.
+    """Return the number of jobs of a grid, or of trials of another sweeper. 0 if it is unknown.
 
     Args:
-        sweeper: sweeper of the sweep.
-        config: configuration of the command, with Hydra's section.
-        varied: overrides of the jobs.
+        sweeper: sweeper from `make_sweeper`.
+        config: composed configuration of the sweep, with Hydra's section.
+        varied: overrides of the jobs, which may have several values.
     """
     if isinstance(sweeper, GridSweeper):
         return len(sweeper.jobs(varied))
@@ -328,18 +348,20 @@ def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
 
 
 def is_joblib(config: DictConfig) -> bool:
-    """Return whether joblib runs the jobs in worker processes of the sweep."""
+    """Return whether the launcher is joblib, which starts jobs from worker processes of the sweep."""
     return "joblib" in str(config.hydra.launcher.get("_target_"))
 
 
 def claim_folder(config: DictConfig) -> list[Path]:
-    """Create a new folder for a sweep and its jobs.
+    """Create a new folder for a sweep, with a subfolder for the files of its jobs.
+
+    If `hydra.sweep.dir` exists, a number is appended to the name, and `config` is changed accordingly.
 
     Returns:
-        The created folders, the folder of jobs first.
+        The created folders, starting with the subfolder for the jobs.
 
     Raises:
-        ConfigError: if it cannot be created.
+        ConfigError: if the folders cannot be created.
     """
     requested = Path(str(config.hydra.sweep.dir)).absolute()
     problem, hint = "the folder of the sweep cannot be made", "Choose another paths.outputs"
@@ -352,15 +374,19 @@ def claim_folder(config: DictConfig) -> list[Path]:
 
 
 def job_files(jobs: Path | None) -> list[Path]:
-    """Return the files of a sweep's jobs, ordered by job number."""
+    """Return the JSON files of a sweep's jobs, sorted by job number. Empty if `jobs` is None.
+
+    Args:
+        jobs: folder with the files of the jobs.
+    """
     return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 
 
 def remove_unbegun(folders: Sequence[Path]) -> None:
-    """Remove the files and the created folders of a sweep that started no job.
+    """Remove the files and folders of a sweep, unless one of its jobs has a run folder.
 
     Args:
-        folders: created folders, the folder of jobs first.
+        folders: created folders from `claim_folder`, starting with the subfolder for the jobs.
     """
     jobs = folders[0] if folders else None
     if jobs is None or any(load_json(file).get("folder") for file in job_files(jobs)):
@@ -368,12 +394,16 @@ def remove_unbegun(folders: Sequence[Path]) -> None:
     for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
         file.unlink(missing_ok=True)
     for folder in folders:
-        with suppress(OSError):  # The folder has other content.
+        with suppress(OSError):  # The folder contains other files.
             folder.rmdir()
 
 
 def check_direction(spec: RunSpec, asked: str) -> None:
-    """Check that the optimization direction fits the monitored metric.
+    """Check that an optuna sweep optimizes the monitored metric in the correct direction.
+
+    Args:
+        spec: run of a job, with the monitored metric.
+        asked: configured direction, `minimize` or `maximize`.
 
     Raises:
         ConfigError: if `hydra.sweeper.direction` contradicts the monitored metric.
@@ -394,7 +424,7 @@ def check_direction(spec: RunSpec, asked: str) -> None:
 
 
 def _value_text(value: object) -> str:
-    """Return a YAML value in Hydra's override grammar."""
+    """Format a YAML value for Hydra's override grammar."""
     from mate_cli.quoting import quote_text
 
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Summary of a sweep: status and result of each job."""
+"""Print the summary of a sweep: status and monitored metric of each job."""
 
 import os
 from collections import Counter
@@ -25,13 +25,13 @@ STYLES = {**STATE_STYLES, "killed": "red"}
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A row of the summary.
+    """A job of a sweep, as shown in a row of the summary.
 
     Args:
         number: job number.
         overrides: overrides of the job.
         status: recorded status, or `killed` for a run whose process ended without a final record.
-        result: monitored metric, None without a result.
+        result: monitored metric with its value, None if the run has not finished.
         reason: reason for the status, "" without a reason.
         folder: run folder, None if none was created.
         before: whether the run was finished or running before this sweep.
@@ -47,7 +47,11 @@ class SweepJob:
 
 
 def read_job(file: Path) -> SweepJob:
-    """Read a job's file and the record of its run."""
+    """Read the file of a job, and the record of its run if it has a run folder.
+
+    Args:
+        file: JSON file of the job.
+    """
     from mate_cli.runs.lock import is_dead
 
     note = load_json(file)
@@ -73,7 +77,7 @@ def read_job(file: Path) -> SweepJob:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read a run's record. For a damaged record, return one with status `failed`."""
+    """Read the record of a run. If it is damaged, return a record with the status `failed`."""
     try:
         return read_entries(folder, "its record cannot be read", "")
     except RunError as error:
@@ -81,13 +85,23 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(files: Sequence[Path]) -> bool:
-    """Return whether every job has finished or is already running."""
+    """Return whether every job has finished, or its run was already running before the sweep.
+
+    Args:
+        files: JSON files of the jobs.
+    """
     jobs = [read_job(file) for file in files]
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
 
 
 def common_mistake(files: Sequence[Path]) -> str | None:
-    """Return the problem that all jobs share, an error in the sweep itself, or None."""
+    """Return the error message if all jobs are invalid for the same reason, else None.
+
+    Such an error is in the settings of the sweep, not of a job.
+
+    Args:
+        files: JSON files of the jobs.
+    """
     notes = [load_json(file) for file in files]
     problems = [note.get("problem") for note in notes]
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
@@ -131,7 +145,12 @@ def print_summary(
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
-    """Return the line about the best trial of an optuna sweep, None for other sweeps."""
+    """Format the best values and score of an optuna sweep. Return None for other sweeps.
+
+    Args:
+        folder: folder of the sweep, with `optimization_results.yaml`.
+        results: monitored metrics of the finished jobs.
+    """
     file = folder / "optimization_results.yaml"
     if not file.is_file() or not results:
         return None
@@ -141,9 +160,13 @@ def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | No
 
 
 def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
-    """Build the table of a sweep.
+    """Build the table of a sweep with a row per job.
 
-    Common overrides are omitted, and folders are relative to `root`.
+    Overrides that all jobs share are omitted.
+
+    Args:
+        jobs: jobs of the sweep.
+        root: parent of all run folders, to which the displayed folders are relative.
     """
     common_overrides = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
     table = frame("Sweep")
@@ -161,7 +184,7 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
 
 def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
-    """Yield each reason with its jobs: `jobs 2, 5 failed: out of memory`."""
+    """Yield a line per status and reason with the numbers of its jobs: `jobs 2, 5 failed: out of memory`."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if job.reason:
@@ -171,6 +194,6 @@ def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
 
 
 def common_root(jobs: Sequence[SweepJob]) -> Path:
-    """Return the deepest common parent of all run folders."""
+    """Return the deepest common parent of all run folders, or the working directory without run folders."""
     parents = [str(job.folder.parent) for job in jobs if job.folder]
     return Path(os.path.commonpath(parents)) if parents else Path.cwd()
