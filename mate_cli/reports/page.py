@@ -1,4 +1,4 @@
-"""A comparison as one self-contained HTML page, without network access or other files.
+"""A comparison of runs as one HTML page, without network access or other files.
 
 Everything that a template inserts, except markup, is escaped and stripped of control characters.
 """
@@ -36,7 +36,7 @@ WORD_ENDS = re.compile(r"(?<=[_=./,])(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 class Card(NamedTuple):
-    """A number in large print, with a name above and details below."""
+    """A card at the top of a page: a number in large print, with its name and details."""
 
     name: str
     value: str
@@ -46,13 +46,18 @@ class Card(NamedTuple):
 
 
 def render_template(name: str, **values: object) -> str:
-    """Render a template to a self-contained page that cannot load other files."""
+    """Render a Jinja template to a self-contained HTML page that cannot load other files.
+
+    Args:
+        name: file name of the template.
+        **values: variables of the template.
+    """
     return environment().get_template(name).render(values)
 
 
 @cache
 def environment() -> Environment:
-    """Build the Jinja environment of all templates."""
+    """Build the Jinja environment of all templates, with their filters and global functions."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
@@ -70,7 +75,7 @@ def environment() -> Environment:
 
 
 def clean_output(value: object) -> object:
-    """Return the output of a template expression: markup unchanged, else printable text.
+    """Return the output of a template expression: markup unchanged, other values cleaned.
 
     The output for None is empty.
     """
@@ -80,28 +85,31 @@ def clean_output(value: object) -> object:
 
 
 def asset(name: str) -> Markup:
-    """Read a style sheet or script of the package."""
+    """Read a style sheet or script of the package, to be inserted into a page."""
     from markupsafe import Markup
 
     return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
 
 
 def svg_markup(figure: Figure, salt: str) -> Markup:
-    """Render a figure as inline SVG with ids that `salt` makes unique."""
+    """Render a figure as inline SVG, with ids that the prefix `salt` makes unique on the page."""
     from markupsafe import Markup
 
     return Markup(as_svg(figure, salt))
 
 
 def breakable(text: str) -> Markup:
-    """Insert line break opportunities into `limit_train=12000` and `TapasSerializer`."""
+    """Insert line break opportunities into long names, such as `limit_train=12000`."""
     from markupsafe import Markup
 
     return Markup("<wbr>").join(printable(word) for word in WORD_ENDS.split(text))
 
 
 def compact_row(row: Row) -> list[Any]:
-    """Return a table row for a script: label, class, and cells without trailing empty parts."""
+    """Convert a table row to JSON for the page's script: label, CSS class and cells.
+
+    Trailing empty values of a cell are omitted.
+    """
     cells = []
     for cell in row.cells:
         text = cell.text.replace("-", "\N{MINUS SIGN}") if cell.has_minus else cell.text
@@ -114,7 +122,7 @@ def compact_row(row: Row) -> list[Any]:
 
 
 def along_track(value: float, top: float) -> str:
-    """Return the position of a value on a track from 0 to `top`, in percent."""
+    """Return the position of a value on an axis from 0 to `top`, in percent, for CSS."""
     return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
 
 
@@ -123,20 +131,20 @@ SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
 
 
 def write_page(report: Report, file: Path) -> Path:
-    """Write the page atomically and return its path.
+    """Write the HTML page of a comparison atomically, and return its path.
 
     Raises:
-        RunError: if the file cannot be written.
+        RunError: the file cannot be written.
     """
     return write_text(file, render_page(report, file.parent))
 
 
 def render_page(report: Report, folder: Path) -> str:
-    """Render the page of a comparison.
+    """Render the HTML page of a comparison.
 
     Args:
         report: comparison to render.
-        folder: folder that will contain the page, to which links to runs are relative.
+        folder: folder that will contain the page. Links to run folders are relative to it.
     """
     return render_sections(
         list(report_sections(report)),
@@ -152,15 +160,15 @@ def render_page(report: Report, folder: Path) -> str:
 
 
 def write_difference(section: ReportSection, loaded: LoadedRuns, file: Path) -> Path:
-    """Write the page of two runs atomically and return its path.
+    """Write the HTML page that compares two runs atomically, and return its path.
 
     Args:
-        section: differences of the runs.
+        section: section with the differences between the runs.
         loaded: both runs.
         file: file to write.
 
     Raises:
-        RunError: if the file cannot be written.
+        RunError: the file cannot be written.
     """
     created = datetime.now(timezone.utc)
     words: dict[str, Any] = {"title": "Two runs", "eyebrow": "MATE · difference", "heading": section.title, "cards": ()}
@@ -176,14 +184,14 @@ def render_sections(
     command: str,
     **words: object,
 ) -> str:
-    """Render a page of sections. Sections without content are omitted.
+    """Render an HTML page of sections. Sections without content are omitted.
 
     Args:
         sections: sections in display order.
         loaded: runs that the sections show.
         folder: folder that will contain the page.
         created: time at which the runs were read.
-        command: command that writes the page.
+        command: command that writes the page, such as `mate compare`.
         **words: title, eyebrow, heading and cards above the sections.
     """
     parts = [(section, content) for section in sections if (content := section.content()) is not None]
@@ -202,19 +210,27 @@ def render_sections(
 
 
 def page_title(report: Report) -> str:
-    """Return the number of configurations and runs, and their datasets."""
+    """Return the heading of the page: numbers of configurations and runs, and their datasets.
+
+    More than three datasets are not named.
+    """
     datasets = list_datasets(report)
     location = f" on {' and '.join(datasets)}" if 0 < len(datasets) < 4 else ""
     return f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}{location}"
 
 
 def list_datasets(report: Report) -> list[str]:
-    """Return the names of the datasets of all runs."""
+    """List the names of the datasets of all runs, sorted."""
     return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 
 def run_link(target: Path, folder: Path) -> str:
-    """Return a relative link to a run folder, or an absolute file URI across drives."""
+    """Return a relative link to a run folder, or an absolute URI if it is on another drive.
+
+    Args:
+        target: run folder.
+        folder: folder that contains the page.
+    """
     try:
         return quote(Path(os.path.relpath(target.resolve(), folder.resolve())).as_posix()) + "/"
     except ValueError:
@@ -222,7 +238,7 @@ def run_link(target: Path, folder: Path) -> str:
 
 
 def summary_cards(report: Report) -> list[Card]:
-    """Return the cards: number of runs, best, fastest, and compute time."""
+    """Build the cards above the sections: runs, best score, highest speed and compute time."""
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return [
         Card("Runs", str(len(report.runs)), state_text(report.runs)),
@@ -233,16 +249,16 @@ def summary_cards(report: Report) -> list[Card]:
 
 
 def find_best(report: Report) -> tuple[Configuration, Summary | None]:
-    """Return the first configuration with the ranking metric, and its score.
+    """Return the best configuration that has the ranking metric, and its score.
 
-    The score is None if no configuration has the metric.
+    If no configuration has the metric, the first configuration and None are returned.
     """
     ranked_groups = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
     return next(ranked_groups, (report.groups[0], None))
 
 
 def best_card(report: Report) -> Card:
-    """Return the card of the best configuration by the main metric."""
+    """Build the card with the best score by the ranking metric."""
     best_group, summary = find_best(report)
     if summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
@@ -259,7 +275,7 @@ def best_card(report: Report) -> Card:
 
 
 def fastest_card(report: Report) -> Card:
-    """Return the card of the configuration with the most examples per second."""
+    """Build the card with the highest training speed in examples per second."""
     rates = ((group.cost("examples_per_second", "throughput"), group.label) for group in report.groups)
     speeds = [(speed.center, label) for speed, label in rates if speed is not None]
     if not speeds:

@@ -1,4 +1,4 @@
-"""A comparison in the terminal: tables of results, with explanations below them."""
+"""A comparison of runs in the terminal: tables, with explanations below them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCe
 from mate_cli.terminal.console import Console
 
 MAX_PAPERS, MAX_BRIEF = 5, 5
-"""Maximum number of published rows, and of unfinished runs, in the brief report."""
+"""Maximum numbers of published rows and of unfinished runs in the brief report."""
 UNRANKED = "Not ranked, as no run has a score on dev"
 
 
 def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
-    """Print a comparison.
+    """Print a comparison of runs.
 
     Args:
         report: comparison to print.
-        console: where to print.
-        brief: print only one table of scores per dataset, requested tests, and costs.
+        console: console to print to.
+        brief: whether to print only one table of scores per dataset, requested significance tests, and costs.
     """
     print_warnings(report.warnings, console)
     marks: set[Mark] = set()
@@ -48,10 +48,10 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
 
 
 def print_wrong_answers(report: Report, console: Console) -> None:
-    """Print the questions that one run answers incorrectly.
+    """Print the questions that a single run answers incorrectly.
 
     Raises:
-        ConfigError: if the comparison has several runs, or the run has no predictions.
+        ConfigError: the comparison has several runs, or the run has no predictions.
     """
     print_warnings(report.warnings, console)
     section = wrong_section(report, wide=False)
@@ -64,16 +64,17 @@ def print_wrong_answers(report: Report, console: Console) -> None:
 
 
 def print_warnings(warnings: Sequence[str], console: Console) -> None:
-    """Print the warnings about files that could not be read."""
+    """Print a warning for each file that could not be read."""
     for warning in warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
-    """Return the tables to show in brief: for results, the main metric's table of each block.
+    """Select the tables of a section for the brief report.
 
-    Configurations that this table lacks, such as systems scored only on test, get the first table that has them. Other
-    sections are returned completely.
+    For the section of results, this is the table of the main metric for each block. Configurations that this table
+    lacks, such as systems scored only on test, get the first table that contains them. All tables of other sections are
+    returned.
     """
     if section.name != "results":
         return section.tables
@@ -88,7 +89,7 @@ def main_views(section: ReportSection, report: Report) -> Sequence[View]:
 
 
 def brief_view(view: View, report: Report) -> View:
-    """Return a table with a few published rows: of the same models if there are any."""
+    """Keep only a few published rows of a table: results of the same models, or the first row."""
     models = {run.setting("model") for run in report.runs}
     papers = [row for row in view.rows if row.kind == "published"]
     model_by_label = {row.label: row.model for row in reversed(report.published) if row.model in models}
@@ -99,7 +100,7 @@ def brief_view(view: View, report: Report) -> View:
 
 
 def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: bool) -> list[str]:
-    """List the notes below the tables.
+    """Write the lines below the tables: numbers of runs, ranking metric, marks and notes.
 
     Args:
         report: printed comparison.
@@ -130,7 +131,7 @@ NARROW = 110
 LABEL, WORDS = 20, 10
 """Minimum widths in characters of long row labels and of text columns.
 
-A table that does not fit is split.
+A table that does not fit at these widths is split.
 """
 STYLES: dict[Mark, str] = {"best": "bold green", "close": "underline", "better": "green", "worse": "red", "": ""}
 SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "*", "": ""}
@@ -141,7 +142,7 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
 
     Args:
         views: tables to print.
-        console: where to print.
+        console: console to print to.
         notes: sentences below the tables.
     """
     for view in fit_views(views, console):
@@ -156,7 +157,10 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
 
 
 def fit_views(views: Sequence[View], console: Console) -> list[View]:
-    """Return the tables unchanged if all of them fit, else without minor columns and split."""
+    """Return all tables unchanged if they fit the terminal, or else split them.
+
+    Minor columns are omitted before tables are split.
+    """
     if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
         return list(views)
     major = (view.only([index for index, column in enumerate(view.columns) if not column.minor]) for view in views)
@@ -164,7 +168,7 @@ def fit_views(views: Sequence[View], console: Console) -> list[View]:
 
 
 def split_view(view: View, console: Console) -> Iterator[View]:
-    """Yield a table of numbers in the minimum number of equal parts that fit the terminal."""
+    """Yield a numeric table in as few parts of equal size as fit the terminal."""
     indices = range(len(view.columns))
     tables = ((n, terminal_table(view.only(indices[:n]), console, folded=True)) for n in range(len(indices), 1, -1))
     count = next((n for n, table in tables if natural_width(table, console) <= console.width), 1)
@@ -178,22 +182,29 @@ def split_view(view: View, console: Console) -> Iterator[View]:
 
 
 def name_width(view: View, share: int) -> int:
-    """Return the width of row labels in characters: `share`, or the longest word's width."""
+    """Return the width of row labels in characters: `share`, or the width of the longest word.
+
+    Args:
+        view: table with the labels.
+        share: preferred width in characters.
+    """
     names = [view.head, *(row.label for row in view.rows)]
     longest = max(cell_len(word) for name in names for word in name.split())
     return min(max(map(cell_len, names)), max(share, min(longest, MAX_WORD)))
 
 
 def natural_width(table: Table, console: Console) -> int:
-    """Return the width in characters that a table needs without wrapping."""
+    """Return the width in characters that a table needs if nothing is wrapped."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def terminal_table(view: View, console: Console, *, folded: bool = False) -> Table:
-    """Render a table with wrapped row labels, which rich only does without other text columns.
+    """Convert a table to a `rich` table.
+
+    Row labels are wrapped by explicit widths, because `rich` wraps them only if no other column contains text.
 
     Args:
-        view: table to render.
+        view: table to convert.
         console: console that determines width and styles.
         folded: whether row labels and text are as narrow as possible.
     """
@@ -233,16 +244,16 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
 
 
 def stacked_heading(column: Column) -> str:
-    """Return a heading in two lines: its groups, then its title."""
+    """Return a column heading in two lines: its groups, then its title."""
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 
 def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
-    """Format `62.8 ±0.4`, marked by its style, or by a sign if the console has no styles.
+    """Format a cell as `62.8 ±0.4`, with the style of its mark.
 
     Args:
         cell: cell to format.
-        plain: whether the console has no styles.
+        plain: whether the console has no styles. Marks are then signs, such as a star.
         narrow: whether to omit the space before ±.
     """
     if cell.states:
@@ -254,7 +265,7 @@ def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
 
 
 def frame(title: str, *, narrow: bool = False) -> Table:
-    """Return an empty table in the style of all reports."""
+    """Create an empty `rich` table in the style of all reports."""
     return Table(
         title=Text(title, style="bold"),
         title_justify="left",
@@ -267,7 +278,10 @@ def frame(title: str, *, narrow: bool = False) -> Table:
 
 
 def settings_view(report: Report) -> View:
-    """Return common and differing settings of the configurations of each dataset and task."""
+    """Build the table of common and differing settings of configurations.
+
+    The settings are compared separately for each dataset and task.
+    """
     lines: list[tuple[str, str]] = []
     for comparison in report.comparisons:
         differences = comparison.differences
@@ -280,7 +294,7 @@ def settings_view(report: Report) -> View:
 
 
 def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:
-    """Return the first unfinished runs, and the reasons."""
+    """Build the table of the first unfinished runs, with the reasons."""
     words = (Column(name, is_number=False) for name in ("Network", "Status", "Reason"))
     columns = (Column("Seed"), *words)
     rows = tuple(

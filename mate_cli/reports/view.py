@@ -1,6 +1,6 @@
-"""The content of a section of a report, independent of the renderer.
+"""Content of report sections, independent of the renderer.
 
-Terminal, page, LaTeX, Markdown and W&B renderers only determine the appearance.
+The renderers (terminal, HTML page, LaTeX, Markdown and W&B) only determine the appearance.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Kind = Literal["", "baseline", "published", "bound"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table in a report.
 
     Args:
         title: full title.
         groups: headings shared with neighboring columns, the widest group first.
         short: heading below the groups, "" for the title.
         stacked: complete two-line heading for narrow tables, "" for groups above `short`.
-        is_number: whether the cells are numbers, else they are text.
+        is_number: whether the cells are numbers. Otherwise they are text.
         less_is_better: whether the smallest value sorts first.
         minor: whether the column is omitted if the table is too wide.
     """
@@ -45,19 +45,19 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The text directly above the cells."""
+        """Text directly above the cells."""
         return self.short or self.title
 
 
 @dataclass(frozen=True)
 class ViewCell:
-    """A cell of a table.
+    """A cell of a table in a report.
 
     Args:
         text: displayed text.
-        value: number of the text, in the displayed unit. None for text cells.
+        value: displayed number, in the displayed unit. None for text cells.
         spread: text after ±, "" for none.
-        spread_value: number of `spread`.
+        spread_value: number of `spread`, in the displayed unit.
         mark: emphasis: best of a column, close to the best, or significantly better or worse.
         detail: additional text, shown if there is enough space.
         hover: text shown on hover.
@@ -79,30 +79,30 @@ class ViewCell:
 
     @classmethod
     def of(cls, value: float | None, write: Callable[[float], str], scale: float = 1.0) -> ViewCell:
-        """Return a cell of a number with its text, or an empty cell for None.
+        """Build the cell of a number with its text, or an empty cell for None.
 
         Args:
             value: number to show.
             write: function that formats the unscaled number.
-            scale: factor from the number to the displayed unit.
+            scale: factor from the number to the displayed unit, such as 100 for percent.
         """
         return cls() if value is None else cls(write(value), scale * value)
 
     @property
     def has_minus(self) -> bool:
-        """True if a hyphen in the text is a minus."""
+        """True if a hyphen in the text is a minus sign."""
         return self.ends is not None or (self.value is not None and self.value < 0)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table.
+    """A row of a table in a report.
 
     Args:
         label: display name.
         cells: one cell per column.
-        kind: type of a row that is not a configuration, else "".
-        place: index of the configuration among all, which determines its color.
+        kind: type of a row that is not a configuration, such as "published". "" for a configuration.
+        place: index of the configuration among all configurations, which determines its color.
     """
 
     label: str
@@ -112,7 +112,7 @@ class Row:
 
     @property
     def style(self) -> str:
-        """The CSS class of its line on a page."""
+        """CSS class of the row on an HTML page."""
         if self.kind == "bound":
             return "nothing"
         return "significant" if any(cell.mark in ("better", "worse") for cell in self.cells) else self.kind
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True)
 class View:
-    """A table, or figures, or both.
+    """A table of a report, or figures, or both.
 
     Args:
         title: title above the table.
@@ -148,70 +148,79 @@ class View:
 
     @property
     def heading(self) -> str:
-        """The title with its detail."""
+        """Title of the table, followed by its detail."""
         return " · ".join(filter(None, (self.title, self.detail)))
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The set of marks of its cells."""
+        """All marks that occur in the cells of the table."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
-        """Return the table with only the columns of these indices."""
+        """Return a copy of the table with only some columns.
+
+        Args:
+            places: indices of the columns to keep, in order.
+        """
         rows = (replace(row, cells=tuple(row.cells[position] for position in places)) for row in self.rows)
         return replace(self, columns=tuple(self.columns[position] for position in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
-        """Return (name, number of columns) of neighboring columns that share a group at `level`."""
+        """Return (name, number of columns) of neighboring columns that share a group.
+
+        Args:
+            level: index of the heading line, 0 for the widest groups.
+        """
         keys = (column.groups[: level + 1] for column in self.columns)
         return [(key[level] if len(key) > level else "", len(list(columns))) for key, columns in groupby(keys)]
 
     @property
     def levels(self) -> int:
-        """The number of heading lines for groups."""
+        """Number of heading lines for groups of columns."""
         return max((len(column.groups) for column in self.columns), default=0)
 
     @cached_property
     def widest_ends(self) -> list[float]:
-        """The largest distance from zero of the intervals of each column, 0 without intervals."""
+        """Largest distance from zero of the intervals of each column, 0 without intervals."""
         columns = zip(*(row.cells for row in self.rows), strict=True)
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
         return [(max(limits) or 1.0) if limits else 0.0 for limits in reach]
 
     @cached_property
     def reach(self) -> float:
-        """The largest value of its bars, whiskers and dots, 1 without any."""
+        """Largest value of the bars, whiskers and dots in the table, 1 without any."""
         cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
         limits = [(cell.value or 0.0) + (cell.spread_value or 0.0) for cell in cells]
         return max([*limits, *(dot for cell in cells for dot in cell.dots), 0.0]) or 1.0
 
     @cached_property
     def highest(self) -> float:
-        """The upper end of the bars' axis: the largest value.
+        """Upper end of the axis of the bars: the largest value.
 
-        Above ten it is rounded up to a multiple of ten.
+        A value above ten is rounded up to a multiple of ten.
         """
         return 10 * ceil(self.reach / 10) if self.reach > 10 else self.reach
 
     @property
     def is_short(self) -> bool:
-        """True if it has one row of at most four cells, so that another table fits next to it."""
+        """True if the table has one row of at most four cells, so another table fits next to it."""
         return len(self.rows) == 1 and len(self.columns) <= 4
 
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of a comparison.
+    """A section of a comparison of runs, such as "Results" or "Learning curves".
 
     Args:
         name: unique name, used in URLs.
         title: heading.
         link: text of the link at the top of the page.
         views: tables and figures.
-        notes: sentences that a reader must know.
+        notes: sentences that a reader needs to understand the tables.
         hint: short explanation next to the heading.
-        template: template that renders it on a page.
-        content: builds further values for the template, for pages only. None omits the section from the page.
+        template: template that renders the section on a page.
+        content: function that returns further values for the template, for pages only. The section is omitted from the
+            page if it returns None.
     """
 
     name: str
@@ -225,20 +234,20 @@ class ReportSection:
 
     @property
     def tables(self) -> tuple[View, ...]:
-        """The tables, for renderers that do not draw."""
+        """Tables to show, for renderers that do not draw bars or figures."""
         return tuple(view for view in self.views if view.rows and not view.is_repeated)
 
     @property
     def visible_notes(self) -> tuple[str, ...]:
-        """Notes on the tables, or on the reason for their absence."""
+        """Notes on the tables, or on the reason why there are no tables."""
         return self.notes if self.tables or not self.views else ()
 
     @property
     def note(self) -> str:
-        """The notes as a paragraph."""
+        """The notes joined to a paragraph."""
         return sentences(self.notes)
 
 
 def sentences(notes: Sequence[str]) -> str:
-    """Join notes as capitalized sentences, except a leading `p` for a probability."""
+    """Join notes to a paragraph of capitalized sentences. A leading `p` (probability) is kept."""
     return " ".join(f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in notes)

@@ -1,4 +1,4 @@
-"""Comparisons of runs as data: configurations, tables, statistics and significance.
+"""Comparisons of runs as data: configurations, result tables, statistics and significance.
 
 Nothing is rendered here.
 """

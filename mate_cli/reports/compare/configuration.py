@@ -1,4 +1,4 @@
-"""The runs of one configuration, with settings, evaluated questions and summarized scores."""
+"""Configurations: runs that differ only by seed, with settings and summarized scores."""
 
 from __future__ import annotations
 
@@ -29,23 +29,28 @@ from mate_cli.runs.record import NOT_TRAINED
 
 COUNTED = re.compile(r"\d{1,18}:")
 QuestionSet = Mapping[str, str]
-"""Number and hash of the questions of each split, as `{"dev": "40:1a2b"}`."""
+"""Number and hash of the questions of each split, as `{"dev": "40:1a2b"}`.
+
+The hash identifies the questions, so that scores on different questions are not compared.
+"""
 
 
 def read_question_set(run: LoadedRun) -> QuestionSet:
-    """Return the questions on which a run was scored, for the splits that the run recorded."""
+    """Read from the record of a run on which questions of each split the run was scored."""
     return {key: str(entry) for key, entry in run.part("questions").items() if COUNTED.match(str(entry))}
 
 
 def count(asked: str) -> int:
-    """Return the number of questions in an entry such as `40:1a2b`."""
+    """Return the number of questions in an entry of a `QuestionSet`, such as 40 for `40:1a2b`."""
     return int(asked.partition(":")[0])
 
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
-    """Merge question sets that agree on all common splits, and return the set for each input.
+    """Merge question sets that are equal on all common splits.
 
-    Inputs with the same merged set get the same object, so callers may compare by identity.
+    Returns:
+        The merged set of each input, in the order of the inputs. Inputs with the same merged set get the same object,
+            so callers may compare by identity.
     """
     joint: list[dict[str, str]] = []
     joint_of: dict[int, QuestionSet] = {}
@@ -64,9 +69,9 @@ def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
 
 
 def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
-    """Return the union of the questions of several folds.
+    """Compute the union of the question sets of several cross-validation folds.
 
-    Equal question sets, such as test, count once.
+    Question sets that all folds share, such as test, count once.
     """
     pooled: dict[str, dict[str, int]] = {}
     for questions in sets:
@@ -79,7 +84,7 @@ def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
 
 
 def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
-    """Name question sets by their dataset, with their numbers of questions if the sets differ.
+    """Name each question set by its dataset, with the number of questions if the sets differ.
 
     Sets that are the same object get the same name.
     """
@@ -93,7 +98,7 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
 
 
 def count_asked(run: LoadedRun, metric: str) -> int | None:
-    """Return the number of questions of a metric of a run, None if the run did not record it.
+    """Return on how many questions a run computed a metric, None if the run did not record it.
 
     Records of older versions have no counts per metric. There, a metric of all questions has the count of its split.
     """
@@ -106,7 +111,10 @@ def count_asked(run: LoadedRun, metric: str) -> int | None:
 
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
-    """Format the number of questions: `40 dev, 38 test questions`. Empty if unknown."""
+    """Format the number of questions of each split: `40 dev, 38 test questions`.
+
+    Empty if the numbers are unknown.
+    """
     *previous, final = [(count(asked[split]), split) for split in splits if split in asked] or [(0, "")]
     texts = [f"{number:,} {split}" for number, split in previous]
     return ", ".join([*texts, plural(final[0], f"{final[1]} question")]) if final[1] else ""
@@ -115,16 +123,16 @@ def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
 def split_by_settings(
     runs: list[LoadedRun], ignored: tuple[str, ...] = REPEATED
 ) -> list[tuple[dict[str, str], list[LoadedRun]]]:
-    """Split runs whose settings differ. Each part comes with the settings that distinguish it.
+    """Split runs into groups with equal settings, except ignored settings such as the seed.
 
-    Stages replaced by finished runs count as equal if those runs differ only in ignored keys, such as the seed.
+    Stages replaced by finished runs count as equal if those finished runs differ only in ignored settings.
 
     Args:
         runs: runs to split.
-        ignored: configuration keys that do not distinguish runs.
+        ignored: configuration keys whose values may differ within a group.
 
     Returns:
-        Pairs of the distinguishing settings and the runs that have them.
+        Pairs of the settings that distinguish a group from other groups, and the runs of the group.
     """
     configs = [settings(run, ignored) for run in runs]
     repeated: dict[object, str] = {}
@@ -142,16 +150,20 @@ def split_by_settings(
 
 
 def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, str]:
-    """Return a run's configuration and code without the ignored keys.
+    """Return the configuration and code versions of a run as flat settings.
 
-    Overrides replace the configuration if config.yaml is missing.
+    Ignored keys are omitted. If the run has no config.yaml, the settings are its overrides.
     """
     config = run.config or dict(telling_settings(run.words("overrides"), ()))
     return telling_values({**config, **dict(telling_settings(code_setting(run.part("code"))))}, ignored)
 
 
 def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
-    """Return the configurations of the finished runs that replace stages, if readable."""
+    """Read the configurations of the finished runs that replace stages of a pipeline run.
+
+    Returns:
+        The flat configuration of each readable run, by the key that contains the path of the run.
+    """
     folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
     configs = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
     return {key: config for key, config in configs.items() if config}
@@ -159,21 +171,21 @@ def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a comparison.
+    """The options of `mate compare`.
 
     Args:
         metric: metric to show and to rank by. A test metric ranks by its dev counterpart. None selects the dev metric
             that most configurations have.
-        by: record entries or dotted configuration keys to group by. Runs that differ in other settings then share a
-            row, except runs of several datasets. Empty groups by `FIELDS` and every configuration key that is not
+        by: record entries or dotted configuration keys to group runs by. Runs that differ in other settings then share
+            a row, except runs of several datasets. Empty groups by `FIELDS` and every configuration key that is not
             ignored.
         status: keep only runs with one of these statuses, and count all of them. Empty keeps all runs and counts the
-            finished ones.
-        ignore: further configuration keys that do not distinguish configurations.
-        debug_runs: show runs with `debug=` too.
+            finished runs.
+        ignore: additional configuration keys that do not distinguish configurations.
+        debug_runs: whether to show runs with `debug=`, too.
         statistic: summary statistic of repeated runs, see `Summary`.
-        published: show published results on the same datasets.
-        against: label, or part of the label, of the configuration that all other configurations are tested against.
+        published: whether to show published results on the same datasets.
+        against: label, or part of the label, of the reference configuration for significance tests.
         cache: folder for caching slow reads. None disables the cache.
         added_sections: functions that build user-defined sections or sections of papers, see `BuildSection`.
     """
@@ -195,18 +207,20 @@ FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """The runs of one configuration.
+    """The runs of one configuration, which have equal settings except the seed.
+
+    A configuration is a row of the result tables.
 
     Args:
         fields: keys that the runs were grouped by, with their values.
-        differences: configuration keys that distinguish it from configurations with equal fields.
-        runs: all of its runs, of any status.
+        differences: settings that distinguish the configuration from other configurations with equal `fields`.
+        runs: all runs of the configuration, of any status.
         counted: runs whose metrics count: one per seed.
         label: display name, see `name_configurations`.
         options: options of the comparison.
-        questions: questions on which its runs were scored.
-        block: dataset, with the number of questions if its runs were scored on different questions. Configurations are
-            ranked within their block.
+        questions: questions on which the runs were scored.
+        block: dataset, with the number of questions if runs on the dataset were scored on different questions.
+            Configurations are ranked only against configurations of the same block.
     """
 
     fields: Mapping[str, str]
@@ -219,13 +233,10 @@ class Configuration:
     block: str = ""
 
     def summary(self, metric: str) -> Summary | None:
-        """Summarize a final metric over the counted runs.
+        """Summarize the final values of a metric over the counted runs.
 
-        A stage score that its pipeline repeats is included only once. The folds of a cross-validation are one value per
-        seed: the mean over all of their questions.
-
-        A stage score that its pipeline repeats counts once. The folds of a cross-validation count once per seed, by the
-        mean over all of their questions.
+        None if no run has the metric. If a stage and its pipeline recorded the same score, the score counts once. The
+        folds of a cross-validation count as one value per seed: the mean over the questions of all folds.
         """
         scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         unique_runs = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
@@ -253,17 +264,17 @@ class Configuration:
 
     @property
     def is_untrained(self) -> bool:
-        """True if it is an external system, of which only the answers are available."""
+        """True for an external system, of which only the answers are available."""
         return all(run.text("init") == NOT_TRAINED for run in self.runs)
 
     @cached_property
     def dataset(self) -> str:
-        """The datasets of its runs, joined by commas."""
+        """Names of the datasets of its runs, joined by commas."""
         return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
 
     @cached_property
     def folds(self) -> str:
-        """The folds that its runs were scored on, such as `3 of 5 folds`.
+        """Number of cross-validation folds that were scored, such as `3 of 5 folds`.
 
         Empty without a cross-validation.
         """
@@ -272,7 +283,7 @@ class Configuration:
 
     @cached_property
     def median_run(self) -> LoadedRun | None:
-        """The run with the median dev score, the lower of the two middle runs for an even count.
+        """The run with the median dev score. For an even number of runs, the lower middle one.
 
         None with a cross-validation, or if no run has a finite dev score.
         """
@@ -285,37 +296,45 @@ class Configuration:
         return sorted_runs[(len(sorted_runs) - 1) // 2] if sorted_runs else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
-        """Summarize another number of the records, such as `wall_seconds`, over the counted runs."""
+        """Summarize a cost in the records of the counted runs, such as `wall_seconds`.
+
+        Args:
+            key: name of the entry in the record.
+            inside: mapping in the record that contains the entry, None for the record itself.
+        """
         values = (run.number(key, inside) for run in self.counted)
         return summarize((value for value in values if value is not None), self.options.statistic)
 
     @cached_property
     def differ_by_seed(self) -> bool:
-        """True if the counted runs are repeats with distinct seeds.
+        """True if the counted runs have equal settings and distinct seeds.
 
-        Runs that `by` joins may differ otherwise.
+        False if the option `by` has joined runs that differ in other settings.
         """
         runs = list(self.counted)
         return len(split_by_settings(runs)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
 
     @property
     def metric_names(self) -> set[str]:
-        """The names of all metrics of the counted runs, without baselines."""
+        """Names of all metrics of the counted runs, except metrics of baselines."""
         return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}
 
 
 def known_metrics(groups: Iterable[Configuration]) -> set[str]:
-    """Return the names of all metrics of the counted runs of any configuration."""
+    """Return the names of all metrics that any configuration has, except metrics of baselines."""
     return {name for group in groups for name in group.metric_names}
 
 
 def fold_of(run: LoadedRun) -> str:
-    """Return the cross-validation fold that a run is scored on, "" without a cross-validation."""
+    """Return the cross-validation fold of a run as text. Empty without a cross-validation."""
     return run.config.get(FOLD, "null").replace("null", "")
 
 
 def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Group folds with the same seed and settings. Every other run is a group of one."""
+    """Group the runs of a cross-validation that have the same seed and settings.
+
+    A run without a fold is a group of its own.
+    """
     folds_by_key: dict[object, list[LoadedRun]] = {}
     for run in runs:
         key = (run.text("seed"), frozenset(settings(run).items())) if fold_of(run) else run
@@ -324,7 +343,12 @@ def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> float:
-    """Return the mean score of folds, weighted by the number of questions."""
+    """Compute the mean score over folds, weighted by the number of questions of each fold.
+
+    Args:
+        scores: (run, score) of each fold.
+        metric: full name of the metric.
+    """
     if len(scores) == 1:
         return scores[0][1]
     weights = [count_asked(run, metric) or 1 for run, _ in scores]
@@ -332,14 +356,15 @@ def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> f
 
 
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
-    """Return the runs whose metrics count: with `by_seed`, the run started last of each seed.
+    """Select the runs of a configuration whose metrics count.
 
-    The seeds of finished runs that replace stages, and the fold, belong to the seed.
+    With `by_seed`, only the latest run of each seed counts. Two runs have the same seed if their own seeds, their
+    folds, and the seeds of finished runs that replace their stages are equal.
 
     Args:
         runs: runs of one configuration.
-        count_all: count runs of any status, not only finished ones.
-        by_seed: keep one run per seed.
+        count_all: whether runs of any status count, not only finished runs.
+        by_seed: whether to select one run per seed.
     """
     eligible = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:

@@ -1,4 +1,4 @@
-"""Groups runs that differ only by seed: a configuration is a row, its seeds are repeats."""
+"""Groups runs into configurations. Runs of the same configuration differ only by seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ from mate_cli.runs.identity import REPEATED
 
 
 def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
-    """Group runs into configurations, in order of appearance."""
+    """Group runs with equal settings, except the seed, into configurations.
+
+    Args:
+        runs: runs to group.
+        options: options of the comparison, None for the defaults.
+
+    Returns:
+        The configurations with their names, in order of appearance.
+    """
     options = options or Options()
     keys = tuple(options.by) or FIELDS
     if "dataset" not in keys and len({run.setting("dataset") for run in runs}) > 1:
@@ -44,9 +52,9 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Split runs that were scored on different questions, each fold separately.
+    """Split runs of equal settings by the questions on which they were scored.
 
-    Runs without scores join the first part.
+    Each cross-validation fold is split separately. Runs without scores join the first group.
     """
     parts: dict[int, list[LoadedRun]] = {}
     for fold in dict.fromkeys(map(fold_of, runs)):
@@ -59,7 +67,11 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Set the questions that each configuration was scored on, and the block to rank it in."""
+    """Set the questions and the block of each configuration.
+
+    A block contains the configurations of a dataset that were scored on the same questions, so their scores are
+    comparable.
+    """
     blocks: dict[int, Configuration] = {}
     for dataset in dict.fromkeys(group.dataset for group in groups):
         dataset_groups = [group for group in groups if group.dataset == dataset]

@@ -1,4 +1,4 @@
-"""Names of configurations, their common settings and their differing settings."""
+"""Names of configurations, and the settings in which configurations agree or differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TELLING = (
     *("init", "trainer.max_epochs", "trainer.max_steps", "trainer.batch_size", "optimizer.lr"),
     *("encoding.max_tokens", "attention", "device"),
 )
-"""Settings that readers ask for first.
+"""Most important settings, which are shown first.
 
 The full configuration is on the page and in config.yaml.
 """
@@ -33,8 +33,8 @@ class Difference:
     """A setting that differs between configurations.
 
     Args:
-        key: dotted key.
-        values: labels of the configurations that have each value.
+        key: dotted key of the setting.
+        values: labels of the configurations that have a value, for each value.
     """
 
     key: str
@@ -42,18 +42,18 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
+        """All values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
         return "; ".join(f"{value}: {list_labels(names)}" for value, names in self.values.items())
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The configurations of one dataset and task, compared by their settings.
+    """The settings of all configurations of one dataset and task.
 
     Args:
         title: dataset and task.
-        common: settings that all of their runs share, as text.
-        differences: settings in which they differ, the most important first.
+        common: important settings that all runs share, as text.
+        differences: settings that differ between configurations, the most important first.
         labels: labels of the configurations.
     """
 
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
-    """Compare the settings of the configurations of each dataset and task, as they appear."""
+    """Compare the settings of configurations, separately for each dataset and task."""
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
@@ -75,13 +75,13 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
 
 
 def family_title(group: Configuration) -> str:
-    """Return the title of a configuration's family: its datasets and tasks, joined by commas."""
+    """Return the datasets and tasks of a configuration as a title."""
     parts = [", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task")]
     return " · ".join(part.replace("_", " ") for part in parts if part)
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
-    """Return the important settings that are equal in all runs, as text."""
+    """Return the important settings that are equal in all runs, as text such as `lr=5e-05`."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
@@ -94,15 +94,18 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def shared_value(values: Iterable[str]) -> str:
-    """Return the value that all have in common, empty if they differ or have none."""
+    """Return the value that all given values are equal to.
+
+    Empty if values differ or are missing.
+    """
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 
 
 def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
-    """Return the settings in which configurations differ, the settings of `TELLING` first.
+    """List the settings in which configurations differ, the settings of `TELLING` first.
 
-    Excluded are settings that labels contain (model, attention, init, task), options that another configuration lacks
+    Omitted are settings that labels contain (model, attention, init, task), options that another configuration lacks
     because it uses another class, and settings of stages that another configuration lacks.
     """
     group_values = [values_of(group) for group in groups]
@@ -123,30 +126,33 @@ def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
 
 
 def values_of(group: Configuration) -> dict[str, str]:
-    """Return the settings of a configuration. Several values of mixed runs are joined."""
+    """Return the settings of a configuration.
+
+    Different values of its runs are joined by commas.
+    """
     run_settings = [settings(run) for run in group.runs]
     keys = dict.fromkeys(key for values in run_settings for key in values)
     return {key: ", ".join(dict.fromkeys(values[key] for values in run_settings if key in values)) for key in keys}
 
 
 def class_name(key: str, value: str) -> str:
-    """Return a value, shortened to the class name if the key is a `_target_`."""
+    """Shorten the path of a class to its name if the key is a `_target_`, or return the value."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
-    """Return whether a configuration has the stage to which a setting belongs.
+    """Return whether a configuration has the pipeline stage to which a setting belongs.
 
-    True for settings outside of stages.
+    True for settings that belong to no stage.
     """
     stage, name = of_stage(key)
     return not stage or (key in settled if name == "run" else any(other_key.startswith(stage) for other_key in settled))
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
-    """Return whether a setting is missing because the configuration uses another class.
+    """Return whether a configuration lacks a setting because it uses another class.
 
-    False for class keys.
+    False if the key is the key of a class.
 
     Args:
         key: dotted key of the setting.
@@ -159,22 +165,22 @@ def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[s
 
 
 def list_labels(labels: Sequence[str]) -> str:
-    """Join labels as `mate, sat and tapas`, or the first few and the number of omitted labels."""
+    """Join labels as `mate, sat and tapas`, or `mate, sat, tapas and 5 more` for many labels."""
     if len(labels) > MAX_LABELS + 1:
         return f"{', '.join(labels[:MAX_LABELS])} and {len(labels) - MAX_LABELS} more"
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
 SHOWN_DIFFERENCES = 2
-"""Maximum number of settings appended to a name that is already in use."""
+"""Maximum number of settings appended to a name that another configuration already has."""
 
 
 UNTRAINED_MARK = "‡"
-"""Suffix of the name of a system that was not trained by this project."""
+"""Suffix of the names of external systems, which were not trained by this project."""
 
 
 BETWEEN = " · "
-"""Separator between the parts of a name."""
+"""Separator between the components of a name."""
 
 
 CHECKPOINT, TARGET = ".checkpoint", "._target_"
@@ -185,10 +191,11 @@ RUN = ".run"
 
 
 def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Name each configuration by its runs, as W&B does.
+    """Name each configuration after its W&B group, such as its experiment and overrides.
 
     Names do not depend on later configurations. If a name is in use, the settings in which the later configuration
-    differs from the first one are appended. Configurations with results are named before those without.
+    differs from the first configuration with the name are appended. Configurations with results are named before
+    configurations without results.
     """
     owners: dict[str, Configuration] = {}
     labels: dict[int, str] = {}
@@ -213,7 +220,7 @@ def first_run(group: Configuration) -> LoadedRun:
 
 
 def name_of(group: Configuration) -> str:
-    """Name a configuration by its W&B group, the values of `by`, or its external system."""
+    """Name a configuration by the values of the option `by`, its system or its W&B group."""
     run = first_run(group)
     if group.options.by:
         return BETWEEN.join(group.fields[key].replace("_", " ") or f"no {key}" for key in group.options.by)
@@ -224,14 +231,14 @@ def name_of(group: Configuration) -> str:
 
 
 def describe_changes(first: Configuration, later: Configuration) -> list[str]:
-    """Return the first few fields and settings that differ from a configuration of equal name."""
+    """List the first fields and settings that differ from the configuration of equal name."""
     fields = [value.replace("_", " ") for key, value in later.fields.items() if value and value != first.fields[key]]
     changed = {key: value for key, value in later.differences.items() if first.differences.get(key) != value}
     return [*fields, *short_differences(changed)][:SHOWN_DIFFERENCES]
 
 
 def short_differences(differences: Mapping[str, str]) -> list[str]:
-    """Format settings as `lr=0.0001`, with only the last part of the key.
+    """Format settings as `lr=0.0001`, with only the last component of each key.
 
     A setting with the same text under several keys appears once, and missing settings are omitted. Initial weights come
     last, with only their checkpoint if that is set, because it implies the other `init.` settings. A run is shown by
@@ -251,7 +258,7 @@ def short_differences(differences: Mapping[str, str]) -> list[str]:
 
 
 def setting_text(key: str, value: str) -> str:
-    """Format a setting.
+    """Format a setting as `key=value`, with only the last component of the key.
 
     A run or its checkpoint is shown by the name of its folder, a class by its name.
     """

@@ -1,4 +1,4 @@
-"""Predictions and scores per question, and disagreements between configurations."""
+"""Predictions and scores per question, and questions on which configurations disagree."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 
 Cell = tuple[int, int]
-"""Row and column of a body cell, both from 0."""
+"""Row and column of a body cell, both counted from 0."""
 
 
 MAX_CACHED = 256 << 20
-"""Total size in bytes of the prediction files that are cached in memory."""
+"""Maximum total size in bytes of the prediction files that are cached in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuestion:
-    """A question of a dataset. Questions of two runs are equal if their ids and texts are equal.
+    """A question of a dataset.
+
+    Questions of two runs are equal if their ids and texts are equal.
 
     Args:
-        question_id: id in the dataset.
+        question_id: id of the question in the dataset.
         text: text of the question.
         answers: gold answers, each of which is correct.
         source: source of the answer: "table", "passage" or "missing". Empty if unknown.
@@ -50,14 +52,14 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """An answer of a run to a question.
+    """The answer that a run predicted for a question.
 
     Args:
         text: predicted answer.
-        scores: scores by name, as fractions. Empty if the gold answer is unknown.
-        cells: predicted cells as (row, column), best first.
-        is_selection: whether all of these cells are the answer. Otherwise they are a ranking.
-        confidence: confidence in the answer. None if it was not recorded.
+        scores: scores of the answer by name, as fractions. Empty if the gold answer is unknown.
+        cells: predicted cells as (row, column), most probable first.
+        is_selection: whether the answer consists of all `cells`. Otherwise `cells` is a ranking.
+        confidence: confidence in the answer, None if the run did not record it.
     """
 
     text: str
@@ -68,27 +70,27 @@ class Prediction:
 
     @property
     def chosen(self) -> tuple[Cell, ...]:
-        """Predicted cells of the answer: all selected cells, or the best cell of a ranking."""
+        """Cells of the predicted answer: all selected cells, or the first cell of a ranking."""
         return self.cells if self.is_selection else self.cells[:1]
 
 
 Questions = Mapping[ScoredQuestion, Prediction]
 """Predictions of a run on a split, by question."""
 Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
-"""Predictions of a run and their scores by one metric, by question."""
+"""Predictions of a run with their scores by one metric, by question."""
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
-    """Read the predictions of a run on a split, see `read_predictions`."""
+    """Read the predictions of a run on a split. Empty if missing, see `read_predictions`."""
     return read_predictions(run.folder / "predictions" / f"{split}.json")
 
 
 _cached: dict[tuple[Path, int, int], Questions] = {}
-"""Recently read predictions, by path, modification time in ns and size in bytes of their file."""
+"""Recently read predictions by path, modification time (ns) and size (bytes) of the file."""
 
 
 def read_predictions(file: Path) -> Questions:
-    """Read a prediction file, cached until the file changes.
+    """Read a file of predictions, which is cached until the file changes.
 
     The result is empty if the file is missing or damaged.
     """
@@ -106,12 +108,15 @@ def read_predictions(file: Path) -> Questions:
 
 
 def keep_scored(questions: Questions) -> Questions:
-    """Return the questions with scores, or all questions if none has scores."""
+    """Select the questions whose predictions have scores, or all questions if there are none."""
     return {question: answer for question, answer in questions.items() if answer.scores} or questions
 
 
 def describe_unscored(questions: Questions) -> str:
-    """Return the number of unscored questions as a suffix of a sentence, empty if 0."""
+    """Describe how many questions have no score, as a suffix of a sentence.
+
+    Empty if all questions have scores.
+    """
     count = len(questions) - len(keep_scored(questions))
     return f"; {count:,} whose answers are not known are not scored" if count else ""
 
@@ -137,7 +142,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
 
 
 def _confidence(row: Mapping[str, Any]) -> float | None:
-    """Return the recorded confidence in an answer, else the probability of its best cell."""
+    """Return the recorded confidence in an answer, or the probability of its first cell."""
     cells = row.get("cells")
     top_cell = cells[0] if isinstance(cells, list) and cells else None
     value = row.get("confidence", top_cell[2] if isinstance(top_cell, list) and len(top_cell) > 2 else None)
@@ -145,7 +150,7 @@ def _confidence(row: Mapping[str, Any]) -> float | None:
 
 
 def _cells(value: object) -> tuple[Cell, ...]:
-    """Parse cells from a list of [row, column, ...]. Invalid entries are skipped."""
+    """Convert a list of [row, column, ...] to cells. Invalid entries are skipped."""
     lists = [cell[:2] for cell in value if isinstance(cell, list)] if isinstance(value, list) else []
     return tuple((cell[0], cell[1]) for cell in lists if list(map(type, cell)) == [int, int])
 
@@ -155,13 +160,16 @@ def _text(value: object) -> str:
 
 
 def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
-    """Return the scored predictions of each counted run of a configuration.
+    """Read the predictions of each counted run, with their scores by a metric.
 
     The folds of a cross-validation are joined: the first fold gets the questions of all folds.
 
     Args:
         group: configuration of the runs.
         metric: full name of the metric, such as `dev/hits@1`, or `dev/hits@1/table` for a subset of the questions.
+
+    Returns:
+        The scored predictions of each run that has any.
     """
     name, scored = MetricName.parse(metric), dict[LoadedRun, Scored]()
     for run in group.counted:
@@ -173,9 +181,10 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
 
 
 def _score_questions(questions: Questions, name: MetricName) -> Scored:
-    """Return the predictions that have the score of a metric.
+    """Select the predictions that have a score by a metric.
 
-    Predictions without `gold_em` or `gold_f1`, the metrics of a reader that is given the gold cell, use `em` or `f1`.
+    The metrics `gold_em` and `gold_f1` are computed by a reader that is given the gold cell. Predictions without
+    `gold_em` or `gold_f1` use `em` or `f1`.
     """
     scored: dict[ScoredQuestion, tuple[Prediction, float]] = {}
     for question, prediction in questions.items():
@@ -186,7 +195,7 @@ def _score_questions(questions: Questions, name: MetricName) -> Scored:
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
-    """Return the mean score of each question over seeds, for the questions of all seeds.
+    """Compute the mean score over seeds of each question that all seeds answered.
 
     Args:
         group: configuration, whose counted runs with scores per question are used.
@@ -203,16 +212,16 @@ def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[S
 
 
 SHOWN = 20
-"""Default number of displayed questions."""
+"""Default maximum number of displayed questions."""
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The answers of a configuration to a question.
+    """The answers that the runs of a configuration gave to one question.
 
     Args:
-        label: name of the configuration.
-        texts: predicted texts with their numbers of seeds, most frequent first.
+        label: label of the configuration.
+        texts: predicted answers with the number of seeds that predicted them, most frequent first.
         score: mean score over the seeds.
         cells: cells that any seed predicted, as (row, column).
     """
@@ -237,21 +246,24 @@ class Disagreement:
 
     @property
     def spread(self) -> float:
-        """Difference between the best and the worst score."""
+        """Difference between the highest and the lowest score of a configuration."""
         scores = [answer.score for answer in self.answers]
         return max(scores) - min(scores)
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """Labels, each with True if the score is closer to the best than to the worst."""
+        """Label of each configuration, with True if its score is nearer to the highest score.
+
+        False if the score is nearer to the lowest score, or equally near to both.
+        """
         middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
         return tuple((answer.label, answer.score > middle) for answer in self.answers)
 
 
 def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
-    """List questions on which the scores of configurations differ, largest spread first.
+    """List questions on which the scores of configurations differ, largest difference first.
 
-    Questions with equal spread alternate between the patterns of successful configurations, so that the first
+    Questions with equal difference alternate between the patterns of successful configurations, so that the first
     questions show different patterns.
 
     Args:

@@ -1,4 +1,4 @@
-"""The content of a comparison of runs, computed once for terminal, HTML page and files."""
+"""Content of a comparison of runs, computed once for terminal, HTML page and files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from mate_cli.runs.record import NOT_LEARNT, NOT_TRAINED
 MAX_NEAR = 3
 """Maximum number of metrics suggested for an unknown metric name."""
 SILENT_SECONDS = 1800
-"""Seconds without a write after which a running run may have been killed."""
+"""Seconds without a write after which a running run is reported as possibly terminated."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A comparison of runs.
+    """A comparison of runs: configurations, result tables, settings and significance tests.
 
     Args:
         folders: folders that were searched for runs.
@@ -45,14 +45,15 @@ class Report:
         groups: configurations, best first.
         tables: result tables.
         metric: metric that is shown and plotted, None if no run has a metric.
-        ranked_by: metric that orders the configurations, never one of the test split. None: order of appearance.
+        ranked_by: metric that orders the configurations, never a metric of the test split. None means order of
+            appearance.
         comparisons: common and differing settings of the configurations, per dataset and task.
         published: results of papers on the compared datasets, empty if `published=false`.
-        notes: remarks that a reader needs in order to trust the numbers.
+        notes: remarks on how to read the numbers, such as excluded runs.
         warnings: one line per file that could not be read.
         created: time of the comparison.
         options: options of the comparison.
-        significance: every configuration tested against `options.against`, None if that is not set.
+        significance: tests of every configuration against `options.against`, None if that is not set.
     """
 
     folders: tuple[str, ...]
@@ -71,21 +72,21 @@ class Report:
 
     @property
     def unfinished(self) -> tuple[LoadedRun, ...]:
-        """The runs that have not finished."""
+        """Runs with any status other than finished."""
         return tuple(run for run in self.runs if run.status != "finished")
 
 
 def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None = None, **options: Any) -> Report:
-    """Read the runs below the folders and compare them.
+    """Read the runs in or below the folders, and compare their configurations.
 
     Args:
         folders: run folders, folders that contain runs, or glob patterns of such folders.
-        now: time to show, by default the current time.
-        options: see `Options`.
+        now: time of the comparison, None for the current time.
+        options: fields of `Options`.
 
     Raises:
-        RunError: if no run is found or selected.
-        ConfigError: if a status, metric, key or the configuration `against` does not exist.
+        RunError: no run is found or selected.
+        ConfigError: a status, metric, key or the configuration `against` does not exist.
     """
     requested = Options(**options)
     if unknown_statuses := [status for status in requested.status if status not in STATUSES]:
@@ -126,13 +127,16 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
 
 
 def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[LoadedRun, ...], list[str]]:
-    """Select the runs to compare, and return them with a note on hidden debug runs.
+    """Select the runs to compare.
 
-    Excluded are benchmarks and runs whose status is not in `options.status`. Runs with `debug=` are excluded too,
-    unless `options.debug_runs` is set or only debug runs are left.
+    Benchmarks and runs whose status is not in `options.status` are excluded. Runs with `debug=` are excluded, too,
+    unless `options.debug_runs` is set or all runs are debug runs.
+
+    Returns:
+        The selected runs, and a list with at most one note on the number of hidden debug runs.
 
     Raises:
-        RunError: if no run is left.
+        RunError: no run is left.
     """
     # Measurements of a benchmark are not results of a run.
     training_runs = [run for run in runs if run.text("command") != "benchmark"]
@@ -152,7 +156,7 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
 
 
 def is_debug(run: LoadedRun) -> bool:
-    """Return whether a run, or the chain that it is a stage of, was started with `debug=`."""
+    """Return whether a run was started with `debug=`, or is a stage of such a pipeline run."""
     debug_values = [
         override.partition("=")[2] for override in run.words("overrides") if override.lstrip("+").startswith("debug=")
     ]
@@ -169,8 +173,11 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Col
         asked: requested metric, None for the default.
         known: names of all metrics of finished runs.
 
+    Returns:
+        The full name of the metric, None if no run has a metric.
+
     Raises:
-        ConfigError: if no finished run has the requested metric.
+        ConfigError: no finished run has the requested metric.
     """
     if asked is None:
         return main_metric(group.metric_names for group in groups)
@@ -181,12 +188,7 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Col
 
 
 def near_metrics(asked: str, known: Collection[str]) -> str:
-    """Return a hint for an unknown metric.
-
-    The hint names similar metrics, or else all metrics that are not of a subset.
-
-    It names similar metrics, or else all metrics that are not of a subset.
-    """
+    """Write a hint for an unknown metric: similar metrics, or else all but subset metrics."""
     if similar_names := [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(
         asked, known
     ):
@@ -201,7 +203,12 @@ def state_text(runs: Sequence[LoadedRun]) -> str:
 
 
 def reason_text(run: LoadedRun, now: datetime) -> str:
-    """Describe why a run has no result: its recorded reason, or how long it has been silent."""
+    """Describe why a run has no result: its recorded reason, or when it last wrote output.
+
+    Args:
+        run: run that has not finished.
+        now: time of the comparison.
+    """
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
     if is_dead(run.folder, run.record):
@@ -217,7 +224,7 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
 
 
 def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
-    """Describe how results were summarized and which values were excluded or mixed."""
+    """Describe how results were summarized, and which values were excluded or mixed."""
     lines = []
     if any(len(join_folds(group.counted)) > 1 for group in groups):
         unit = "runs" if options.by or options.status else "finished seeds"
@@ -241,7 +248,7 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
 
 
 def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
-    """Return the notes recorded under `name`, each with the labels of its configurations."""
+    """Return the texts that runs recorded under a name, with labels of their configurations."""
     labels_by_text: dict[str, set[str]] = {}
     for group in groups:
         for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:
@@ -252,9 +259,9 @@ def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[s
 def published_notes(
     tables: Sequence[ResultTable], published: Sequence[PublishedResult], statistic: Statistic
 ) -> list[str]:
-    """Describe the sources of the published rows shown, and how they differ from runs.
+    """Describe the sources of the shown published results, and how they differ from runs.
 
-    A further note names published errors that use another statistic than the runs.
+    If published errors use another statistic than the runs, a note names the statistic.
 
     Args:
         tables: result tables, whose `published` rows are described.
@@ -278,24 +285,24 @@ def published_notes(
 
 
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
-    """Select the metric to show.
+    """Select the metric to show from the metric names of each configuration.
 
-    Dev metrics come before metrics of other splits, then metrics of most configurations, then the order of
-    `preference`.
+    Dev metrics are preferred to metrics of other splits, then metrics that most configurations have, then the order of
+    `preference`. None if there is no metric.
     """
     counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
     return min(counts, key=lambda name: (preference(name)[0], -counts[name], *preference(name)), default=None)
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
-    """Return the metric that orders rows: for a test metric, the same metric on dev.
+    """Return the metric that orders configurations: for a test metric, the same metric on dev.
 
     Args:
         metric: metric that is shown.
-        known: metrics of all configurations.
+        known: names of the metrics of all configurations.
 
     Returns:
-        None if `metric` is None, or is of the test split and has no dev counterpart.
+        The full name of the metric. None if `metric` is None, or is of the test split and has no dev counterpart.
     """
     if metric is None or MetricName.parse(metric).split != "test":
         return metric

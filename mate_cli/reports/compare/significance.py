@@ -1,4 +1,4 @@
-"""Significance tests between configurations: over common questions, and over runs."""
+"""Significance tests between configurations: over their common questions, and over runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ MIN_QUESTIONS = 20
 """Minimum number of common questions for a meaningful bootstrap."""
 LEVEL = 0.05
 SAME = 1e-9
-"""Tolerance below which scores are equal up to the order of summation."""
+"""Tolerance below which scores count as equal.
+
+The order of summation affects the last digits of a score.
+"""
 METHOD = "paired bootstrap over questions (Koehn 2004; two-sided p as in Berg-Kirkpatrick et al. 2012)"
 RUNS_METHOD = (
     "p of runs: t-test between trainings on these questions (Welch's, Colas et al. 2019; of pairs where by joins)"
@@ -32,13 +35,13 @@ RUNS_METHOD = (
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The bootstrap estimate of a mean difference.
+    """The bootstrap estimate of the mean difference between two systems.
 
     Args:
         difference: observed mean difference.
         low: lower end of the 95 % interval.
         high: upper end of the 95 % interval.
-        p: two-sided p-value: probability of a difference at least as large by sampling noise.
+        p: two-sided p-value: probability of a difference at least as large if the systems are equally good.
     """
 
     difference: float
@@ -49,13 +52,13 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Difference(Bootstrap):
-    """A configuration compared with the reference configuration on common questions.
+    """The test of one configuration against the reference configuration on common questions.
 
     Scores and differences are fractions.
 
     Args:
         label: label of the configuration.
-        split: split of the questions: that of the metric, or another split if both have answers only there.
+        split: split of the questions: the split of the metric, or another split if both have answers only there.
         score: mean score of the configuration.
         runs_p: two-sided p-value over runs, None if it cannot be computed, see `welch_p` and `paired_p`.
         questions: number of common questions.
@@ -71,18 +74,18 @@ class Difference(Bootstrap):
 
     @property
     def is_significant(self) -> bool:
-        """True if p is below 0.05."""
+        """True if the p-value over questions is below 0.05."""
         return self.p < LEVEL
 
 
 @dataclass(frozen=True)
 class Significance:
-    """Every configuration tested against a reference configuration.
+    """The tests of every configuration against a reference configuration.
 
     Args:
         metric: full name of the metric.
         against: label of the reference configuration.
-        differences: all other configurations with enough common questions, in the order of the comparison.
+        differences: test of each other configuration with enough common questions, in the order of the comparison.
         notes: remarks on the method and on skipped configurations.
     """
 
@@ -97,12 +100,12 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
     Args:
         groups: all configurations.
-        metric: metric to compare, see `scored_runs`. Two configurations without common questions of its split are
-            compared by the same score on dev or test, if they share that.
+        metric: metric to compare, see `scored_runs`. If two configurations have no common questions of its split, the
+            same score on dev or test is compared instead, if both have it.
         against: label of the reference configuration, or words that only its label contains.
 
     Raises:
-        ConfigError: if no configuration, or more than one, matches `against`.
+        ConfigError: no configuration, or more than one, matches `against`.
     """
     references = find_groups(groups, against, metric)
     label = references[0].label if len(references) == 1 else against
@@ -131,7 +134,12 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:
-    """Describe how the differences were tested, and how many configurations were skipped."""
+    """Describe how the differences were tested, and how many configurations were skipped.
+
+    Args:
+        tests: tests of configurations with enough common questions.
+        others: number of configurations other than the reference.
+    """
     averaged = "scores are means over runs; p covers questions only"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if tests else []
     if any(test.runs_p is not None for test in tests):
@@ -150,17 +158,17 @@ def find_groups(
 ) -> list[Configuration]:
     """Find the configuration with a label, or the only one whose label has all given words.
 
-    If a chain and its stages match, the configurations with the metric are preferred, and then the chain. If one
+    If a pipeline and its stages match, configurations with the metric are preferred, and then the pipeline. If one
     configuration of each of several datasets matches, all of them are returned.
 
     Args:
         groups: configurations to search.
         asked: label, or words of a label.
         metric: preferred metric.
-        key: name of the option, for the error.
+        key: name of the option, for the error message.
 
     Raises:
-        ConfigError: if no configuration, or more than one of a dataset, matches.
+        ConfigError: no configuration, or more than one of a dataset, matches.
     """
     requested_words = sorted(label_words(asked))
     matches = [g for g in groups if requested_words and all(word in g.label.casefold() for word in requested_words)]
@@ -176,22 +184,23 @@ def find_groups(
 
 
 def label_words(label: str) -> list[str]:
-    """Return the words of a label without the dots between them."""
+    """Split a label into lower-case words, without the dots that separate its components."""
     return [word for word in label.casefold().split() if word != "·"]
 
 
 def compare_pair(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Compare a configuration with the reference, or return None for too few common questions.
-
-    At least `MIN_QUESTIONS` are needed.
+    """Test a configuration against the reference on their common questions.
 
     Args:
         group: configuration to compare.
         reference: reference configuration.
         others: scores of the reference per question.
         metric: full name of the metric.
+
+    Returns:
+        The test, None for fewer than `MIN_QUESTIONS` common questions.
     """
     scores = question_scores(group, metric)
     common_questions = [question for question in scores if question in others]
@@ -215,7 +224,7 @@ def compare_pair(
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
-    """Return the mean score over some questions of each counted run.
+    """Compute the mean score of each counted run over some questions.
 
     Args:
         group: configuration of the runs.
@@ -227,10 +236,14 @@ def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQue
 
 
 def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
-    """Return the score differences between matching runs of two configurations.
+    """Compute the score differences between matching runs of two configurations.
 
-    Runs match if their seed, and all settings that vary within either configuration, are equal. The result is empty if
-    any run has no match or several.
+    Two runs match if their seeds, and all settings that vary within either configuration, are equal. The result is
+    empty if any run has no match or several.
+
+    Args:
+        scores: score of each run of one configuration.
+        others: score of each run of the second configuration.
     """
     varying = [key for runs in (scores, others) for key in differing_keys([settings(run) for run in runs])]
     sides: list[dict[tuple[str | None, ...], float]] = [
@@ -243,9 +256,10 @@ def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedR
 
 
 def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
-    """Return the p-value of Welch's t-test between the seeds of two configurations.
+    """Compute the p-value of Welch's t-test between the seeds of two configurations.
 
-    The p-value is the probability that other seeds make the means differ at least this much.
+    The p-value is the probability that other seeds make the means differ at least this much, if the configurations are
+    equally good.
 
     Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
     algorithms" (Welch's t-test for few seeds of unequal variance).
@@ -255,7 +269,8 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
         others: scores of the second configuration, one per seed.
 
     Returns:
-        The two-sided p-value. None if a side has fewer than two seeds, or the scores of both sides are constant.
+        The two-sided p-value. None if a configuration has fewer than two seeds, or the scores of both configurations
+            are constant.
     """
     if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) < SAME:
         return None
@@ -266,9 +281,10 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def paired_p(differences: Sequence[float]) -> float | None:
-    """Return the p-value of the paired t-test over runs.
+    """Compute the p-value of the paired t-test over runs.
 
-    The p-value is the probability that other runs make the mean differ from 0 at least this much.
+    The p-value is the probability that other runs make the mean differ from 0 at least this much, if the configurations
+    are equally good.
 
     Args:
         differences: score differences between two runs each, for example with the same number of examples and seed.
@@ -286,11 +302,11 @@ def paired_p(differences: Sequence[float]) -> float | None:
 def paired_bootstrap(
     differences: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Bootstrap:
-    """Bootstrap the mean difference by resampling the questions for both systems together.
+    """Bootstrap the mean difference, by resampling the questions for both systems together.
 
-    The interval is the percentile interval. For p the samples are shifted to a mean difference of 0. Counted are the
-    samples whose mean is at least as far from 0 as the observed difference, plus the observed difference. Variation
-    between seeds is not part of it, because scores are averaged over seeds first.
+    The interval is the percentile interval. For p, the samples are shifted to a mean difference of 0. The p-value is
+    the fraction of sampled means at least as far from 0 as the observed difference, where the observed difference
+    counts as one more sample. Variation between seeds is not included, because scores are averaged over seeds first.
 
     Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs); Berg-Kirkpatrick,
     Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP" (the shift, here in both
@@ -312,7 +328,7 @@ def paired_bootstrap(
 
 
 def resample_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the means [resamples] of bootstrap samples as large as the data.
+    """Compute the means [resamples] of bootstrap samples, each as large as the data.
 
     Args:
         scores: [n] values to sample with replacement.

@@ -1,4 +1,4 @@
-"""The center and the dispersion of a number over the seeds of one configuration."""
+"""Center (median or mean) and dispersion of a number over the seeds of a configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of one number over repeated runs.
+    """The summary of one number, such as a metric, over repeated runs.
 
     Args:
         mean: arithmetic mean of the finite values.
@@ -32,7 +32,7 @@ class Summary:
         low: smallest finite value.
         high: largest finite value.
         skipped: number of values that were skipped because they are NaN or infinite.
-        statistic: selects `center` and `spread`. `median`: median and half range, `mean`: mean and deviation,
+        statistic: statistic of `center` and `spread`. `median`: median and half range, `mean`: mean and deviation,
             `median_dev`: value of the run with the median dev score and half range.
         chosen: value of the run with the median dev score, None unless `statistic` is `median_dev`.
         questions: number of questions of a share. None if the number is not a share, or the count is unknown.
@@ -59,14 +59,14 @@ class Summary:
 
     @property
     def spread(self) -> float | None:
-        """The number after ±, None for a single value."""
+        """The number after ±: standard deviation or half range. None for a single value."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of a share due to the number of questions only.
+        """The 95 % confidence interval of a share that results from the number of questions only.
 
-        None if the number is not a share. For scores between 0 and 1 per question, such as F1, the true interval is at
+        None if the number is not a share. For scores between 0 and 1 per question, such as F1, the exact interval is at
         most as wide.
 
         Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", for binary outcomes
@@ -80,11 +80,10 @@ class Summary:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def is_close(self, other: Summary) -> bool:
-        """Return whether `other` is within the spread, or within the sampling noise of questions.
+        """Return whether another score differs by no more than the spread or by sampling noise.
 
-        The test assumes independent questions although both summaries may share them, so it errs towards True.
-
-        That both were scored on the same questions is not used, so the test errs towards True.
+        The sampling noise is that of the questions. The test assumes independent questions although both summaries may
+        share them, so it errs towards True.
 
         Source: Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10.
         """
@@ -106,7 +105,7 @@ def is_finite(value: float) -> bool:
 def summarize(
     values: Iterable[float], statistic: Statistic = "median", *, questions: int | None = None
 ) -> Summary | None:
-    """Summarize the finite values, or return None if no value is finite.
+    """Summarize all finite values of repeated runs. None if no value is finite.
 
     Args:
         values: values of repeated runs.

@@ -1,6 +1,6 @@
-"""The result tables of a comparison as data, and the published results in `published/`.
+"""Result tables of a comparison as data, and published results.
 
-`published/` contains one file per dataset.
+The package folder `published/` contains one file of published results per dataset.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from mate_cli.reports.format import center_text
 from mate_cli.reports.runs.load import LoadedRun
 
 MAX_COLUMNS, MAX_OUTCOMES = 6, 8
-"""Maximum number of columns of a table, and of rows of one baseline."""
+"""Maximum number of columns of a table, and maximum number of rows of one baseline."""
 Mark = Literal["best", "close", ""]
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row of a table: a configuration, a baseline or a published result.
+    """A row of a result table: a configuration, a baseline or a published result.
 
     Args:
         label: display name, the same in every table.
         repeats: number of runs that the row summarizes, None for rows that are not configurations.
-        cells: one summary per column, None if the row has no such metric.
+        cells: summary of each column's metric, None if the row has no such metric.
     """
 
     label: str
@@ -72,7 +72,11 @@ class ResultTable:
     published: tuple[ResultRow, ...] = ()
 
     def part_title(self, column: int) -> str:
-        """Return the subset title of a column, as `In-Table (22)` if all rows have equal counts."""
+        """Return the subset title of a column, as `In-Table (22)` if all rows have equal counts.
+
+        Args:
+            column: index of the column.
+        """
         counts = {cell.questions for row in self.rows if (cell := row.cells[column])}
         return sized_title(self.columns[column].part_title, counts.pop() if len(counts) == 1 else None)
 
@@ -83,25 +87,29 @@ class ResultTable:
 
     @property
     def one_split(self) -> bool:
-        """True if the title names the split, so that headings only name the question subset."""
+        """True if the table title names the split, so that headings only name the question subset."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """True if the title names the question subset, so that headings only name the split."""
+        """True if the table title names the question subset, so that headings only name the split."""
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """True if the title names split and score, so that headings only name the question subset."""
+        """True if the table title names split and score, so that headings only name the subset."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
     def mark(self, column: int, cell: Summary | None) -> Mark:
-        """Return whether a cell is the best of its column, close to the best, or neither ("").
+        """Classify a cell: the best of its column, close to the best, or neither ("").
 
-        Cells that print the same text as the best are best too. Cells are close according to `Summary.is_close`.
+        Cells that print the same text as the best cell are best, too. Cells are close according to `Summary.is_close`.
+
+        Args:
+            column: index of the column.
+            cell: summary of the metric, None if missing.
         """
         best_cell, metric = self.best[column], self.columns[column]
         if cell is None or best_cell is None:
@@ -112,7 +120,7 @@ class ResultTable:
 
     @cached_property
     def best(self) -> tuple[Summary | None, ...]:
-        """The best cell of each column, None if no cell is worse by more than sampling noise."""
+        """Best cell of each column, None if no cell is worse by more than sampling noise."""
         return tuple(self._best(column, metric) for column, metric in enumerate(self.columns))
 
     def _best(self, column: int, metric: MetricName) -> Summary | None:
@@ -130,14 +138,12 @@ class ResultTable:
 
 
 def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
-    """Build one table per question set and type of metrics.
-
-    Tables of the test split come last.
+    """Build the result tables: one per question set and type of metrics, test tables last.
 
     Args:
         groups: configurations, in the order of the rows.
-        published: add published results on the dataset.
-        wide: put all splits next to each other, as papers do, instead of keeping tables within the width of a terminal.
+        published: whether to add published results on the dataset.
+        wide: whether all splits are columns of one table, as in papers. Otherwise tables fit the width of a terminal.
     """
     tables: list[ResultTable] = []
     blocks: dict[str, list[Configuration]] = {}
@@ -154,18 +160,21 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
 
 
 def sized_title(title: str, questions: int | None) -> str:
-    """Append the number of questions to the title of a subset, unless it is None."""
+    """Append the number of questions to the title of a question subset, unless it is None."""
     return title if questions is None else f"{title} ({questions:,})"
 
 
 def unit_of(columns: Iterable[MetricName]) -> str:
-    """Return the unit of the metrics, empty if none of them is a share."""
+    """Return the unit of metrics: "in percent", or empty if no metric is a share.
+
+    "shares in percent" if only some metrics are shares.
+    """
     shares = [column.spec.is_share for column in columns]
     return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
 
 
 def units(tables: Sequence[ResultTable]) -> str:
-    """Describe the unit of the scores of tables: `Scores in percent`.
+    """Describe the unit of the scores in tables: `Scores in percent`.
 
     Empty if no score is a share.
     """
@@ -174,10 +183,14 @@ def units(tables: Sequence[ResultTable]) -> str:
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
-    """Sort configurations by block and by a metric, best first.
+    """Sort configurations by dataset, by block of equal questions, and by metric, best first.
 
     Configurations without the metric come last. Datasets with most runs come first. Within a dataset, blocks with most
     runs come first, then blocks with most questions.
+
+    Args:
+        groups: configurations to sort.
+        metric: full name of the metric, None for the order of appearance.
     """
     of_dataset = Counter(group.dataset for group in groups for _ in group.runs)
     of_block = Counter(group.block for group in groups for _ in group.runs)
@@ -197,9 +210,9 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
-    """Yield the title and columns of each table of some metrics.
+    """Yield the title and the columns of each table for one type of metrics.
 
-    There is one table per split if question subsets make the table wide.
+    Metrics of a type are split into several tables if question subsets make the table too wide.
 
     Args:
         groups: configurations whose metrics are shown.
@@ -224,7 +237,10 @@ def layout(
 
 
 def part_title(metric: MetricName, *, wide: bool) -> str:
-    """Return the title suffix of a metric's table, empty for the first table of its type."""
+    """Return the suffix of a metric's table title, such as the split or the type of subsets.
+
+    Empty for the first table of each type of metrics.
+    """
     layout = metric.spec.table.layout
     kind = metric.kind if layout in ("subsets", "accuracies") or metric.kind == USER_KIND else ""
     by_split = layout == "splits" or metric.split == "test" or (kind and metric.is_crowded)
@@ -238,7 +254,9 @@ def build(
     title: str,
     papers: Sequence[PublishedResult],
 ) -> ResultTable:
-    """Build a table of configurations with any of its metrics, baselines and published rows.
+    """Build a result table of configurations, baselines and published results.
+
+    Rows without any of the metrics are omitted.
 
     Args:
         groups: configurations of one block.
@@ -263,7 +281,7 @@ def build(
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Return the configurations without stages whose pipeline has the same scores."""
+    """Return the configurations, except stages that repeat all scores of their pipeline."""
     owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
     pipelines = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
     return [
@@ -279,10 +297,10 @@ def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
-    """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`.
+    """Build the rows of baselines that runs recorded, such as `baseline/tfidf/dev/hits@1`.
 
-    A baseline that depends on the training of a run has a row per distinct outcome, eight at most, named after a
-    configuration.
+    A baseline that depends on the training of a run has a row per distinct outcome, eight at most, which is named after
+    a configuration.
     """
     values_by_baseline: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
@@ -306,7 +324,7 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """A row of a paper's table.
+    """A published result of a network or system: a row of a table in a paper.
 
     Args:
         label: name in the paper.
@@ -331,7 +349,7 @@ class PublishedResult:
 
 @cache
 def published_results(dataset: str) -> tuple[PublishedResult, ...]:
-    """Return the results published on a dataset, in the order of its file (best first).
+    """Load the results published on a dataset, in the order of their file (best first).
 
     The result is empty if `published/` has no file for the dataset.
     """
@@ -342,9 +360,9 @@ def published_results(dataset: str) -> tuple[PublishedResult, ...]:
 
 
 def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic) -> PublishedResult:
-    """Convert one entry of a file from percent to fractions.
+    """Convert one entry of a file of published results, from percent to fractions.
 
-    The values and the source of its second paper (`also`) are merged in.
+    If the entry has `also`, scores and source of a second paper are merged in.
 
     Args:
         row: entry of the file, with scores in percent.

@@ -1,4 +1,4 @@
-"""A comparison in W&B: a separate run, a saved view of the project, and a report."""
+"""A comparison of runs in W&B: a run with its tables, a saved view, and a report."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
-    """A table of JSON-serializable values.
+    """A table of JSON-serializable values for W&B.
 
-    Its name `section/title` is its location in the dashboard.
+    Its name `section/title` determines where the dashboard shows the table.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Sheet(NamedTuple):
 
 
 def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Path:
-    """Write a comparison to W&B and return the folder of its run.
+    """Log a comparison as a W&B run of type `comparison`, and return the folder of that run.
 
-    Bars, curves and the list of runs are not sent, because W&B draws them from the runs.
+    Bars, curves and the list of runs are not logged, because W&B draws them from the compared runs.
 
     Args:
-        report: comparison to write.
+        report: comparison to log.
         options: options of `logger.wandb`.
         folder: folder in which W&B creates its `wandb` folder.
     """
@@ -62,7 +62,7 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
 
 def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the group, name, tags and configuration that identify the comparison in W&B."""
+    """Return the group, name, tags and configuration of the W&B run of a comparison."""
     datasets = list_datasets(report)
     return {
         "group": options["group"] or JOB_TYPE,
@@ -80,13 +80,16 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best(report: Report) -> dict[str, Any]:
-    """Return the best configuration and its score, for the list of runs."""
+    """Return the best configuration and its score, as summary values of the W&B run.
+
+    Empty if no configuration has the ranking metric.
+    """
     best_group, summary = find_best(report)
     return {"best": best_group.label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
-    """Yield the tables of every section, and the questions on which configurations disagree."""
+    """Yield all tables of all sections, and a table of questions with different answers."""
     for section in report_sections(report):
         yield from (view_sheet(view, section.name) for view in section.tables)
     if (sheet := questions_sheet(report)).rows:
@@ -94,7 +97,12 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 
 def view_sheet(view: View, section: str) -> Sheet:
-    """Return a table of numbers, with spreads and interval ends in separate columns."""
+    """Convert a table to numbers, with spreads and interval ends in separate columns.
+
+    Args:
+        view: table to convert.
+        section: name of its section.
+    """
     columns, rows = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
     for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
         title = column.title.replace("\n", " ")
@@ -112,17 +120,17 @@ def view_sheet(view: View, section: str) -> Sheet:
 
 
 def row_kind(row: Row) -> str:
-    """Return the category of a row: `ours`, not trained, or the row's kind."""
+    """Return the category of a row: `ours`, not trained, or a type such as `published`."""
     return row.kind or (NOT_TRAINED if row.label.endswith(UNTRAINED_MARK) else "ours")
 
 
 def rounded_figure(value: float | None) -> float | None:
-    """Round a number to the precision that is shown."""
+    """Round a number to the precision that tables show: four decimals."""
     return None if value is None else round(value, 4)
 
 
 def questions_sheet(report: Report) -> Sheet:
-    """Return questions on which the best configurations disagree, a column per configuration."""
+    """Build a table of questions on which the best configurations disagree, a column for each."""
     groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
     cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.spec.is_share else ()
@@ -138,19 +146,26 @@ def questions_sheet(report: Report) -> Sheet:
 STEP_AXIS, TIME_AXIS = "trainer/global_step", "trainer/time"
 COSTS = ("examples_per_second", "peak_memory_mb", "parameters")
 COLUMNS = ("config:names.value.model", "config:seed.value", "summary:cost/wall_seconds")
-"""Columns of the list of runs in addition to scores.
+"""Columns of the list of runs in W&B, in addition to scores.
 
 W&B stores configuration values below `value`.
 """
 USUAL = ("optimizer.lr", "scheduler.warmup")
-"""Settings of the sweep panel if the compared runs vary no setting."""
+"""Settings in the sweep panel if the compared runs vary no setting."""
 
 
 def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
-    """Save the view and the report in the project of `logger.wandb`, and return their URLs.
+    """Save the view of the project and the report to W&B.
+
+    Args:
+        report: comparison to show.
+        options: options of `logger.wandb`.
+
+    Returns:
+        The URLs of the view and the report.
 
     Raises:
-        ConfigError: if W&B rejects them.
+        ConfigError: W&B rejects the view or the report.
     """
     import wandb
 
@@ -165,7 +180,9 @@ def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
 
 
 def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> Workspace:
-    """Build the view of grouped runs: panels for learning, results, sweep and predictions.
+    """Build a W&B view of the runs, grouped by configuration.
+
+    Its panels show learning curves, results, sweeps and predictions.
 
     Args:
         report: comparison to show.
@@ -194,9 +211,9 @@ def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> 
 
 
 def learning_panels(report: Report) -> list[Any]:
-    """Return curves of score and loss, by step and by seconds.
+    """Build panels of score and training loss, by step and by time.
 
-    Bands span the range over seeds.
+    Bands show the range over seeds.
     """
     import wandb_workspaces.reports.v2 as wr
 
@@ -208,7 +225,7 @@ def learning_panels(report: Report) -> list[Any]:
 
 
 def result_panels(report: Report) -> dict[str, list[Any]]:
-    """Return panels by section: scores, scores of subsets, scores against costs, the sweep."""
+    """Build panels by section: scores, scores of subsets, scores against costs, and sweeps."""
     import wandb_workspaces.reports.v2 as wr
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
@@ -228,7 +245,7 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
 
 
 def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -> WandbReport:
-    """Build the report: current tables, with live curves and the live page of comparisons.
+    """Build a W&B report: current tables as text, learning curves, and the comparison's page.
 
     Args:
         report: comparison to show.
@@ -255,18 +272,21 @@ def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -
 
 
 def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the library
-    """Return the filter for runs on the datasets of a report, excluding comparisons."""
+    """Build the W&B filter that selects runs on the datasets of a comparison.
+
+    Runs that contain comparisons are excluded.
+    """
     from wandb_workspaces import expr
 
     return expr.And(expr.Metric("JobType") != JOB_TYPE, expr.Tags().isin(list_datasets(report)))
 
 
 def shown_metrics(report: Report) -> Sequence[MetricName]:
-    """Return the scores of all questions, dev first."""
+    """List the score metrics of all questions, metrics of dev first."""
     metrics = (MetricName.parse(name) for name in known_metrics(report.groups))
     return sorted((metric for metric in metrics if metric.is_score and not metric.part), key=MetricName.rank)
 
 
 def splits(report: Report) -> list[str]:
-    """Return the splits of the shown metrics."""
+    """List the splits of `shown_metrics`."""
     return list(dict.fromkeys(metric.split for metric in shown_metrics(report)))

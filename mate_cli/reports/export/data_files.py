@@ -1,4 +1,4 @@
-"""A comparison as JSON, CSV and Markdown."""
+"""A comparison of runs as JSON, CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from mate_cli.terminal.streams import printable
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
 
 OF_THE_PLACE = ("paths.", "logger.", "seed")
-"""Prefixes of configuration keys that are machine-specific, or have a separate column."""
+"""Prefixes of configuration keys that are machine-specific, or have a separate CSV column."""
 
 _BEGIN_FORMULAS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 _SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?\d+)?\s?[%$€£]?)?")
 
 
 def report_json(report: Report) -> str:
-    """Write configurations (median, mean, spreads and n per metric) and runs as JSON.
+    """Convert a comparison to JSON: all configurations, runs, settings, notes and warnings.
 
-    NaN becomes null.
+    Each metric of a configuration has median, mean, spreads and number of runs. NaN becomes null.
     """
     content = {
         "schema": 1,
@@ -53,7 +53,7 @@ def report_json(report: Report) -> str:
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
-    """Return one configuration as JSON-serializable values."""
+    """Convert a configuration with its summarized metrics to JSON-serializable values."""
     names = sorted(group.metric_names)
     return {
         "label": group.label,
@@ -66,7 +66,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
 
 
 def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
-    """Return one run as JSON-serializable values."""
+    """Convert a run with its metrics to JSON-serializable values."""
     entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
     fields = {key: run.setting(key) for key in FIELDS}
     reason = None if run.status == "finished" else reason_text(run, report.created)
@@ -74,7 +74,7 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
 
 
 def report_csv(report: Report) -> str:
-    """Write a line per run: status, settings, throughput and metrics."""
+    """Convert runs to CSV, a line each: status, settings, throughput and metrics."""
     configs = [run_settings(run) for run in report.runs]
     keys = dict.fromkeys(key for config in configs for key in config)
     rates = sorted({f"throughput/{name}" for run in report.runs for name in run.part("throughput")})
@@ -89,9 +89,9 @@ def report_csv(report: Report) -> str:
 
 
 def wrong_csv(report: Report) -> str:
-    """Write a line per question that the run answers incorrectly, most confident first.
+    """Convert the incorrect answers of a single run to CSV, most confident answers first.
 
-    Cells are numbered from 1.
+    Rows and columns of cells are numbered from 1.
     """
     (run,) = (run for run in report.runs if run.parent is None)
     rows: list[tuple[Any, ...]] = [
@@ -109,21 +109,21 @@ def wrong_csv(report: Report) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Write rows as the lines of a CSV file, escaped by `harmless`."""
+    """Convert rows to the text of a CSV file, with each cell escaped by `harmless`."""
     table = io.StringIO()
     csv.writer(table, lineterminator="\n").writerows(map(harmless, row) for row in rows)
     return table.getvalue()
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
-    """Return the configuration of a run by dotted key, without machine-specific keys."""
+    """Return the configuration of a run as flat settings, without machine-specific keys."""
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 
 def harmless(value: object) -> object:
     """Escape a CSV cell against terminal control codes and spreadsheet formulas.
 
-    Signs before a number, and text of only signs, are unchanged.
+    A formula gets a leading apostrophe. Signs before a number, and text of only signs, are unchanged.
     """
     if not isinstance(value, str):
         return value
@@ -143,7 +143,7 @@ MARK_NOTES: dict[Mark, str] = {
 
 
 def report_markdown(report: Report) -> str:
-    """Write the tables of every section, the settings, and an explanation of the tables."""
+    """Convert a comparison to Markdown: tables of every section, settings and explanations."""
     parts: list[str] = []
     for section in report_sections(report, wide=True):
         parts += [*map(view_markdown, section.tables), escape(sentences(section.visible_notes))]
@@ -151,9 +151,9 @@ def report_markdown(report: Report) -> str:
 
 
 def view_markdown(view: View) -> str:
-    """Write one table with its title and a legend.
+    """Convert a table to Markdown, with its title and an explanation of its marks.
 
-    Text is left-aligned, numbers right-aligned.
+    Text is left-aligned, numbers are right-aligned.
     """
     heads = [view.head, *(column.title.replace("\n", " ") for column in view.columns)]
     sides = ["---", *("---:" if column.is_number else "---" for column in view.columns)]
@@ -165,13 +165,13 @@ def view_markdown(view: View) -> str:
 
 
 def cell_text(cell: ViewCell) -> str:
-    """Write `**62.8** ±0.4`, or a dagger after values within the error of the best."""
+    """Format a cell: `**62.8** ±0.4` if it is the best, a dagger if it is close to the best."""
     spread = f" ±{cell.spread}" if cell.spread else ""
     return f"{BEFORE.get(cell.mark, '')}{escape(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
 
 
 def settings_text(report: Report) -> str:
-    """Write the common settings of configurations, and the settings in which they differ."""
+    """Format the common and the differing settings of configurations as Markdown lists."""
     lines = ["### Settings", ""]
     for comparison in report.comparisons:
         lines.append(f"- {escape(comparison.title)}: {escape(', '.join(comparison.common)) or NOTHING}")
@@ -180,11 +180,11 @@ def settings_text(report: Report) -> str:
 
 
 def reading_text(report: Report) -> str:
-    """Write the explanation of the tables."""
+    """Write the paragraph below the tables: statuses of runs, unit of scores, and notes."""
     lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
     return " ".join(filter(None, [*lines, *(escape(sentences([note])) for note in report.notes)]))
 
 
 def escape(text: str) -> str:
-    """Return a text with Markdown special characters escaped."""
+    """Escape the special characters of Markdown in a text."""
     return text.translate(SPECIAL)

@@ -1,4 +1,4 @@
-"""A comparison as LaTeX tables in the style of booktabs, for use in papers."""
+"""A comparison of runs as LaTeX tables in the style of booktabs, for papers."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ MARK_NOTES: dict[Mark, str] = {
 }
 WIDE = 7
 FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-"""Opens a box that is scaled down if it is wider than the column."""
+"""LaTeX command that opens a box, which is scaled down if it is wider than the column."""
 
 
 def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
-    """Write the tables of every section, with all splits next to each other.
+    """Convert the tables of every section to LaTeX, with all splits as columns of one table.
 
     Notes become LaTeX comments.
 
@@ -63,7 +63,9 @@ def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
 
 
 def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
-    """Write a table of numeric columns. Rules separate baselines and published results.
+    """Convert the numeric columns of a table to LaTeX.
+
+    Rules separate configurations, baselines and published results.
 
     Args:
         view: table to write.
@@ -89,7 +91,12 @@ def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
 
 
 def headings(view: View, places: Sequence[int]) -> list[str]:
-    """Write the heading lines: the groups with a rule below each, then the column headings."""
+    """Write the heading lines of a table: column groups with a rule below each, then columns.
+
+    Args:
+        view: table to convert.
+        places: indices of the numeric columns.
+    """
     lines = []
     for level in range(view.levels):
         spans = view.spans(level)
@@ -106,17 +113,21 @@ def headings(view: View, places: Sequence[int]) -> list[str]:
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
-    """Write a thin rule below each group of columns that has a name."""
+    """Write a thin rule below each group of columns that has a name.
+
+    Args:
+        spans: (name, number of columns) of each group.
+    """
     end_columns = [1 + sum(span for _, span in spans[: index + 1]) for index in range(len(spans))]
     named_spans = [(end, span) for end, (name, span) in zip(end_columns, spans, strict=True) if name]
     return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in named_spans)
 
 
 def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
-    """Write a row of numeric cells.
+    """Convert the numeric cells of a row to LaTeX.
 
     Args:
-        row: row to write.
+        row: row to convert.
         places: indices of the numeric columns.
         names: LaTeX names of rows by label. Other rows use the paper's name of the network.
     """
@@ -127,14 +138,14 @@ def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
 
 
 def cell_latex(cell: ViewCell) -> str:
-    r"""Write `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
+    r"""Convert a cell to LaTeX, such as `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
     spread = rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
     text = escape(cell.text)
     return COMMANDS[cell.mark] % (text.replace("-", "$-$") if cell.has_minus else text) + spread
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:
-    """Wrap the lines of a table in a float, which spans both columns of a page if it is wide.
+    """Wrap the lines of a table in a float. A wide table spans both columns of a page.
 
     Args:
         columns: column specification of `tabular`.
@@ -163,5 +174,5 @@ def environment(columns: str, body: Sequence[str], caption: str, name: str) -> s
 
 
 def escape(text: str) -> str:
-    """Return a text with LaTeX special characters escaped."""
+    """Escape the special characters of LaTeX in a text."""
     return text.translate(SPECIAL)

@@ -1,4 +1,4 @@
-"""Attention masks of several attention heads, next to each other."""
+"""Figure of the attention masks of several attention heads, side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ MAX_TICKS = 28
 def attention_masks_figure(
     masks: Mapping[str, np.ndarray], kinds: Sequence[str], rows: Sequence[int], title: str
 ) -> Figure:
-    """Draw boolean masks, colored where the query (down) attends to the key (across).
+    """Draw boolean attention masks with a row per query token and a column per key token.
+
+    Pairs in which the query attends to the key are colored by the category of the key.
 
     Args:
         masks: Bool [T, T] masks by the name of the attention heads.
@@ -68,7 +70,10 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
 
 
 def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
-    """Return the borders of question, header and rows, with the last end, and their names."""
+    """Return the borders and names of question, header and table rows along an axis.
+
+    The number of borders exceeds the number of names by one.
+    """
     borders, labels = [0], []
     for (kind, row), tokens in groupby(zip(kinds, rows, strict=True)):
         borders.append(borders[-1] + len(list(tokens)))

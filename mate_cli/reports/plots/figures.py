@@ -1,4 +1,4 @@
-"""The figures of a comparison as files: the main metric, learning curves, score margins."""
+"""Figures of a comparison as files: scores as bars, learning curves, and score margins."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ MAX_CURVES, MAX_MARGINS = 12, 8
 class Margins(NamedTuple):
     """The score margins of one configuration.
 
+    The score margin of a question is the mean token score of the answer minus the mean score of the table's kept
+    tokens.
+
     Args:
         label: label of the configuration.
-        place: index of the configuration among all.
+        place: index of the configuration among all configurations.
         values: one margin per question and run.
     """
 
@@ -38,7 +41,7 @@ class Margins(NamedTuple):
 
 
 def read_margins(report: Report, block: str) -> list[Margins]:
-    """Read the score margins of the best configurations of a block, of test if available."""
+    """Read the score margins of the best configurations of a block, from test if available."""
     groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
     for split in reversed(SPLITS):
         groups_with_scores = [
@@ -54,10 +57,17 @@ def read_margins(report: Report, block: str) -> list[Margins]:
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
-    """Write every figure of a comparison as PNG, SVG and PDF, and return the files.
+    """Draw all figures of a comparison, and write each as PNG, SVG and PDF.
+
+    Args:
+        report: comparison to draw.
+        folder: folder to write to.
+
+    Returns:
+        The written files.
 
     Raises:
-        RunError: if the folder cannot be written.
+        RunError: the folder cannot be written.
     """
     logs = read_logs(report, most=MAX_CURVES)
     named_figures = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
@@ -72,7 +82,7 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
 
 
 def file_name(metric: str) -> str:
-    """Convert a metric name to a file name: `test/hits@1` becomes `test_hits_at_1`."""
+    """Convert the name of a metric to a file name: `test/hits@1` becomes `test_hits_at_1`."""
     safe_name = metric.replace("@", "_at_")
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in safe_name)[:80]
 
@@ -86,7 +96,10 @@ Outliers therefore do not widen the axis.
 
 
 def score_margins(configurations: Sequence[Margins]) -> Figure:
-    """Draw outlined histograms over common bins, in percent of each configuration's questions."""
+    """Draw a histogram of score margins for each configuration, in percent of its questions.
+
+    All histograms use the same bins.
+    """
     import numpy as np
 
     all_values = np.concatenate([margins.values for margins in configurations])
@@ -113,6 +126,6 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
 
 
 def margins_text(values: Sequence[float]) -> str:
-    """Summarize margins as text: `mean +0.530, above 0 for 81.2%`."""
+    """Format the mean margin and the share above 0: `mean +0.530, above 0 for 81.2%`."""
     positive_share = sum(value > 0 for value in values) / len(values)
     return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {positive_share:.1%}"

@@ -1,4 +1,4 @@
-"""The style of every figure: plain axes, and colors for light and dark backgrounds."""
+"""Style of all figures: plain axes, and colors that fit light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COLORS = ("#2928fd", "#c78500", "#0ca48f", "#a41179", "#9674e0", "#5e2d26", "#676d00", "#0a0813")
 DASHES = ("-", "--", ":", "-.")
 MARKS = ("o", "s", "^", "D", "v", "P", "*", ">")
-"""Shapes of points. A repeated color gets the next shape."""
+"""Shapes of points. If colors repeat, the shape differs."""
 # On the page, ink and grid become CSS variables, so that one figure serves light and dark mode.
 INK, GRID = "#3b4150", "#d9dce3"
 LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
@@ -28,38 +28,45 @@ FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "pa
 
 
 def literal_text(text: str) -> str:
-    """Return text that matplotlib renders literally, with dollar signs escaped."""
+    """Escape dollar signs, so that matplotlib does not interpret the text as a formula."""
     return text.replace("$", r"\$")
 
 
 def color_of(index: int) -> str:
-    """Return the color of a configuration. Colors repeat with another dash."""
+    """Return the color of a configuration by its index. Colors repeat with another line style."""
     return COLORS[index % len(COLORS)]
 
 
 def dash_of(index: int) -> str:
-    """Return the line style that distinguishes configurations of the same color."""
+    """Return the line style that distinguishes configurations with the same color."""
     return DASHES[index // len(COLORS) % len(DASHES)]
 
 
 def mark_of(index: int) -> str:
-    """Return the point shape that distinguishes configurations without color."""
+    """Return the point shape that distinguishes configurations without their color."""
     return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 
 def paint_of(index: int) -> str:
-    """Return the CSS color of a configuration on a page, which follows light or dark mode."""
+    """Return the CSS color of a configuration on a page, which differs in light and dark mode."""
     return f"var(--c{index % len(COLORS)})"
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return an empty figure (size in inches) with one plain axes, created without pyplot."""
+    """Create an empty figure with a single plain axes, without pyplot.
+
+    Args:
+        width: width in inches.
+        height: height in inches.
+    """
     figure, panels = new_panels(1, 1, width, height)
     return figure, panels[0][0]
 
 
 def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """Return an empty figure with rows of plain axes. Axes of a row share the y axis.
+    """Create an empty figure with rows of plain axes, without pyplot.
+
+    The axes of a row share their y axis.
 
     Args:
         rows: number of rows.
@@ -85,7 +92,12 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
 
 
 def add_legend(figure: Figure, labels: Sequence[str]) -> None:
-    """Add the names of lines below the axes, in two columns if they are short."""
+    """Add a legend below the axes, in two columns if all names are short.
+
+    Args:
+        figure: figure with labeled lines.
+        labels: names that determine the number of columns.
+    """
     handles, shown_labels = figure.axes[0].get_legend_handles_labels()
     if shown_labels:
         figure.legend(
@@ -94,11 +106,11 @@ def add_legend(figure: Figure, labels: Sequence[str]) -> None:
 
 
 def as_svg(figure: Figure, salt: str) -> str:
-    """Render a figure as an SVG element with text as text and colors as CSS variables.
+    """Render a figure as an SVG element, with text as text and colors as CSS variables.
 
     Args:
         figure: figure to render.
-        salt: prefix that makes its ids unique on the page.
+        salt: prefix of all ids, which makes them unique on the page.
     """
     from matplotlib import rc_context
 
@@ -120,7 +132,7 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG (200 dpi), SVG and PDF. The folder is created if necessary.
+    """Write a figure as PNG (200 dpi), SVG and PDF, and create the folder if necessary.
 
     Args:
         figure: figure to write.

@@ -1,1 +1,1 @@
-"""Run folders read from disk, finished or still running."""
+"""Run folders that are read from disk, of finished and of running runs."""

@@ -1,4 +1,4 @@
-"""Reads run folders from disk, tolerating incomplete folders of interrupted runs."""
+"""Loading of run folders from disk, including incomplete folders of interrupted runs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from mate_cli.terminal.progress import track
 STATUSES = ("finished", "running", "interrupted", "failed")
 MAX_NUMBER = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
-"""Maximum letters of a text and of a name, parts of an entry, and shown problems."""
+"""Maximum characters of a text and of a name, parts of an entry, and reported problems."""
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedRun:
-    """One run folder: its record, and its resolved configuration as flat `dotted.key: text`.
+    """A run folder that was read from disk: its record and its resolved configuration.
 
     Args:
         folder: run folder.
-        name: folder as displayed, starting with the folder that the user passed.
+        name: path for display, which begins with the folder that the user passed.
         record: content of record.json, not validated.
-        config: config.yaml, flattened. Empty if the file is missing.
-        parent: pipeline run that contains this stage, None for other runs.
+        config: config.yaml as flat settings, `dotted.key: text`. Empty if the file is missing.
+        parent: pipeline run of which this run is a stage, None for other runs.
         touched: time of the last write to the folder, in seconds since the epoch.
     """
 
@@ -51,39 +51,39 @@ class LoadedRun:
 
     @property
     def status(self) -> str:
-        """The recorded status: one of `STATUSES`, or `unknown`."""
+        """Recorded status of the run: one of `STATUSES`, or `unknown`."""
         status = self.text("status")
         return status if status in STATUSES else "unknown"
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The final metrics that are numbers, by name.
+        """Final metrics by name, without values that are not numbers.
 
-        Records store NaN as null, as JSON has no NaN.
+        Records store NaN as null, because JSON has no NaN.
         """
         values = {name: math.nan if value is None else value for name, value in self.part("metrics").items()}
         return {clean(name): float(value) for name, value in values.items() if is_number(value)}
 
     def text(self, key: str) -> str:
-        """Return a record entry as one printable line, empty if missing."""
+        """Return an entry of the record as one printable line. Empty if missing."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Return a record entry that should be a mapping, empty if it has another type."""
+        """Return an entry of the record that should be a mapping. Empty if it has another type."""
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
     def words(self, key: str) -> Iterator[str]:
-        """Yield the entries of a list in the record, each as one printable line.
+        """Yield the items of a list in the record, each as one printable line.
 
-        Empty for other types.
+        Nothing is yielded if the entry is no list.
         """
         value = self.record.get(key)
         yield from map(clean, value if isinstance(value, list) else ())
 
     def number(self, key: str, inside: str | None = None) -> float | None:
-        """Return a numeric record entry, None if missing or not a number.
+        """Return a numeric entry of the record, None if it is missing or no number.
 
         Args:
             key: name of the entry.
@@ -93,7 +93,10 @@ class LoadedRun:
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Return a record entry, or else a configuration value by dotted key. Empty if missing."""
+        """Return an entry of the record, or the configuration value of a dotted key.
+
+        Empty if missing.
+        """
         if key == "task" and self.parent is not None:
             return f"{self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
         return self.text(key) or self.config.get(key, "")
@@ -101,7 +104,7 @@ class LoadedRun:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """The loaded runs.
+    """The runs below some folders, and what could not be read.
 
     Args:
         runs: runs in order of their folders.
@@ -115,13 +118,13 @@ class LoadedRuns:
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
-    """Read every run at or below the folders, each once.
+    """Read all runs in and below the folders. A run below several folders is read once.
 
     Args:
         folders: folders, or glob patterns of folders such as `outputs/train/hybridqa_*`.
 
     Raises:
-        RunError: if a folder does not exist, nothing matches a pattern, or no run is readable.
+        RunError: a folder does not exist, nothing matches a pattern, or no run is readable.
     """
     runs: dict[Path, LoadedRun] = {}
     warnings: list[str] = []
@@ -137,10 +140,10 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
 
 
 def open_runs(folders: Sequence[Path]) -> LoadedRuns:
-    """Read the runs in the given folders, without their subfolders.
+    """Read the runs in exactly the given folders, without their subfolders.
 
     Raises:
-        RunError: if a folder contains no readable run.
+        RunError: a folder contains no readable run.
     """
     warnings: list[str] = []
     runs = []
@@ -159,19 +162,28 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
 
 
 def first_runs(folder: Path, most: int) -> list[str]:
-    """Return the first runs below a folder, without benchmarks and stages of other runs."""
+    """Return the paths of the first runs below a folder, except benchmarks and stages.
+
+    Args:
+        folder: folder to search.
+        most: maximum number of runs.
+    """
     top_level = (path for path in run_folders(folder) if not (path.parent / "record.json").is_file())
     runs = (run for path in top_level if (run := read_run(path, None, [])) and run.text("command") != "benchmark")
     return [str(run.folder) for run in islice(runs, most)]
 
 
 def match_folders(asked: str, warnings: list[str]) -> list[Path]:
-    """Return the folder `asked`, or the folders that match it as a pattern.
+    """Return the folder itself, or all folders that match if it is a glob pattern.
 
-    A file is only reported in `warnings`, because a shell expands `*` to files too.
+    A file is only reported in `warnings`, because a shell expands `*` to files, too.
+
+    Args:
+        asked: folder or glob pattern.
+        warnings: list to which warnings are appended.
 
     Raises:
-        RunError: if the folder does not exist, or nothing matches the pattern.
+        RunError: the folder does not exist, or nothing matches the pattern.
     """
     if Path(asked).is_dir():
         return [Path(asked)]
@@ -188,7 +200,10 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
 
 
 def find_base_folder(asked: str) -> Path:
-    """Return a folder unchanged, and for a pattern the folder above its first wildcard."""
+    """Return the part of a glob pattern above its first wildcard.
+
+    A folder is returned unchanged.
+    """
     folder = Path(asked)
     while glob.has_magic(str(folder)) and not folder.is_dir():
         folder = folder.parent
@@ -205,7 +220,7 @@ def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yield every folder at or below root that contains a record.json, sorted, parents first.
+    """Yield all folders in and below `root` that contain a record.json, sorted, parents first.
 
     Targets of symbolic links come last.
     """
@@ -224,14 +239,12 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
-    """Read one run folder, or return None if its record is unreadable.
-
-    Damage goes to `warnings`.
+    """Read a run folder. None if its record is unreadable.
 
     Args:
         folder: run folder.
-        parent: pipeline run that contains this stage.
-        warnings: list to which warnings are appended.
+        parent: pipeline run of which the run is a stage, None for other runs.
+        warnings: list to which a line is appended per damaged file.
     """
     record_file = folder / "record.json"
     try:
@@ -251,7 +264,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
 
 
 def list_unreadable(folder: Path) -> Iterator[str]:
-    """Yield a line for each log or predictions file that is not a regular file or too large."""
+    """Yield a warning for each log or predictions file that is no regular file or too large."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):
@@ -261,10 +274,10 @@ def list_unreadable(folder: Path) -> Iterator[str]:
 
 
 def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
-    """Read record.json. Oversized fields are shortened and named in `warnings`.
+    """Read record.json. Oversized entries are shortened, and reported in `warnings`.
 
     Raises:
-        RunError: if the file is missing, damaged, too large, or not a record.
+        RunError: the file is missing, damaged, too large, or not a record.
     """
     content = read_entries(folder, "cannot be read", "")
     if is_foreign(content):
@@ -284,7 +297,11 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
 
 
 def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
-    """Return a record entry with at most `most` parts, and a description of its problem or ""."""
+    """Limit an untrusted entry of a record to `most` parts and to short texts.
+
+    Returns:
+        The limited entry, and a description of what exceeded a limit ("" if nothing).
+    """
     if isinstance(value, str):
         return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
     if not isinstance(value, (list, dict)):
@@ -297,7 +314,10 @@ def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
-    """Read config.yaml as flat `dotted.key: text`. Empty with a warning if unreadable."""
+    """Read config.yaml as flat settings, `dotted.key: text`.
+
+    If the file is unreadable, the result is empty, and a line is appended to `warnings`.
+    """
     if not file.is_file():
         return {}
     try:
@@ -311,14 +331,14 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Read a file, cached until its time or size changes, because YAML is slow to parse."""
+    """Read a configuration, cached until its file changes, because YAML is slow to parse."""
     leaves = flat_keys(read_settings(file.parent)).items()
     texts = {key: f"[{','.join(map(_word, leaf))}]" if isinstance(leaf, list) else _word(leaf) for key, leaf in leaves}
     return {clean(key): shorten_text(text) for key, text in texts.items()}
 
 
 def _word(value: object) -> str:
-    """Format a value as YAML does: null, true and false."""
+    """Format a value as YAML does, with null, true and false."""
     is_named = value is None or isinstance(value, bool)
     return {None: "null", True: "true", False: "false"}[value] if is_named else clean(value)  # type: ignore[index]
 
@@ -331,13 +351,13 @@ def is_number(value: object) -> bool:
 
 
 def shorten_text(text: str) -> str:
-    """Shorten a text to `MAX_TEXT` letters plus a hash that keeps different texts distinct."""
+    """Truncate a text to `MAX_TEXT` characters, plus a hash that keeps texts distinct."""
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}… {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:6]}"
 
 
 def clean(value: object) -> str:
-    """Return a value as one line without control characters, which could steer a terminal."""
+    """Convert a value to one line without control characters, which could control a terminal."""
     text = str(value)
     return (text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)).strip()

@@ -1,4 +1,4 @@
-"""Scores against costs, as in the DoT paper, and against the settings of a sweep."""
+"""Report sections of scores against costs, as in the DoT paper, and of sweeps."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAX_POINTS = 40
 
 
 class Cost(NamedTuple):
-    """A column of costs.
+    """A cost that runs record, such as wall time or peak memory. A column of the cost table.
 
     Args:
-        name: heading.
+        name: heading of the column.
         heading: two-line heading for narrow columns.
         title: axis title.
         kind: axis type: count, memory or duration.
-        key: entry of `record.json`.
+        key: name of the entry in `record.json`.
         inside: mapping in the record that contains the entry, None for the record itself.
         write: function that formats a value.
     """
@@ -44,7 +44,10 @@ class Cost(NamedTuple):
     write: Callable[[float], str]
 
     def of(self, group: Configuration) -> Summary | None:
-        """Summarize the cost over the counted runs, None if it was not measured (recorded as 0)."""
+        """Summarize the cost over the counted runs of a configuration.
+
+        None if the cost was not measured (recorded as 0).
+        """
         if group.is_untrained and self.inside is None:
             # The cost of an external system would be the cost of scoring its answers.
             return None
@@ -52,13 +55,13 @@ class Cost(NamedTuple):
         return summary if summary and summary.high > 0 else None
 
     def cell(self, group: Configuration) -> ViewCell:
-        """Return the cost of a configuration as a table cell."""
+        """Build the table cell with the cost of a configuration."""
         summary = self.of(group)
         return ViewCell.of(summary.center if summary else None, self.write)
 
 
 def flops_text(value: float) -> str:
-    """Format floating point operations with a unit: 3.2 G, 1.4 T."""
+    """Format a number of floating point operations with a unit: 3.2 G, 1.4 T."""
     for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -87,9 +90,13 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 
 
 def cost_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return size, speed, FLOPs, time and memory of configurations.
+    """Build the section with the size, speed, FLOPs, time and memory of each configuration.
 
     A cost that no run recorded has no column.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     costs = recorded_costs(report.groups)
     # The footer already counts finished runs.
@@ -105,13 +112,20 @@ def cost_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def state_cell(group: Configuration) -> ViewCell:
-    """Return the number of runs of each status as a table cell."""
+    """Build the table cell with the number of runs of each status."""
     text = state_text(group.runs)
     return ViewCell(text, states=tuple(text.split(", ")))
 
 
 def cost_content(report: Report) -> Mapping[str, Any]:
-    """Return scores, costs and menus for the page scripts, of configurations that have both."""
+    """Collect scores and costs for the page script that plots a score against a cost.
+
+    Configurations without a score or without costs are omitted.
+
+    Returns:
+        `data`: values for the script, None if no configuration has both. `scores`, `costs` and `blocks`: entries of the
+            menus as (index, title).
+    """
     names = score_names(report)
     # The number of parameters is the least informative cost, so it comes last.
     costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")
@@ -140,7 +154,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
 def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
     """Return [center, spread] of each summary that is not None, by its index as text.
 
-    Centers have five significant digits, spreads three.
+    Centers have five significant digits, spreads have three.
     """
     return {
         str(number): [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
@@ -156,16 +170,23 @@ SPEED_NOTES = (
 
 
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return accuracy against training speed, as in the DoT paper.
+    """Build the section of accuracy against training speed, next to published results.
 
-    None if no run has the metric.
+    The comparison is that of the DoT paper. None if no run has a metric for which papers report the training speed.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     views = list(efficiency_views(report)) if report.published else []
     return ReportSection("efficiency", "Accuracy and speed", "Speed", tuple(views), SPEED_NOTES) if views else None
 
 
 def efficiency_views(report: Report) -> Iterator[View]:
-    """Yield a table per block and metric, with configurations above published results."""
+    """Yield a table of score and training speed for each block and metric.
+
+    Configurations are above published results.
+    """
     for block, dataset in blocks_of(report).items():
         groups = [group for group in report.groups if group.block == block]
         papers = [row for row in published_results(dataset) if row.examples_per_second]
@@ -177,7 +198,7 @@ def efficiency_views(report: Report) -> Iterator[View]:
 
 
 def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
-    """Yield a row per configuration that has the metric."""
+    """Yield a row of score and training speed per configuration that has the metric."""
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost("examples_per_second", "throughput")
@@ -186,7 +207,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
 
 
 def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
-    """Yield a row per published result that has the metric."""
+    """Yield a row of score and training speed per published result that has the metric."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):
             best_score = paper.best.get(metric.full)
@@ -194,7 +215,7 @@ def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Ite
 
 
 def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
-    """Return the center with its spread, the best run and the examples per second as cells.
+    """Build the cells of a row: center with spread, best run, training examples per second.
 
     Args:
         metric: metric of the scores.
@@ -218,7 +239,10 @@ NOTES = (
 
 
 class ScoredRun(NamedTuple):
-    """A run: label of its configuration, settings, and score as printed (shares in percent)."""
+    """A run of a sweep: label of its configuration, settings, and printed score.
+
+    Scores that are shares are in percent.
+    """
 
     label: str
     settings: Mapping[str, str]
@@ -226,7 +250,13 @@ class ScoredRun(NamedTuple):
 
 
 class SettingPanel(NamedTuple):
-    """Settings that vary together, the value of each run, and the explained share of variance."""
+    """An axis of the sweep plot: settings that vary together.
+
+    Args:
+        keys: dotted keys of the settings.
+        values: value of each run.
+        importance: share of the score variance that the settings explain, from 0 to 1.
+    """
 
     keys: tuple[str, ...]
     values: tuple[str, ...]
@@ -234,9 +264,13 @@ class SettingPanel(NamedTuple):
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the score against each setting of a sweep.
+    """Build the section that plots the score of each run against the settings of a sweep.
 
     None if no run has a score.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     if not report.metric:
         return None
@@ -249,7 +283,7 @@ def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield a title and the plot of each block."""
+    """Yield a title and a parallel coordinates plot of runs for each block."""
     blocks = dict.fromkeys(group.block for group in report.groups)
     for block in blocks:
         runs = [run for group in report.groups if group.block == block for run in score_runs(group, metric)]
@@ -259,9 +293,9 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Map
 
 
 def find_varied(report: Report) -> list[str]:
-    """Return the settings that were varied, the most important first.
+    """List the settings that differ between the scored runs, the most important first.
 
-    Of settings that vary together only the first is returned.
+    Of settings that vary together, only the first is listed.
     """
     metric = MetricName.parse(report.metric or "")
     runs = [run for group in report.groups for run in score_runs(group, metric)]
@@ -269,7 +303,7 @@ def find_varied(report: Report) -> list[str]:
 
 
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
-    """Return the runs of a configuration that have a score. Shares are in percent."""
+    """Return the counted runs of a configuration that have a score. Shares are in percent."""
     factor = 100 if metric.spec.is_share else 1
     scored_runs = [run for run in group.counted if metric.full in run.metrics]
     return [
@@ -279,7 +313,11 @@ def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
 
 
 def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
-    """Return the settings that were varied, with settings that vary together in one panel."""
+    """Group the settings that vary between runs. Settings that vary together share a panel.
+
+    Returns:
+        At most `MAX_PANELS` panels, the most important first. Empty for fewer than `MIN_RUNS` runs.
+    """
     if len(runs) < MIN_RUNS:
         return []
     keys_by_pattern: dict[tuple[int, ...], list[str]] = {}
@@ -300,7 +338,7 @@ def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
 
 
 def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
-    """Return the share of the score variance that lies between groups, from 0 to 1.
+    """Compute the share of the score variance that lies between groups of runs, from 0 to 1.
 
     Args:
         places: group index of each run.
@@ -318,7 +356,7 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
 def draw_coordinates(
     panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
 ) -> Mapping[str, Any]:
-    """Draw a parallel coordinates plot of runs: one axis per setting and one for the score.
+    """Compute a parallel coordinates plot of runs: an axis per setting, and one for the score.
 
     Args:
         panel_list: settings to show, one axis each.
@@ -351,20 +389,23 @@ def draw_coordinates(
 
 
 def panel_name(panel: SettingPanel) -> str:
-    """Return the names of a panel's first two settings, and the number of omitted settings."""
+    """Return the first two settings of a panel as a name, and the number of omitted settings."""
     return " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
 
 
 def spread(values: Sequence[str]) -> list[float]:
-    """Return the relative position of each run's value on its axis, from 0 to 1."""
+    """Compute the position of each run's value on an axis, from 0 to 1, see `value_shares`."""
     shares = value_shares(values)
     return [shares[value] for value in values]
 
 
 def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
-    """Return y and text of the values on an axis.
+    """Return y and text of the ticks of an axis.
 
-    Of more than `MAX_VALUES` values only the ends.
+    If the axis has more than `MAX_VALUES` values, only the lowest and the highest get a tick.
+
+    Args:
+        places: y of each value.
     """
     sorted_values = sorted(places, key=lambda value: places[value])
     if len(sorted_values) <= MAX_VALUES:
@@ -374,7 +415,7 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
 
 
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
-    """Shorten texts to `most` letters, at the end, or at the start if needed for uniqueness."""
+    """Truncate texts to `most` characters at the end, or at the start if needed for uniqueness."""
     shortened = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
     if len(set(shortened)) == len(texts):
         return shortened
@@ -382,7 +423,7 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:
-    """Return the position of each value from 0 to 1.
+    """Compute the position of each value on an axis, from 0 to 1.
 
     Positions are logarithmic if positive values span more than a factor of `FAR`.
 
@@ -400,7 +441,7 @@ def value_shares(values: Sequence[str]) -> dict[str, float]:
 
 
 def number_of(value: str) -> float:
-    """Return the number that a value represents, or infinity for text."""
+    """Convert a setting to a number, or to infinity if it is text."""
     try:
         number = float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Learning curves of the metrics that runs logged, drawn by page scripts or by matplotlib."""
+"""Report section of learning curves, which page scripts or matplotlib draw."""
 
 from __future__ import annotations
 
@@ -35,9 +35,13 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return learning curves of the logged metrics.
+    """Build the section with learning curves of the logged metrics.
 
-    Page scripts draw them. Without scripts, one static figure is shown.
+    Page scripts draw the curves. Without scripts, one static figure is shown.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     total = len(report.groups)
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
@@ -61,7 +65,12 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
-    """Draw the most important score, or else the loss, for pages without scripts."""
+    """Draw the most important score, or else the loss, for pages without scripts.
+
+    Args:
+        drawn: configurations with their curves.
+        names: logged metrics, the most important first.
+    """
     name = next((metric for metric in names if MetricName.parse(metric).is_score), names[0])
     return draw_curves(drawn[:STILL_CURVES], name)
 
@@ -77,12 +86,12 @@ Curve = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class RunLog:
-    """The log of a run.
+    """The learning curves of a run, read from metrics.jsonl.
 
     Args:
-        curves: curve of each metric.
-        epochs: number of epochs passed at some of its steps.
-        seconds: number of seconds passed at some of its steps.
+        curves: curve of each metric, by its name.
+        epochs: number of epochs passed at some of the steps.
+        seconds: number of seconds passed at some of the steps.
     """
 
     curves: dict[str, Curve]
@@ -91,9 +100,9 @@ class RunLog:
 
 
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Read metrics.jsonl, averaging each curve to at most `points` points.
+    """Read the learning curves in metrics.jsonl, averaged to at most `points` points each.
 
-    Lines that are not JSON objects are skipped, such as the last line of an interrupted run. Final metrics are skipped
+    Lines that are not JSON objects are skipped, such as the last line of an interrupted run. Final metrics are skipped,
     too, because they are single points.
     """
     points_by_metric: dict[str, list[tuple[float, float]]] = {}
@@ -106,7 +115,7 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
 
 
 def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
-    """Select (step, value) pairs evenly, including the first and the last one.
+    """Select (step, value) pairs evenly, including the first and the last pair.
 
     A decreasing value is replaced by the previous maximum.
     """
@@ -117,13 +126,13 @@ def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the valid lines of a metrics.jsonl that have a step. Empty if unreadable."""
+    """Yield the valid lines of a metrics.jsonl that have a step. Nothing if it is unreadable."""
     with suppress(OSError, ValueError):
         yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
 
 
 def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
-    """Average neighboring (step, value) pairs until at most `points` are left."""
+    """Average neighboring (step, value) pairs until at most `points` pairs are left."""
     width = math.ceil(len(pairs) / points)
     bins = (zip(*pairs[start : start + width], strict=True) for start in range(0, len(pairs), width))
     return [(fmean(steps), fmean(values)) for steps, values in bins]
@@ -135,12 +144,12 @@ MAX_POINTS, ALL_POINTS = 240, 12_000
 
 @dataclass(frozen=True)
 class PlottedConfiguration:
-    """A configuration whose curves are drawn.
+    """A configuration whose learning curves are drawn.
 
     Args:
         index: index among all configurations of the report.
         group: the configuration.
-        logs: its runs with their logs.
+        logs: runs of the configuration with their learning curves.
     """
 
     index: int
@@ -149,9 +158,13 @@ class PlottedConfiguration:
 
 
 def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
-    """Read the logs of the best configurations that have curves.
+    """Read the learning curves of the best configurations that have any.
 
     The number of points per curve decreases with the number of runs, to keep pages small.
+
+    Args:
+        report: comparison of runs.
+        most: maximum number of configurations.
     """
     count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
     points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
@@ -167,14 +180,14 @@ def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
 
 
 def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
-    """List the logged metrics that are drawn, the most important first."""
+    """List the logged metrics to draw, the most important first."""
     counts = Counter(name for plot in drawn for name in {name for _, log in plot.logs for name in list_moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
     return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
 
 
 def list_moving(log: RunLog) -> Iterator[str]:
-    """Yield the metrics that were logged more than once."""
+    """Yield the names of the metrics that a run logged more than once."""
     yield from (name for name, curve in log.curves.items() if len(curve) > 1)
 
 
@@ -183,6 +196,10 @@ def curve_order(name: str, count: int) -> tuple[object, ...]:
 
     Training loss comes first, then scores of all questions by how many configurations logged them, other losses, and
     the rest.
+
+    Args:
+        name: full name of the metric.
+        count: number of configurations that logged the metric.
     """
     metric = MetricName.parse(name)
     category = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
@@ -193,7 +210,7 @@ FEW_POINTS = 15
 
 
 def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
-    """Draw the curves of one metric. Runs without the metric are skipped.
+    """Draw the learning curves of one metric. Runs without the metric are skipped.
 
     The SVG id of each line is `<metric>-g<configuration>-<run>`.
     """
@@ -220,7 +237,7 @@ def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
 
 
 def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
-    """Return the learning curves as JSON-serializable data.
+    """Convert the learning curves to JSON-serializable data for page scripts.
 
     Returns:
         `metrics` in display order, `blocks`, and `groups` with their runs. A run has `grids` (lists of steps, shared by
@@ -238,7 +255,7 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
 
 
 def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
-    """Return the curves of one run, see `curve_data`.
+    """Convert the learning curves of one run to JSON-serializable data, see `curve_data`.
 
     Args:
         run: run of the log.
@@ -266,10 +283,15 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
 
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
-    """Return the steps of a clock and the time at each step."""
+    """Return the logged steps of a clock (epochs or seconds), and the time at each step.
+
+    Args:
+        curve: (step, time) pairs.
+        digits: number of decimals of the times.
+    """
     return [round_numbers((pair[axis] for pair in curve), precision) for axis, precision in ((0, 1), (1, digits))]
 
 
 def round_numbers(numbers: Iterable[float], digits: int) -> list[float]:
-    """Round to `digits` decimals, and convert integral numbers to `int`."""
+    """Round numbers to `digits` decimals, and convert integral numbers to `int`."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]

@@ -1,4 +1,4 @@
-"""Report sections of wrong answers: error types, and the errors of a single run."""
+"""Report sections of incorrect answers: types of errors, and the errors of a single run."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ NOTES = (
 
 
 def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the fractions of error types next to those of the MATE paper.
+    """Build the section on the types of errors, next to the percentages of the MATE paper.
 
     Args:
-        report: report of the runs.
+        report: comparison of runs.
         wide: not used.
 
     Returns:
-        The section, None if no configuration has wrong answer texts.
+        The section, None if no configuration has incorrect answer texts.
     """
     split = (report.metric or "dev/").partition("/")[0]
     metrics = {f"{split}/{name}" for name in SCORED}
@@ -76,25 +76,28 @@ def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def error_column(name: str) -> Column:
-    """Return the column of an error type, with a heading wrapped to short lines."""
+    """Build the table column of an error type, with a heading wrapped to short lines."""
     heading = HEADINGS.get(name) or "\n".join(textwrap.wrap(name, NARROW))
     return Column(name, short=heading, stacked=heading, minor=name not in PAPER)
 
 
 def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
-    """Return the percentages of the error types `names`, with empty cells if unknown."""
+    """Build the cells with the percentages of the error types `names`. Unknown ones are empty."""
     percents = error_shares(counts)
     return [ViewCell(percents[name], float(percents[name])) if name in percents else ViewCell() for name in names]
 
 
 SCORED = ("em", "gold_em")
-"""Scores of runs that answer with text."""
+"""Scores of runs that answer with text, instead of cells."""
 
 
 def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, ErrorCounts]:
     """Count the error types of each configuration on a split, over all seeds.
 
-    Configurations without wrong answers are omitted.
+    Configurations without incorrect answers are omitted.
+
+    Returns:
+        The counts by label of the configuration.
     """
     counts_by_label = {group.label: errors_in(load_questions(run, split) for run in group.counted) for group in groups}
     return {label: errors for label, errors in counts_by_label.items() if errors.wrong}
@@ -112,7 +115,14 @@ def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
 
 
 def error_shares(counts: ErrorCounts) -> dict[str, str]:
-    """Return the percentages of error types, of the paper's types and of cell positions."""
+    """Format the percentages of error types, of the paper's error types and of cell positions.
+
+    Args:
+        counts: numbers of incorrect answers by error type and position.
+
+    Returns:
+        The percentages as text, by name.
+    """
     total, shares = counts.places.total(), counts.shares()
     kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
     paper = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
@@ -120,7 +130,10 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
 
 
 def errors_view(file: Path) -> View | None:
-    """Return the error types of a prediction file, None if it has no wrong answer texts."""
+    """Build the table of error types in a file of predictions.
+
+    None if the file has no incorrect answer texts.
+    """
     counts = errors_in([read_predictions(file)])
     if not counts.wrong:
         return None
@@ -137,7 +150,7 @@ def _percent(part: int, total: int) -> str:
 
 
 def paper_text(name: str) -> str:
-    """Return the percentage of an error type in the MATE paper, as text."""
+    """Return the percentage of an error type that the MATE paper reports, as text."""
     value = f"{100 * PAPER[name]:.0f}"
     return f"> {value}" if name == [*PAPER][-1] else value
 
@@ -147,11 +160,11 @@ WRONG_COLUMNS = (
     Column("Confidence", stacked="Confi-\ndence"),
 )
 MAX_WRONG = 200
-"""Maximum number of questions on the page. The file of `csv=` contains all."""
+"""Maximum number of questions on the page. The file of `csv=` contains all questions."""
 
 
 class WrongAnswer(NamedTuple):
-    """A wrongly answered question.
+    """A question that a run answers incorrectly.
 
     Args:
         question: the question.
@@ -165,11 +178,11 @@ class WrongAnswer(NamedTuple):
 
 
 def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the wrong answers of a single run, highest confidence first.
+    """Build the section with the incorrect answers of a single run, highest confidence first.
 
     Args:
-        report: report of the runs.
-        wide: whether the report is wide, which has no such section.
+        report: comparison of runs.
+        wide: whether the report shows all splits as columns. Such a report has no section of incorrect answers.
 
     Returns:
         The section, None if the report has several runs or no predictions.
@@ -196,7 +209,7 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
-    """Yield the questions with a score below 1, highest confidence first."""
+    """Yield the questions of a split with a score below 1, highest confidence first."""
     questions = keep_scored(load_questions(run, split))
     score = common_score(list(questions.values()), split)
     errors = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
@@ -208,7 +221,10 @@ def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
 
 
 def answer_row(wrong: WrongAnswer) -> Row:
-    """Return the table row of a question. Cell rows and columns are counted from 1."""
+    """Build the table row of an incorrect answer.
+
+    Rows and columns of cells are numbered from 1.
+    """
     question, prediction, kind = wrong
     cells = ", ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
     texts = (prediction.text, " / ".join(question.answers), cells, kind)

@@ -1,4 +1,4 @@
-"""Questions that configurations answer differently, next to each other, with their tables.
+"""Report section of questions that configurations answer differently, with their tables.
 
 The tables are read again from the dataset.
 """
@@ -41,9 +41,13 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return questions that configurations answer differently.
+    """Build the section of questions that configurations answer differently.
 
-    A search field filters them.
+    The page has a search field that filters the questions.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     title = "Questions with different answers"
     content = partial(questions_content, report)
@@ -51,7 +55,10 @@ def questions_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def questions_content(report: Report) -> Mapping[str, Any] | None:
-    """Return cards of questions and a note on their selection, None if all answers agree."""
+    """Build the template values: cards of questions, and a note on their selection.
+
+    None if configurations answer no question differently.
+    """
     groups = report.groups[:MAX_GROUPS]
     names = (name for name in score_names(report) if MetricName.parse(name).spec.is_share)
     candidates = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
@@ -81,12 +88,12 @@ def tables_of(
 
     Args:
         cases: questions with different answers.
-        groups: configurations that answered them.
+        groups: configurations that answered the questions.
         split: split of the questions.
         cache: folder for caching tables, None disables the cache.
 
     Returns:
-        The tables by question id, and the reason why tables are missing ("" if none is).
+        The tables by question id, and the reason why tables are missing ("" if none is missing).
     """
     runs = {group.label: group.runs for group in groups}
     datasets = {group.label: group.dataset for group in groups}
@@ -105,12 +112,12 @@ def tables_of(
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
-    """Return the data of a question's card: gold answer, configurations' answers and table.
+    """Return the template values of a question: gold answer, predicted answers and table.
 
     Args:
         case: question with its answers.
         table: table of the question, None if missing.
-        places: index of each configuration by label.
+        places: index of each configuration by its label.
     """
     question = case.question
     details = [subset_of(question.source).title, question.table_id.replace("_", " ")]
@@ -126,7 +133,10 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 
 
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
-    """Return the answer of one configuration, with a colorblind-safe mark and seed counts.
+    """Return the template values of one configuration's answer to a question.
+
+    They include a mark for its correctness that is distinguishable without color, and the number of seeds per answer
+    text.
 
     Args:
         answer: answer of the configuration.
@@ -147,14 +157,18 @@ def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Map
 
 
 def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
-    """Return whether the correct prediction is only a link to the passage with the answer."""
+    """Return whether a correct answer is only a cell that links to a passage with the answer."""
     texts = {" ".join(text.lower().split()) for text in question.answers}
     predictions = (" ".join(text.lower().split()) for text, _ in answer.texts)
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
 def verdict(score: float) -> Mapping[str, str]:
-    """Return the CSS class, mark and text for the score of an answer."""
+    """Return the CSS class, mark and text for the correctness of an answer.
+
+    Args:
+        score: score of the answer, from 0 to 1.
+    """
     if 0 < score < 1:
         return {"kind": "partly", "mark": "◐", "word": "partly right"}
     word, mark = ("right", "✓") if score >= 1 else ("wrong", "✗")
@@ -170,7 +184,12 @@ MEANINGS = {
 
 
 def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mapping[str, Any]:
-    """Return the part of a table around correct cells and cells that configurations chose."""
+    """Select the part of a table around gold cells and predicted cells, as template values.
+
+    Args:
+        table: table of the question.
+        answers: answers of the configurations.
+    """
     shape = len(table.rows), len(table.header)
     labels_by_cell: dict[Cell, list[str]] = {}
     for answer in answers:
@@ -197,7 +216,12 @@ def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mappin
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
-    """Order cells by importance: correct and chosen, then alternately correct and chosen ones."""
+    """Order cells by importance: predicted gold cells, then alternately gold and predicted cells.
+
+    Args:
+        table: table with its gold cells.
+        chosen: labels of the configurations that predicted a cell, by cell.
+    """
     gold = [cell for cell in table.gold if cell not in chosen]
     incorrect = [cell for cell in chosen if cell not in table.gold]
     alternating = [cell for pair in zip(gold, incorrect, strict=False) for cell in pair]
@@ -212,12 +236,12 @@ AGAIN = "Download the dataset, or compare on a machine that has it"
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The table of a question.
+    """The table of a question, with its gold cells.
 
     Args:
         header: column titles.
         rows: cell texts of each body row.
-        gold: cells of the correct answer, as (row, column).
+        gold: cells of the gold answer, as (row, column).
         linking: cells of `gold` that only link to a passage with the answer.
     """
 
@@ -228,13 +252,13 @@ class AnswerTable:
 
 
 Tables = dict[str, AnswerTable | None]
-"""Tables by question id, None for questions that the dataset does not have."""
+"""Tables by question id, None for questions that the dataset does not contain."""
 
 
 def read_tables(
     runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cache: Path | None
 ) -> tuple[dict[str, AnswerTable], str]:
-    """Read the tables of some questions from the dataset of the first run that records one.
+    """Read the tables of questions from the dataset of the first run that records its dataset.
 
     Args:
         runs: runs that answered the questions.
@@ -243,7 +267,7 @@ def read_tables(
         cache: folder for caching tables, because reading a packed dataset is slow. None disables the cache.
 
     Returns:
-        The tables by question id, and the reason why tables are missing ("" if none is).
+        The tables by question id, and the reason why tables are missing ("" if none is missing).
     """
     options = next((data for run in runs if (data := data_options(run))), None)
     if options is None:
@@ -264,7 +288,10 @@ def read_tables(
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
-    """Return the dataset options of a run, or of its first stage with a dataset, or None."""
+    """Return the dataset options of a run, or of its first stage that has a dataset.
+
+    None if neither has a dataset, or the configuration is unreadable.
+    """
     try:
         config = rename_targets(read_yaml(run.folder / "config.yaml", RunError, AGAIN))
     except MateError:
@@ -276,9 +303,10 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
 
 
 def _read(options: Mapping[str, Any], split: str, ids: Sequence[str]) -> Tables:
-    """Read the tables of questions, None for questions that the dataset does not have.
+    """Read the tables of questions from a dataset.
 
-    Only dataset readers of this package are called, because records are untrusted.
+    Only dataset readers of this package are called, because records are untrusted. The table is None for questions that
+    the dataset does not contain.
     """
     info = next((dataset for dataset in all_datasets() if dataset.target == options.get("_target_")), None)
     if info is None:
@@ -306,7 +334,7 @@ def _table(example: TableExample) -> AnswerTable:
 
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
-    """Return the cache file for the reader's options and the state of its folder."""
+    """Return the cache file, whose name is a hash of the options and of the dataset's files."""
     root = Path(str(options["root"])).expanduser().resolve() if "root" in options else None
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root and root.is_dir() else []
     key = json.dumps([options, root, split, state], sort_keys=True, default=str)

@@ -1,4 +1,4 @@
-"""Scores of every configuration: by dataset and metric, significance, subsets, and bars."""
+"""Report sections of scores: result tables, significance, question subsets, and bars."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ UNDERLINED = "underlined: within the ± of the best, or no further from it than 
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the scores of every configuration, by dataset and metric."""
+    """Build the section with the result tables of all configurations.
+
+    Args:
+        report: comparison of runs.
+        wide: whether all splits are columns of one table, as in papers.
+    """
     tables = report.tables
     if wide:
         tables = tuple(result_tables(report.groups, published=bool(report.published), wide=True))
@@ -43,7 +48,7 @@ def results_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def reading_notes(report: Report) -> str:
-    """Return the explanation of the result tables."""
+    """Write the explanation below the result tables: unit of scores, marks and notes."""
     explanations = (units(report.tables), "the best of each column in bold, where another is clearly worse", UNDERLINED)
     lines = (
         [sentences(["; ".join(filter(None, explanations))])] if report.tables else ["No run has recorded a metric yet."]
@@ -52,9 +57,13 @@ def reading_notes(report: Report) -> str:
 
 
 def result_view(table: ResultTable, *, wide: bool = False) -> View:
-    """Return the view of a table.
+    """Convert a result table to a `View`.
 
     Baselines and published results are below the configurations, and are not marked.
+
+    Args:
+        table: table to convert.
+        wide: whether all splits are columns of the table.
     """
     rows_by_kind: tuple[tuple[Kind, tuple[ResultRow, ...]], ...] = (
         ("", table.rows),
@@ -91,12 +100,12 @@ def chance_note(table: ResultTable) -> str:
 
 
 def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
-    """Return a column with the headings that the title of its table does not contain.
+    """Build a column, whose headings omit everything that the table title contains.
 
     Args:
         place: index of the column.
         table: table of the column.
-        wide: whether all splits are shown next to each other.
+        wide: whether all splits are columns of the table.
     """
     has_subsets, metric = any(column.part for column in table.columns), table.columns[place]
     title = table.part_title(place) if metric.part else metric.part_title
@@ -111,7 +120,7 @@ def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
-    """Return a cell per metric.
+    """Build the cells of a row, one per metric.
 
     Args:
         row: summaries of the row.
@@ -125,7 +134,7 @@ def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
 
 
 def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
-    """Return a score with its spread, and its exact values on hover.
+    """Build the cell of a score with its spread, its mark, and exact values on hover.
 
     Args:
         metric: metric of the score.
@@ -140,7 +149,7 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
 
 
 def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
-    """Return the center with its spread as a table cell."""
+    """Build the cell of a score: its center, with its spread after ±."""
     scale = metric.spec.scale
     spread = None if summary.spread is None else scale * summary.spread
     return ViewCell(center_text(summary, metric), scale * summary.center, spread_text(summary, metric), spread)
@@ -152,9 +161,13 @@ SIGNIFICANCE_COLUMNS = tuple(
 
 
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the significance of the differences from one configuration.
+    """Build the section of significance tests against the reference configuration.
 
-    None if `against` is not set.
+    None if the option `against` is not set.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     tests = report.significance
     if tests is None or not (tests.differences or tests.notes):
@@ -165,9 +178,13 @@ def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def difference_row(test: Difference, tests: Significance) -> Row:
-    """Return the row of a significance test.
+    """Build the table row of a significance test.
 
-    A significant difference is marked, and described in text next to its p.
+    A significant difference is marked, and described as better or worse next to its p-value.
+
+    Args:
+        test: test of one configuration.
+        tests: all tests, with their metric.
     """
     metric = MetricName.parse(tests.metric)
     spec, scale = metric.spec, metric.spec.scale
@@ -200,9 +217,14 @@ Members = Sequence[tuple[int, Configuration]]
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return scores by subset of the questions.
+    """Build the section of scores on subsets of the questions.
 
-    Subsets are, for example, the position of the answer or the length of the input. None if no run has subset metrics.
+    Subsets are defined by, for example, the position of the answer or the length of the input. None if no run has
+    subset metrics.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
     """
     if report.metric is None:
         return None
@@ -225,10 +247,12 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_table(report: Report, groups: Members, kind: str) -> View | None:
-    """Return the first table that splits a metric by a type of subsets, main metric first.
+    """Build the table of the first metric that has values for a type of subsets.
+
+    The main metric is tried first. None if no metric has values.
 
     Args:
-        report: comparison to show.
+        report: comparison of runs.
         groups: configurations with their indices.
         kind: type of subsets, such as `by place of the answer`.
     """
@@ -239,7 +263,9 @@ def first_table(report: Report, groups: Members, kind: str) -> View | None:
 
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
-    """Return a table of one metric by one type of subsets, with all questions last.
+    """Build the table of one metric by one type of subsets, with all questions as last column.
+
+    None if no run has the metric for such subsets.
 
     Args:
         groups: configurations with their indices.
@@ -270,21 +296,26 @@ MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
-    """Return the dataset of each block of configurations, most runs first."""
+    """Return the dataset of each block of comparable configurations, most runs first."""
     return {group.block: group.dataset for group in report.groups}
 
 
 def group_data(report: Report, place: int) -> dict[str, Any]:
-    """Return the data that page scripts need for any configuration that they draw."""
+    """Return the label, index and block of a configuration for page scripts.
+
+    Args:
+        report: comparison of runs.
+        place: index of the configuration.
+    """
     group = report.groups[place]
     return {"label": group.label, "index": place, "block": list(blocks_of(report)).index(group.block)}
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
-    """Return published results of a metric: of the compared models, or else the best result.
+    """Select published results of a metric: the best of each compared model, or of all models.
 
     Args:
-        report: comparison to show.
+        report: comparison of runs.
         metric: full name of the metric.
         dataset: name of the dataset.
     """
@@ -300,7 +331,10 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedResul
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Return the name and format of a metric, and its published results: one list per block."""
+    """Return the name, format and published results of a metric for page scripts.
+
+    The published results are a list per block.
+    """
     lines = [
         [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric.full, dataset)]
         for dataset in blocks_of(report).values()
@@ -310,12 +344,12 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
 
 
 def round_value(value: float, metric: MetricName) -> float:
-    """Round to visible precision: a hundredth of a percent point, or four significant digits."""
+    """Round to visible precision: 0.01 percentage points, or four significant digits."""
     return round(value, 4) if metric.spec.is_share else float(f"{value:.4g}")
 
 
 def score_names(report: Report) -> list[str]:
-    """List the selectable metrics: the main metric, then other scores by importance."""
+    """List the metrics that a user can select: main metric, then other scores by importance."""
     names = {name for name in known_metrics(report.groups) if MetricName.parse(name).is_score}
     sorted_names = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
@@ -323,7 +357,12 @@ def score_names(report: Report) -> list[str]:
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return scores as bars of a selectable metric, which need no script."""
+    """Build the section with scores as bars. A menu selects the metric without scripts.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
+    """
     hint = f"best {MAX_BARS} of {len(report.groups)}" if len(report.groups) > MAX_BARS else ""
 
     def content() -> Mapping[str, Any] | None:
@@ -361,7 +400,7 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
 
 
 def score_bars(report: Report, metric: MetricName) -> list[Row]:
-    """Return a row per configuration that has a metric, in report order, with runs as dots."""
+    """Build a row per configuration that has a metric, in report order, with runs as dots."""
     rows = []
     for index, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric.full)) is not None:
@@ -372,7 +411,10 @@ def score_bars(report: Report, metric: MetricName) -> list[Row]:
 
 
 def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
-    """Draw horizontal bars, the first on top. The axis includes zero, so that lengths compare."""
+    """Draw horizontal bars, the first on top.
+
+    The axis includes zero, so lengths are comparable.
+    """
     figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(rows), 2))
     for index, row in enumerate(rows):
         draw_bar(axes, index, row)
@@ -386,7 +428,7 @@ def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
 
 
 def draw_bar(axes: Axes, index: int, row: Row) -> None:
-    """Draw one bar with its error bar, its runs and its number.
+    """Draw one bar with its error bar, its runs as dots and its number.
 
     Args:
         axes: axes of the bars.
@@ -408,6 +450,11 @@ def draw_bar(axes: Axes, index: int, row: Row) -> None:
 
 
 def short(label: str, longest: int = 46) -> str:
-    """Shorten a long label in the middle, because its end may distinguish it."""
+    """Truncate a long label in the middle, because its end may distinguish configurations.
+
+    Args:
+        label: label of a configuration.
+        longest: maximum number of characters.
+    """
     start = longest // 3
     return label if len(label) <= longest else f"{label[:start]}…{label[start + 1 - longest :]}"

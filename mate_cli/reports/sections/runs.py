@@ -1,4 +1,4 @@
-"""Report sections of single runs, and the comparison of two runs."""
+"""Report sections of single runs, and the comparison of two runs (`mate diff`)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,20 @@ from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.runs.identity import ABSENT, CODE, REPEATED, differing_keys, is_ignored
 
 MAX_SETTINGS, FIRST = 20, 100
-"""Maximum number of settings to group by, and number of rows in the page. Later rows are rendered on demand."""
+"""Maximum number of settings to group by, and number of rows rendered in the page.
+
+Page scripts render later rows on demand.
+"""
 FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/"))
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return a table of single runs with their commands, to filter and group."""
+    """Build the section of single runs with their commands, to be filtered and grouped.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
+    """
 
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
@@ -56,16 +64,16 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
-    """Return rows as compact JSON values for the page's script.
+    """Convert rows to compact JSON values, which the page's script renders on demand.
 
     Each text is stored once in `texts`. The rows contain its index.
 
     Args:
-        rows: rows of `run_row`.
+        rows: rows from `run_row`.
         link: function that returns the link to a run folder.
 
     Returns:
-        `rows` and `texts`.
+        `rows`: list of values per row. `texts`: all distinct texts.
     """
     texts: dict[str, int] = {}
 
@@ -87,7 +95,7 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
 
 
 def list_varying_settings(report: Report) -> list[str]:
-    """Return the setting names for grouping: fields, then other settings that differ."""
+    """List the settings to group runs by: the fields, then other settings that differ."""
     keys = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in keys if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
@@ -98,7 +106,7 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
     Args:
         run: the run.
         values: settings of the run.
-        report: report of the runs.
+        report: comparison of runs.
         keys: names of the displayed settings.
     """
     folder, _, name = shown_name(run, report).rpartition("/")
@@ -135,7 +143,7 @@ def shown_name(run: LoadedRun, report: Report) -> str:
 
 
 def command_text(run: LoadedRun) -> str:
-    """Return the command line that started a run, empty if unknown."""
+    """Return the command line that started a run. Empty if unknown."""
     argv = run.record.get("argv")
     if not isinstance(argv, list) or not argv:
         return ""
@@ -144,7 +152,12 @@ def command_text(run: LoadedRun) -> str:
 
 
 def environment_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the hardware and package versions of the runs."""
+    """Build the section on the hardware and the package versions of the runs.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
+    """
 
     def content() -> Mapping[str, Any]:
         facts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -156,14 +169,21 @@ def environment_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def environment_facts(run: LoadedRun) -> dict[str, str]:
-    """Return the recorded device, host, code version and package versions of a run."""
+    """Return the recorded device, host, code version and package versions of a run, by name."""
     entries = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
     versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
     return {name: value for name, value in (entries | versions).items() if value}
 
 
 def environment_text(counts: Counter[str], total: int) -> str:
-    """Format the values of one fact, with numbers of runs unless all runs agree."""
+    """Format all values of, for example, a package version, with the number of runs of each.
+
+    The numbers are omitted if all runs have the same value.
+
+    Args:
+        counts: number of runs of each value.
+        total: number of all runs.
+    """
     if len(counts) == 1 and counts.total() == total:
         return next(iter(counts))
     return ", ".join(f"{value} ({count} of {total} runs)" for value, count in counts.most_common())
@@ -173,7 +193,12 @@ MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
 
 
 def settings_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the equal and the different settings of the configurations."""
+    """Build the section of common and differing settings of the configurations.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
+    """
 
     def content() -> Mapping[str, Any] | None:
         parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
@@ -187,7 +212,7 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
-    """Return the template values of a comparison on one dataset and task.
+    """Return the template values of the settings of one dataset and task.
 
     They contain the common settings as text, and a row per setting that differs.
     """
@@ -208,7 +233,7 @@ def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
 
 
 def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
-    """Return the value of a setting in one configuration, and whether it is unique.
+    """Return the value of a setting in one configuration, and whether the value is unique.
 
     Returns:
         The value, None if the configuration lacks the setting. True if at least three configurations are compared and
@@ -222,11 +247,13 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
 
 
 def count_line(count: int, noun: str, most: int) -> str:
-    """Describe the limit of a table: `first 10 of 12 settings`. Empty if all rows are shown.
+    """Describe how many rows of a table are shown: `first 10 of 12 settings`.
+
+    Empty if all are.
 
     Args:
         count: number of all rows.
-        noun: singular of the rows' name.
+        noun: singular name of a row.
         most: maximum number of shown rows.
     """
     return f"first {most} of {plural(count, noun)}" if count > most else ""
@@ -238,7 +265,7 @@ Pair = tuple[LoadedRun, LoadedRun]
 
 
 def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
-    """Compare two runs.
+    """Build the section that compares two runs: scores, settings, versions, data and answers.
 
     Args:
         runs: first and second run.
@@ -270,14 +297,14 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """Name runs by their folders, relative to the common parent folder."""
+    """Name run folders by their paths relative to the common parent folder."""
     paths = [folder.resolve() for folder in folders]
     parent = os.path.commonpath(paths)
     return [clean(Path(os.path.relpath(path, parent))) for path in paths]
 
 
 def score_views(runs: Pair) -> Iterator[View]:
-    """Yield a table of scores and their changes, and a separate table of the test split."""
+    """Yield the table of scores of both runs and their changes, then such a table for test."""
     names = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
     metrics = sorted(map(MetricName.parse, names), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
@@ -288,7 +315,7 @@ def score_views(runs: Pair) -> Iterator[View]:
 
 
 def score_row(metric: MetricName, first: float | None, second: float | None) -> Row:
-    """Return the row of a metric: the scores of both runs and the change.
+    """Build the row of a metric: the scores of both runs and the change.
 
     Args:
         metric: the metric.
@@ -301,7 +328,7 @@ def score_row(metric: MetricName, first: float | None, second: float | None) -> 
 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
-    """Return a table of the entries that differ between runs.
+    """Build a table of the entries, such as settings, that differ between runs.
 
     Args:
         title: title of the table.
@@ -315,12 +342,12 @@ def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> Vie
 
 
 def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Return text columns."""
+    """Build columns that contain text."""
     return tuple(Column(name, is_number=False) for name in names)
 
 
 def data_view(runs: Pair) -> View:
-    """Return a table of the example counts that differ between two runs."""
+    """Build a table of the numbers of examples that differ between two runs."""
     counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
     keys = dict.fromkeys(key for numbers in counts for key in numbers)
     rows = []
@@ -334,7 +361,7 @@ def data_view(runs: Pair) -> View:
 
 
 def question_views(runs: Pair, most: int) -> Iterator[View]:
-    """Yield the changed answers of the first split that both runs have: dev, else test."""
+    """Yield the table of changed answers, on dev if both runs have predictions, or on test."""
     for split in SPLITS:
         first, second = (load_questions(run, split) for run in runs)
         if first and second:
@@ -343,7 +370,7 @@ def question_views(runs: Pair, most: int) -> Iterator[View]:
 
 
 def questions_view(split: str, first: Questions, second: Questions, most: int) -> View:
-    """Return a table of the common questions with changed answers.
+    """Build a table of the common questions whose answers changed.
 
     Questions whose correctness changed come first.
 
@@ -368,9 +395,9 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
 
 
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
-    """Return the row of a question with the gold answer and both predictions.
+    """Build the row of a question: gold answer, and the predictions of both runs.
 
-    Each prediction is preceded by a symbol for its correctness.
+    Each prediction is preceded by a mark for its correctness.
 
     Args:
         question: the question.
@@ -385,7 +412,12 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 
 
 def common_score(predictions: Sequence[Prediction], split: str) -> str:
-    """Return the preferred main score that all predictions have, empty if there is none."""
+    """Return the most important score that all predictions have. Empty if there is none.
+
+    Args:
+        predictions: predictions of one or several runs.
+        split: split of the questions.
+    """
     names = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
     shares = [name for name in names if MetricName.parse(f"{split}/{name}").spec.is_share]
     return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
@@ -397,7 +429,8 @@ def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> fl
     Args:
         question: question with its gold answers.
         prediction: prediction of a run.
-        score: name of the score to use. If empty, 1 if the prediction equals a gold answer regardless of case, else 0.
+        score: name of the score to use. If empty, the correctness is 1 if the prediction equals a gold answer
+            regardless of case, else 0.
     """
     if score:
         return prediction.scores[score]
