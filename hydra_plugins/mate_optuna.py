@@ -67,10 +67,10 @@ class OptunaSweeper(Sweeper):
     Args:
         sampler: configuration of the Optuna sampler.
         direction: `minimize` or `maximize`.
-        storage: URL of the database that stores the study; None to store it in memory.
+        storage: URL of the database that stores the study. None to store the study in memory.
         study_name: name of the study in the storage.
-        n_trials: number of trials that this command adds.
-        n_jobs: number of trials launched together. The sampler uses their results for the next trials.
+        n_trials: number of trials that one command adds to the study.
+        n_jobs: number of trials launched together. The sampler receives all their results before the next trials.
         params: fixed overrides and search spaces, in addition to the command line.
     """
 

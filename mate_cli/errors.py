@@ -67,9 +67,9 @@ class Interrupted(BaseException):
 
 
 def known_cause(error: BaseException) -> MateError | None:
-    """Return the `MateError` at or behind an exception, or None.
+    """Return an exception if it is a `MateError`, else the `MateError` that caused it, or None.
 
-    Libraries such as Hydra wrap errors, so the chain of `__cause__` is searched.
+    Libraries such as Hydra wrap exceptions, so the chain of `__cause__` is searched.
     """
     cause: BaseException | None = error
     while cause and not isinstance(cause, MateError):

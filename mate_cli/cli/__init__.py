@@ -1,1 +1,1 @@
-"""The command line: commands, configuration, sweeps, and help."""
+"""The command line: subcommands, configuration, sweeps and help texts."""

@@ -129,12 +129,12 @@ def plain_warnings() -> Iterator[None]:
     """Format Python warnings as `warning: <message>`, without source lines, inside the context."""
     default_format = warnings.formatwarning
 
-    def plain(
+    def format_plain(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
         return f"warning: {' '.join(str(message).split())}\n"
 
-    warnings.formatwarning = plain
+    warnings.formatwarning = format_plain
     # Matplotlib warns about its cache folders on import, even if no figure is drawn.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
@@ -242,7 +242,7 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
 
 def answer_by_hydra(config_name: str) -> None:
-    """Let `hydra.main` handle `sys.argv`, for flags that print information such as `--cfg` and `--info`.
+    """Pass `sys.argv` to `hydra.main`, for flags that print information such as `--cfg` and `--info`.
 
     Args:
         config_name: name of the primary configuration in `conf/`, such as `train`.

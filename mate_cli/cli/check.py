@@ -151,7 +151,7 @@ def check_servers(loggers: Nodes) -> None:
 def answers(address: str) -> bool:
     """Return whether a server is reachable, using the proxy of the environment.
 
-    Any HTTP response counts as reachable, as does a TLS error. The result is cached per address.
+    After any HTTP response or a TLS error, the server is reachable. The result is cached per address.
     """
     from ssl import SSLError
     from urllib.error import HTTPError, URLError

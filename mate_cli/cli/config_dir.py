@@ -108,7 +108,7 @@ def defaults_of(content: Mapping[str, Any]) -> list[Any]:
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the configurations that a command's primary configuration extends, then its own.
+    """Yield the contents of the configurations that a command's primary configuration extends, then its content.
 
     Args:
         command: name of the primary configuration, such as `train`.
@@ -147,7 +147,7 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the files that an option extends, then of its own file."""
+    """Yield the contents of the files that an option extends, then the content of its file."""
     yield from map(read_config, extended_files(group, name))
 
 
@@ -163,7 +163,7 @@ def read_choice(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:
-    """Yield the files that an option extends, then its own file."""
+    """Yield the paths of the files that an option extends, then the path of its file."""
     file = find_config(f"{group}/{name}")
     for entry in defaults_of(read_config(file)):
         if isinstance(entry, str) and entry != "_self_":
@@ -174,7 +174,7 @@ def extended_files(group: str, name: str) -> Iterator[Path]:
 
 
 def user_experiment_files(name: str) -> list[Path]:
-    """Return the user's files of a user-defined experiment: the files that it extends, then its own.
+    """Return the user's files of a user-defined experiment: the files that it extends, then its file.
 
     Files before the last shipped file are excluded. The list is empty for a shipped experiment.
     """

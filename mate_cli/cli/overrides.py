@@ -1,4 +1,4 @@
-"""Command-line arguments: flags and overrides.
+"""Parse command-line arguments: flags and Hydra overrides.
 
 Overrides have the form `key=value`, `+key=value`, `~key` or `group=option`.
 """
@@ -17,7 +17,7 @@ SHORT = {
     **{"--shell-completion": "-sc", "--config-path": "-cp", "--config-name": "-cn", "--config-dir": "-cd"},
 }
 """Short form of each flag of Hydra that has one."""
-LONG = {short: long for long, short in SHORT.items()}
+LONG = {flag: long for long, flag in SHORT.items()}
 """Long form of each short flag of Hydra."""
 DRY = "--dry"
 """Flag that checks a run and prints its plan and cost, without training."""

@@ -15,8 +15,8 @@ def test_everybody_who_sets_a_key_is_named_in_order():
     assert (found.bounds, found.value) == ("a number greater than 0", "3")
     assert found.settings == (
         Setting("conf/trainer/default.yaml", "1.0", found.meaning),
-        Setting("conf/experiment/base/fine_tuning.yaml", "4.0", "about 100 validations in all; our choice"),
-        Setting("conf/experiment/base/table_qa.yaml", "20.0", "about 100 validations in all; our choice"),
+        Setting("conf/experiment/base/fine_tuning.yaml", "4.0", "about 100 validations in all; not published"),
+        Setting("conf/experiment/base/table_qa.yaml", "20.0", "about 100 validations in all; not published"),
         Setting("conf/recipe/task/minilm/table_qa.yaml", "0.5"),
         Setting("typed", "3"),
     )

@@ -1,1 +1,1 @@
-"""The commands, one per module."""
+"""Subcommands of `mate`, one per module."""

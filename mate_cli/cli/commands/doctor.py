@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
     Args:
         name: name of the checked package, device, folder or service.
-        state: its observed state, such as a version or the free disk space.
+        state: observed state, such as a version or the free disk space.
         verdict: `OK`, `NOTE` (runs are possible) or `BAD` (runs fail).
         remedy: hint for the user. "" if nothing needs to be done.
     """

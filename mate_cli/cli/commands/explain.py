@@ -211,7 +211,7 @@ class ChoiceKey:
     """A key that exists in some options of a config group.
 
     Args:
-        key: full dotted key, such as `model.slots`.
+        key: dotted key, such as `model.slots`.
         homes: options that have the key, such as `model=linformer`.
         meaning: first comment next to the key in these files, "" without a comment.
     """

@@ -237,7 +237,7 @@ def show(
         encoding: encoding of the example. If tokens are masked for pre-training, their originals are printed too.
         serializer: serializer that made the encoding.
         tokens: number of tokens to print.
-        kept_tokens: tokens that remain after pruning; None without pruning.
+        kept_tokens: tokens that remain after pruning. None without pruning.
     """
     from mate_cli.reports.example import print_cut, print_example, print_kept, print_sentences, print_tokens
     from mate_cli.terminal.console import report_console

@@ -174,7 +174,7 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Answer all questions about tables. Calls `answer_tables`, which imports torch, when it is needed.
+    """Answer all questions about tables by `answer_tables`, which is imported late because it imports torch.
 
     Args:
         opened: tables and questions.

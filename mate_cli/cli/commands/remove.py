@@ -37,7 +37,7 @@ def run_plain(words: Sequence[str]) -> int:
         0 if the runs were removed, 1 if the user declined.
 
     Raises:
-        ConfigError: if no run is named, or there is no terminal for confirmation.
+        ConfigError: if no run is named, or the input is no terminal, so that the user cannot confirm.
         RunError: if a folder cannot be removed, see `check_removable`.
     """
     from mate_cli.cli.commands.list import describe_run, read_note

@@ -246,7 +246,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
 
     Args:
         spec: run to train.
-        folder: run folder; None to create one.
+        folder: run folder. None to create a new one.
         trust: values of `trust=` that the subprocesses need to read the run folder.
         more: additional command-line arguments of the subprocesses.
 
@@ -277,7 +277,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
             return train_in_processes(folder, command, hardware)
         finally:
             release_lock(folder.path)
-    # Import first: an interrupt during this slow import must not leave a run folder behind.
+    # Import before the run folder is created, because an interrupt during this slow import should leave no folder.
     from mate_cli.pipelines.stages import train_spec
 
     with join_processes(hardware):

@@ -1,1 +1,1 @@
-"""From overrides to a resolved and validated configuration."""
+"""Compose, resolve and validate configurations from overrides, and explain errors in them."""

@@ -23,7 +23,7 @@ class UserConfig(SearchPathPlugin):
     """Hydra plugin that puts the user's configuration folder before mate's `conf/` in the search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Prepend the user's configuration folder."""
+        """Prepend the user's configuration folder to the search path, if it exists."""
         if folder := user_config_dir():
             search_path.prepend("user", f"file://{folder}", anchor="main")
 
@@ -35,7 +35,10 @@ def use_user_config() -> None:
 
 @contextmanager
 def open_hydra() -> Iterator[None]:
-    """Initialize Hydra's compose API inside the context, also inside `hydra.main`."""
+    """Initialize Hydra's compose API inside the context.
+
+    The context can be entered inside `hydra.main`, whose global state is restored at exit.
+    """
     use_user_config()
     hydra, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
     GlobalHydra.instance().clear()
@@ -49,7 +52,7 @@ def open_hydra() -> Iterator[None]:
 
 
 def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Compose the configuration of a command, to look up which keys are valid.
+    """Compose the configuration of a command, to find its valid keys.
 
     Only config group overrides are applied. If they are invalid, the default configuration is returned.
 

@@ -29,7 +29,7 @@ NAMES = {
     **dict.fromkeys(("gradient_clip_val", "max_grad_norm"), "trainer.gradient_clip"),
     **dict.fromkeys(("log_every_n_steps", "logging_steps"), "trainer.log_every"),
     **dict.fromkeys(("model_checkpoint", "save_steps", "save_top_k"), "trainer.checkpoint_every=..."),
-    **{f"limit_{name}_batches": f"trainer.limit_{short}=..." for name, short in (("train", "train"), ("val", "dev"))},
+    **{f"limit_{name}_batches": f"trainer.limit_{split}=..." for name, split in (("train", "train"), ("val", "dev"))},
     **{"limit_test_batches": "trainer.limit_test=...", "compile": "trainer.compile", "learning_rate": "optimizer.lr"},
     **{name: f"+trainer.options.{name}" for name in ("profiler", "max_time", "detect_anomaly", "benchmark")},
     **dict.fromkeys(("warmup", "warmup_steps", "warmup_ratio", "num_warmup_steps"), "scheduler.warmup=..."),

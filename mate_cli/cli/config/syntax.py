@@ -162,10 +162,10 @@ class Syntax:
             question = re.fullmatch(r"Did you mean (.*)\?", error.remedy or "")
             return question[1] if question else format_setting(key, argument)
 
-    def _check_setting(self, argument: str, rest: Sequence[str]) -> None:
+    def _check_setting(self, argument: str, later: Sequence[str]) -> None:
         key, _, value = argument.partition("=")
         name = key.lstrip("+~")
-        following = next((part for part in rest if not part.startswith("-")), "")
+        following = next((part for part in later if not part.startswith("-")), "")
         if key != key.strip() or not key or (following and not value and "=" not in following):
             raise _explain_spaces(key.strip() or "key", value.strip() or following)
         self._check_choice(argument, name, value)
@@ -177,7 +177,7 @@ class Syntax:
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and (missing_bracket := _missing_bracket(value)):
-            raise _explain_list(argument, missing_bracket, rest)
+            raise _explain_list(argument, missing_bracket, later)
 
     def _check_choice(self, argument: str, group: str, value: str) -> None:
         """Raise `ConfigError` for an invalid override of a config group.

@@ -113,10 +113,10 @@ def print_summary(
     """Print a table of the jobs and the number of jobs per status.
 
     Args:
-        files: job files, in order.
-        problem: reason why the launcher stopped.
+        files: JSON files of the jobs, sorted by job number.
+        problem: error message of the launcher. None if it did not stop early.
         not_begun: number of planned jobs without a file.
-        arguments: overrides of the sweep, for the command that continues it.
+        arguments: overrides of the sweep, for the printed command that runs missing jobs.
     """
     console = report_console()
     jobs = [read_job(file) for file in files]
