@@ -163,9 +163,9 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Convert the output of the network for a batch to one prediction per example."""
 
     def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
-        """Return predictions for a validation during training.
+        """Convert the output of the network to predictions in a validation during training.
 
-        A task may override this with a faster method.
+        The default calls `predictions`. A task may override it with a faster method.
         """
         return self.predictions(output, batch)
 
@@ -196,9 +196,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return scores
 
     def fit_threshold(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> None:
-        """Fit the threshold between answer and no answer on the dev split.
+        """Fit the threshold above which a question is unanswerable. The default does nothing.
 
-        Tasks without threshold do nothing.
+        Args:
+            predictions: predictions of the dev split.
+            examples: examples of the dev split, by id.
         """
 
     @abstractmethod
@@ -281,7 +283,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
             self.loss_counts[kind] = counts + self.loss_counts[kind].to(counts.device)
 
     def predict(self, batch: TableBatch) -> list[Prediction]:
-        """Return one prediction per example of a batch."""
+        """Encode a batch and return one prediction per example."""
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
@@ -300,7 +302,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
-        """Maximum numbers of body rows and columns that the task distinguishes. None: no limit."""
+        """Maximum numbers of body rows and of columns that the head can distinguish. None: no limit."""
         return None, None
 
     def details(self, prediction: Prediction) -> dict[str, Any]:
@@ -362,7 +364,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return gather_predictions(predictions)
 
     def find_prunings(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
-        """Return the pruning statistics of the examples that have predictions, by example id."""
+        """Return the pruning statistics of predicted examples, by example id.
+
+        Args:
+            predictions: predictions that `collect_predictions` returned.
+        """
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
@@ -384,7 +390,7 @@ def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> l
 
     Args:
         batch: input of the network.
-        output: output of the network, whose batch contains the kept tokens.
+        output: output of the network, whose batch contains the tokens that are not pruned.
         of_answers: whether the token labels annotate the answer, so that statistics of the answer are computed.
     """
     kept_batch = output.batch
@@ -439,9 +445,12 @@ def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
 
 
 def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
-    """Sum counts [N] over all ranks, by name.
+    """Sum counts over all ranks, by name.
 
     All ranks must call this function with the same names.
+
+    Args:
+        counts: counts of this rank by name, each a tensor [N].
     """
     if not counts:
         return {}

@@ -25,7 +25,7 @@ class CellAnswering(CellSelection):
         return super().training_examples([_in_table(example) for example in examples])
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute exact match and F1 of the text of the best cell, and Hits@k."""
+        """Compute exact match and F1 of the text of the most probable cell, and Hits@k of the ranking."""
         answers = self.answers(predictions, examples)
         return {**super().score(predictions, examples), **score_answers(answers, examples)}
 

@@ -156,7 +156,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
     def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each best cell, by example id."""
+        """Return the text of the most probable cell of each example, by example id."""
         best_cells = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
         return {name: examples[name].table.rows[row][column].text for name, (row, column) in best_cells.items()}
 
@@ -169,7 +169,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return {"cells": with_probabilities(prediction.cells, prediction.probabilities)}
 
     def selection(self, prediction: CellRanking) -> Selection | None:
-        """Return the best cell, or None if the table has no cells."""
+        """Return the most probable cell, or None if the table has no cells."""
         if not prediction.cells:
             return None
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])

@@ -63,7 +63,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         self.add_heads(self._build_head)
 
     def _build_head(self, encoder: TableEncoder) -> ClassHead:
-        """Build a head, with a copy of the encoder's lexical feature embedding if any."""
+        """Build a head, with a copy of the lexical feature embedding if the encoder has one."""
         lexical = getattr(encoder.embeddings, "lexical", None)
         return ClassHead(encoder.size.hidden_size, len(self.labels), deepcopy(lexical))
 
@@ -90,7 +90,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {**super().count_terms(batch), "classes": (batch.class_ids != -1).sum()}
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
-        """Return the most probable label of each example."""
+        """Return the most probable class of each example with its probability."""
         shares, labels = class_logits(output, self.head).softmax(-1).max(-1)
         verdicts = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in verdicts]
@@ -105,7 +105,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {"id2label": dict(enumerate(self.labels)), "label2id": {name: i for i, name in enumerate(self.labels)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the accuracy of all labeled statements and of subsets.
+        """Compute the accuracy of all labeled statements, and of each subset of the dataset.
 
         A missing prediction is wrong.
         """
@@ -138,7 +138,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
 
 def class_logits(output: EncoderOutput, head: nn.Module) -> Tensor:
-    """Compute the logits of the classes in float32, [B, C]."""
+    """Compute the logits of C classes from pooled states and lexical features, float32 [B, C]."""
     logits: Tensor = head(pool_features(output, head))
     return logits.float()
 

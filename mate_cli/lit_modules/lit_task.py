@@ -109,11 +109,11 @@ class LitTask(TaskModel, pl.LightningModule):
         return loss
 
     def validation_step(self, batch: TableBatch, batch_index: int) -> None:
-        """Store the predictions of one batch."""
+        """Predict one batch of the dev split and store the predictions until the end of the validation."""
         self.task.keep_predictions(batch, validating=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Compute and log the metrics of the dev split, under `dev/`."""
+        """Compute the metrics of the dev split, and log them under names such as `dev/accuracy`."""
         predictions = self.task.collect_predictions()
         self.task.fit_threshold(predictions, self.development)
         metrics = self.task.all_scores(predictions, self.development)
@@ -185,7 +185,7 @@ class LitData(pl.LightningDataModule):
         return self.data.epoch(step)
 
     def train_dataloader(self) -> CountedSteps:
-        """Return the loader of all remaining steps of the run, as a single Lightning epoch."""
+        """Return the loader of all remaining micro-batches of the run, a single epoch for Lightning."""
         return CountedSteps(self.data.train_dataloader(), self.task, self.schedule.accumulate)
 
     def val_dataloader(self) -> DataLoader[TableBatch]:

@@ -137,7 +137,7 @@ SMALL = 1e-10
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """The loss of table question answering: selection of cells, choice of an aggregation, computed number.
+    """The loss of table question answering: terms of cell selection, aggregation and computed number.
 
     The terms depend on the supervision of the aggregation. The options are documented in `TableQA`.
     """
@@ -155,7 +155,7 @@ class TableAnswerLoss:
     label_weighting: LabelWeighting
 
     def __call__(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Compute the loss of each example, [B]."""
+        """Compute the loss of each example, [B], from the logits of the head and the labels of the batch."""
         selection = self.selection(logits, batch)
         if logits.aggregation is None:
             return selection

@@ -67,7 +67,7 @@ class PassageReading(SpanReading):
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Compute the official exact match and F1, also by subset and by answerability."""
+        """Compute the official SQuAD exact match and F1 of all questions, of subsets and by answerability."""
         answerable = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in answerable.items() if example.answer}
         groups = group_by_subset(answerable)

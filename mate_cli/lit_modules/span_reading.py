@@ -175,7 +175,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return self.average_terms(span_loss(logits.float(), output.batch.label_ids).sum(), output.batch)
 
     def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SpanPrediction]:
-        """Return the most probable span of each example."""
+        """Return the most probable span of each example, and the probability of no answer if it is learned."""
         logits = self.head(output).float()
         shares = logits.flatten(1).softmax(-1)
         null_probabilities = shares[:, 0].tolist() if self.no_answer else [0.0] * len(shares)
@@ -221,7 +221,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         }
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """Return the text of each predicted span, by example id."""
+        """Return the text of each predicted span in the cell or passage, by example id."""
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
 
     def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:

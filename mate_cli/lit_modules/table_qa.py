@@ -176,7 +176,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the examples whose answer the task can train on."""
+        """Return the examples that have labels for training, which depend on `aggregation`."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
@@ -227,7 +227,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def null_threshold(self) -> Tensor:
-        """The null score above which a question is unanswerable, a scalar buffer of the head."""
+        """The null score above which a question is predicted to be unanswerable, a scalar buffer of the head."""
         return cast(TableAnswerHead, self.head).null_threshold
 
     def decide(self, prediction: TableAnswer) -> TableAnswer:
@@ -279,7 +279,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """The names of the aggregations, in the format of transformers."""
+        """The options of config.json for the aggregations: number, names and index of no aggregation."""
         if not self.options.aggregations:
             return {"aggregation_labels": None}
         return {
@@ -326,9 +326,9 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
 
 def _without_cells(prediction: TableAnswer) -> TableAnswer:
-    """Remove the cells of a prediction.
+    """Return a copy of a prediction without cells.
 
-    The result is a null answer unless the aggregation is count.
+    The copy is a null answer unless the aggregation is count.
     """
     return replace(prediction, cells=(), probabilities=(), is_null=prediction.aggregation != "count")
 

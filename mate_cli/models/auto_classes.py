@@ -46,7 +46,7 @@ UNSMOOTHED = "training without labels has no loss. Label smoothing of Trainer do
 
 
 def auto_name(name: str) -> str:
-    """Return the `Auto` class of a mate class, such as `AutoModelForMaskedLM`."""
+    """Return the transformers `Auto` class of a class of this module: AutoModelForX for MateForX."""
     return "AutoModel" + name.removeprefix("Mate").removeprefix("Model")
 
 

@@ -113,7 +113,7 @@ class TokenScores(nn.Module):
 
 
 class SharedLayer:
-    """A callable reference to a layer that is a submodule of another module only."""
+    """A callable reference to a layer of another module, which is not registered as a submodule here."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.layer = layer

@@ -78,7 +78,7 @@ class TableEtc(TableEncoder):
         self.slot_embeddings = SlotEmbeddings(shape, self.embeddings.dropout.p).apply(initialise)
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode a batch. The hidden states of slots are discarded."""
+        """Encode the tokens of a batch together with memory slots, whose hidden states are discarded."""
         batch = self.packed(batch)
         plans = self.plans(batch)
         plan = plans[self.window]

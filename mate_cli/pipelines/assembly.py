@@ -165,7 +165,7 @@ def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int)
 
 
 def use_machine(hardware: Hardware) -> None:
-    """Configure the process: number of threads, and TF32 in matrix products on GPUs."""
+    """Set the number of CPU threads of torch, and whether GPUs use TF32 in matrix products."""
     if hardware.threads:
         torch.set_num_threads(hardware.threads)
     torch.backends.cuda.matmul.allow_tf32 = hardware.tf32 and hardware.accelerator == "gpu"
@@ -367,7 +367,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
 
 
 def best_weights(folder: RunFolder) -> Path:
-    """Return the path of the best checkpoint of a run.
+    """Return the path of the weights with the best validation score of a run, `best.safetensors`.
 
     Raises:
         RunError: the run has no weights.

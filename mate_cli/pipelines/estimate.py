@@ -61,8 +61,8 @@ class Cost:
         seconds: time of training and validations on this machine in seconds; None if nothing was timed.
         at_least: `seconds` is a lower bound, because no step finished in the available time.
         timed: number of timed batches.
-        unknown: quantities that cannot be determined, with the reasons.
-        refused: error that prevents training; None if the run could be trained.
+        unknown: texts about quantities that cannot be determined, with the reasons.
+        refused: error that would prevent training. None if the run could be trained.
     """
 
     examples: dict[str, int] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Cost:
 def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], TableDataset]) -> Cost:
     """Estimate the number of examples, the memory and the training time of a run.
 
-    Errors that would prevent the training are not raised. They are stored in `Cost.refused`.
+    Errors that would prevent training are not raised. They are stored in `Cost.refused`.
 
     Args:
         config: configuration of the run.
@@ -158,7 +158,7 @@ def _planned_steps(config: RunConfig) -> Schedule | None:
 
 @contextmanager
 def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
-    """Compile kernels into a temporary folder if the cache folder does not exist."""
+    """Use a temporary folder for compiled kernels in the context if the cache folder does not exist."""
     if Path(cache).expanduser().is_dir():
         yield
         return
@@ -175,7 +175,7 @@ def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> Parts | None:
-    """Return the network, task and loaders; None if the vocabulary is not downloaded yet.
+    """Build the network, task and loaders. Return None if the vocabulary is not downloaded yet.
 
     Available initial weights are loaded, so that mismatches are found. Random weights are replaced by a constant,
     because sampling takes seconds for a large network, and time and memory do not depend on the values.
@@ -196,7 +196,7 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
 
 
 def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return the configuration, on the CPU if this machine lacks the configured devices."""
+    """Return the configuration, changed to one CPU if this machine lacks the configured devices."""
     try:
         resolve_profile(config.hardware)
         return config
@@ -235,7 +235,7 @@ def _is_fetched(config: RunConfig, dataset: TableDataset) -> bool:
 
 
 def _describe_missing_data(error: MateError) -> str:
-    """Return the problem of missing data, without the list of searched folders."""
+    """Return the message of an error about missing data, without the list of searched folders."""
     problem = error.problem.partition(";")[0]
     return f"{error.where}: {problem}" if error.where else problem
 

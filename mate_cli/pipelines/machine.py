@@ -32,7 +32,7 @@ GPU_WORKERS = 2
 
 @cache
 def open_cache(folder: str) -> Path:
-    """Return the cache folder, or a temporary folder if it cannot be written."""
+    """Return the path of the cache folder, or of a temporary folder if the cache folder cannot be written."""
     try:
         path = Path(folder).expanduser()
         with TemporaryFile(dir=next(entry for entry in (path, *path.absolute().parents) if entry.exists())):
@@ -88,7 +88,7 @@ def resolve_hardware(config: RunConfig) -> RunConfig:
 
 
 def device_of(hardware: Hardware) -> torch.device:
-    """Return the torch device of this process."""
+    """Return the torch device on which this rank computes, such as `cuda:1` for local rank 1."""
     accelerator = resolve_profile(hardware, moved=True).accelerator
     if accelerator == "gpu":
         return torch.device("cuda", ranks.local_rank())
@@ -265,9 +265,9 @@ def _at_most(examples: int, limit: int) -> int:
 
 @contextmanager
 def keep_random_states() -> Iterator[None]:
-    """Restore the random states of Python, NumPy and torch on exit.
+    """Restore the states of the random generators of Python, NumPy and torch at the end of the context.
 
-    Loading a model then does not affect results.
+    For example, loading a model in this context does not affect later sampling.
     """
     python, numpy = random.getstate(), np.random.get_state()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
@@ -280,7 +280,7 @@ def keep_random_states() -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of PyTorch or an NVIDIA library means too little GPU memory."""
+    """Return whether an error of PyTorch or of an NVIDIA library means that the GPU memory is exhausted."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     text = str(error)

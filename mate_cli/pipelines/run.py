@@ -234,7 +234,7 @@ def _owner(name: MetricName) -> str:
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
-    """Return the sort key: baselines last, then by split, all questions before subsets."""
+    """Return the sort key of a metric: baselines last, then by split, all questions before subsets."""
     return bool(name.baseline), _owner(name), bool(name.part), subset_rank(name.part), name.part
 
 
@@ -326,7 +326,7 @@ def plain_reason(reason: str) -> str:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Format counts as text, largest count first."""
+    """Format counts by name as text, largest first, such as "12 no answer, 3 ambiguous"."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 

@@ -82,7 +82,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The checked and complete specification of everything that one command trains.
+    """The validated and complete specification of all stages that one command trains.
 
     Without a system the last stage is the run itself, and each earlier stage passes its weights to the next stage.
 
@@ -116,7 +116,7 @@ class RunSpec:
 
     @property
     def identity_settings(self) -> list[str]:
-        """Settings and hash of user-defined code that distinguish the run within its experiment."""
+        """Settings, and a hash of user-defined code, that distinguish the run from others of its experiment."""
         return [*self.settings, *code_setting(self.code)]
 
     @property

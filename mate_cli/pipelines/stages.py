@@ -132,7 +132,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
 
 
 def without_stages(config: RunConfig) -> RunConfig:
-    """Return a copy without row ranking if the ranker is a stage, perhaps not trained yet."""
+    """Return a copy without row ranking if a stage, which may not be trained yet, ranks the rows."""
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
@@ -282,7 +282,7 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 
 def _is_free(folder: Path) -> bool:
-    """Try to lock a run. Return whether it is finished or now locked by this process."""
+    """Try to lock a run. Return whether the run is finished, or locked by this process."""
     with suppress(LockedError):
         if not is_finished(folder):
             acquire_lock(folder)

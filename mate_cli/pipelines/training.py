@@ -149,7 +149,7 @@ def _assemble(run: Run, cfg: RunConfig) -> Parts:
 
 
 def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, development: EncodedSplit) -> None:
-    """Record the sizes of network and data, excluded examples and initialization notes."""
+    """Record network and data sizes, excluded examples, and notes about the initial weights."""
     data, task = parts.data, parts.task
     record.parameters, record.trainable_parameters = count_parameters(task)
     failures = len(training.failures) + len(development.failures)
@@ -276,7 +276,7 @@ def _evaluate(run: Run, cfg: RunConfig, parts: Parts, split: str) -> None:
 
 
 def device_name(trainer: pl.Trainer) -> str:
-    """Return the name of the training device, with the number of ranks or CPU threads."""
+    """Return the name of the device of a trainer, with the number of ranks or CPU threads."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     if ranks.world_size() > 1:

@@ -163,7 +163,7 @@ class TrainingMemory:
         return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
 
     def with_checkpointing(self) -> "TrainingMemory":
-        """Return a copy with gradient checkpointing."""
+        """Return the estimate for the same training step with gradient checkpointing."""
         return replace(self, checkpointing=True)
 
 

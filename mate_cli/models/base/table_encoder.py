@@ -158,12 +158,12 @@ class TableEncoder(nn.Module):
 
     @property
     def layers(self) -> list[EncoderLayer]:
-        """All layers in their order, added layers last."""
+        """The layers of the network in order, followed by added layers (`model.extra`)."""
         return self.encoder.layers + (self.extra.encoder.layers if self.extra is not None else [])
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """The specification of each layer."""
+        """The specification (attention pattern, backend and class) of each layer."""
         return [layer.spec for layer in self.layers]
 
     @property
@@ -208,7 +208,7 @@ class TableEncoder(nn.Module):
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
-        """The attention patterns, by names of their layers, such as "layers 1 to 6"."""
+        """The attention patterns, each by the layers that use the pattern, such as "layers 1 to 6"."""
         layers: dict[AttentionPattern, list[int]] = {}
         for number, spec in enumerate(self.specs, 1):
             layers.setdefault(spec.pattern, []).append(number)
@@ -224,7 +224,7 @@ class TableEncoder(nn.Module):
         return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode a batch. Padding is not computed, and its hidden states are zero."""
+        """Encode a batch: embeddings, layers and pooler. Hidden states of padding are zero."""
         packed_batch = self.packed(batch)
         plans = self.plans(packed_batch)
         packed_states = self.encoder(self.embeddings(packed_batch), plans)
@@ -304,13 +304,13 @@ class PaddedBatch(Packing):
 
 
 def is_traced(backends: Iterable[Attention]) -> bool:
-    """Return whether torch is compiling or tracing, with all backends in `ALL_PAIRS`."""
+    """Return whether torch is compiling or tracing a network whose attention backends are all dense."""
     is_making_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
     return is_making_graph and all(isinstance(backend, ALL_PAIRS) for backend in backends)
 
 
 def is_exported() -> bool:
-    """Return whether torch is exporting or tracing a standalone graph."""
+    """Return whether torch is exporting or tracing a graph that will run without this code."""
     # torch.compiler.is_exporting exists since torch 2.7.
     exporting_check = getattr(torch.compiler, "is_exporting", None)
     is_exporting = exporting_check is not None and exporting_check()
@@ -375,10 +375,10 @@ class EncoderOutput(NamedTuple):
 
 
 class NoSerializer:
-    """Placeholder for a context without a serializer."""
+    """Placeholder for the serializer of a `TaskContext` that has no serializer."""
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """Raise RuntimeError, because the context has no serializer."""
+        """Raise `RuntimeError`, because the text of a span is unknown without a serializer."""
         raise RuntimeError("TaskContext needs a serializer to read words")
 
 

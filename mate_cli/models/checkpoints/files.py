@@ -96,9 +96,10 @@ def read_path(path: Path) -> CheckpointFiles:
 
 
 def bundle_config(bundle: Path) -> dict[str, Any]:
-    """Read the configuration next to a TensorFlow checkpoint, with the keys of transformers.
+    """Read the bert_config.json next to a TensorFlow checkpoint, and convert its keys to transformers.
 
-    See `torch_config`.
+    Args:
+        bundle: prefix of the checkpoint, such as `.../model.ckpt`.
     """
     return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
 

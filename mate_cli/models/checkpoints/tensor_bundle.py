@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 
 class BundleDamage(ValueError):  # noqa: N818 - used in this module only
-    """The file is damaged: it does not have the format of TensorFlow."""
+    """Exception for a file that does not have the format of a TensorFlow checkpoint."""
 
 
 class Cursor:
@@ -205,7 +205,7 @@ def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a protocol buffer."""
+    """Yield the number and the value of each field of a serialized protocol buffer."""
     cursor = Cursor(message)
     while cursor:
         number, wire_type = divmod(cursor.varint(), 8)

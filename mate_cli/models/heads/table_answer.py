@@ -60,7 +60,7 @@ class AnswerLogits:
         return self.grid.spread(self.grid.means(self.tokens) + NO_LOGIT * ~is_best_column)
 
     def null_scores(self) -> Tensor:
-        """Return the logit of no column minus the logit of the best column, [B]."""
+        """Return the null score of each example, [B]: logit of no column minus logit of the best column."""
         assert self.columns is not None
         return self.columns[:, 0] - self.columns[:, 1:].amax(-1)
 

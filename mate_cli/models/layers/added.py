@@ -47,7 +47,7 @@ class AddedLayers(nn.Module, ABC):
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
-        """Initialize the layers in place, depending on the training split.
+        """Initialize the added layers in place, depending on the training split.
 
         Args:
             network: network that contains the layers.

@@ -184,7 +184,13 @@ class ResidualOutput(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """A transformer layer with residuals and optional LayerNorms."""
+    """A transformer layer: self-attention and a feed-forward layer, with residuals and LayerNorms.
+
+    Args:
+        size: size of the encoder.
+        spec: attention pattern and backend of the layer.
+        options: activation, dropout and LayerNorm options, which all layers share.
+    """
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -199,7 +205,7 @@ class EncoderLayer(nn.Module):
 
     @property
     def sub_layers(self) -> tuple[ResidualOutput, ResidualOutput]:
-        """The output modules of the attention and of the feed-forward sub-layer."""
+        """The `ResidualOutput` of the attention sub-layer and of the feed-forward sub-layer."""
         attended = self.attention["output"]
         assert isinstance(attended, ResidualOutput)
         return attended, self.output
@@ -234,7 +240,7 @@ class Encoder(nn.Module):
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """The specification of each layer."""
+        """The specification (attention pattern, backend and class) of each layer."""
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
@@ -308,7 +314,7 @@ class FirstState(nn.Module):
 
 
 def find_activation(name: str) -> nn.Module:
-    """Return the activation with this name in transformers.
+    """Return the activation module with a name of transformers: gelu, gelu_new or relu.
 
     Raises:
         ConfigError: the name is unknown.

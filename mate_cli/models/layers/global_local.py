@@ -247,7 +247,7 @@ class Blocks(NamedTuple):
         return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
 
     def keys(self, x: Tensor) -> Tensor:
-        """Return the keys of every block: [B, N, T', H] to [B, N, blocks, keys, H]."""
+        """Return the keys of every block, margins included: [B, N, T', H] to [B, N, blocks, keys, H]."""
         padded = pad(x, (0, 0, self.margin, self.margin))
         return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 

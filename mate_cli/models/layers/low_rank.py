@@ -170,6 +170,6 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
 
 
 def _beginnings(name: str) -> list[str]:
-    """Return all prefixes of a dotted name: enclosing modules, then the full name."""
+    """Return all prefixes of a dotted name, shortest first: a, a.b and a.b.c for "a.b.c"."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]

@@ -144,7 +144,7 @@ def evaluate_answers(
 
     Args:
         file: file from which the answers were read.
-        answers: answers by question id. A missing answer counts as wrong.
+        answers: answers by question id. A missing answer is scored as wrong.
         name: display name of the system.
         data: configuration of the dataset, an option of `conf/data`.
         splits: splits of the dataset.

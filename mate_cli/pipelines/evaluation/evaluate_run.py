@@ -87,7 +87,7 @@ _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
-    """Return the run folder, or a subfolder if the questions differ from training."""
+    """Return the folder for results: the run folder, or a subfolder if the questions differ from training."""
     if not runtime.changes:
         return folder
     parts = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]

@@ -51,7 +51,7 @@ class ExportedModel:
 
     @property
     def needs_mate(self) -> bool:
-        """True if the table pipeline of transformers encodes tables differently than the model."""
+        """True if transformers' table pipeline encodes tables unlike the model, so that `Mate` must load it."""
         if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False
         as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
@@ -59,7 +59,7 @@ class ExportedModel:
 
     @property
     def dataset(self) -> DatasetInfo:
-        """Catalogue entry of the training data, `UNKNOWN` if the dataset is user-defined."""
+        """Description of the training data, with name and license. `UNKNOWN` if the dataset is user-defined."""
         return find_dataset(self.record.dataset) if self.record.dataset in dataset_names() else UNKNOWN
 
     @property
@@ -195,6 +195,11 @@ def _column(name: MetricName) -> str:
 
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
-    """Return the command line without overrides that only concern the machine."""
+    """Return the command line of a run as text, without overrides that only concern the machine.
+
+    Args:
+        command: command of mate, such as "train".
+        overrides: overrides of the run.
+    """
     options = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
     return format_command("mate", command, *options)

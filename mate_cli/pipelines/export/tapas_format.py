@@ -40,7 +40,7 @@ ENCODER, THEIRS = "encoder.", "tapas."
 
 
 def tapas_class(task: TableTask[Any, Any]) -> str | None:
-    """Return the transformers class equivalent to a task with its network, or None."""
+    """Return the name of the TAPAS class of transformers that is equivalent to a task and its network, or None."""
     encoder = task.encoder
     if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
@@ -113,7 +113,7 @@ def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_type(folder: Path) -> str | None:
-    """Return the `model_type` of the config.json in a folder, None if it is missing."""
+    """Return the `model_type` in the config.json of a folder, or None if the file or the key is missing."""
     path = folder / "config.json"
     return json_content(path).get("model_type") if path.is_file() else None
 

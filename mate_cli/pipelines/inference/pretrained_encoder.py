@@ -76,7 +76,10 @@ class EncodedTables:
 
 
 class Mate(LoadedModel):
-    """A trained model with its tokenizer, see `from_pretrained`. Its device and dtype change as for any module."""
+    """A trained model with its tokenizer, which encodes tables and answers questions about tables.
+
+    `from_pretrained` loads a model. `to` changes its device and dtype, as for any `nn.Module`.
+    """
 
     encoder: TableEncoder
 
@@ -309,7 +312,7 @@ def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:
 
 
 def _as_questions(questions: str | Iterable[str]) -> list[str]:
-    """Return questions as a list.
+    """Convert a question, or several questions, to a list.
 
     Raises:
         DataError: a question is no string.

@@ -82,7 +82,7 @@ class RowFitter:
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
-        """Return for each question whether the encoded table would lack rows."""
+        """Return for each question whether the network's input could not contain all rows of the table."""
         examples = [TableExample(str(number), question, table) for number, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
         return [
@@ -108,9 +108,9 @@ class RowFitter:
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
-        """Return all columns if `MIN_ROWS` rows fit, else those most similar to the question.
+        """Return the indices of all columns if `MIN_ROWS` rows fit, else of columns similar to the question.
 
-        The most similar columns come first.
+        In the latter case the most similar column comes first.
         """
         lengths = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if lengths.sum() <= budget and len(header) <= self.columns:

@@ -25,7 +25,7 @@ Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 
 class TrainedStage(LoadedModel):
-    """A trained stage with its best checkpoint, and the name of the stage."""
+    """A trained stage of a system: the network and task with the weights of the best checkpoint."""
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict examples with the task of the stage. `name` labels the progress bar."""
@@ -127,9 +127,13 @@ class System(ABC):
         return self, self.answer(stages, examples, name)
 
     def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
-        """Return all metrics, or {} if no example has a gold answer.
+        """Return exact match and F1 of the answers, and the metrics that the answers contain.
 
-        The metrics include exact match and F1 of the answers.
+        The result is empty if no example has a gold answer.
+
+        Args:
+            answered: answers of the system.
+            examples: questions, possibly without gold answers.
         """
         if not any(example.answer for example in examples):
             return {}

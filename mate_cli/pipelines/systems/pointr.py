@@ -43,7 +43,11 @@ class ReadCell:
     text: str
 
     def score(self, weight: float) -> float:
-        """Return the average of both log probabilities, with `weight` (0 to 1) for the reader."""
+        """Return the weighted average of the log probabilities of the cell and of the span.
+
+        Args:
+            weight: weight of the span (the reader), 0 to 1.
+        """
         return (1 - weight) * self.selected + weight * self.read
 
 
@@ -77,7 +81,7 @@ class PointR(System):
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
-        """Return a copy with the fitted weight."""
+        """Return a copy with the fitted weight of the reader, or with the current weight if none was fitted."""
         return PointR(self.compared_by, self.cells, parameters.get("weight", self.weight), self.whole_cells)
 
     def learn(
