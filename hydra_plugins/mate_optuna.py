@@ -235,7 +235,10 @@ class OptunaSweeper(Sweeper):
 
 
 def repeat_lost_trials(study: "Study") -> None:
-    """Queue trials again that are recorded as running, but whose process on this host no longer exists."""
+    """Queue the values of lost trials again.
+
+    A trial is lost if it is recorded as running, but its process on this host no longer exists.
+    """
     from optuna.trial import TrialState
 
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -245,7 +248,9 @@ def repeat_lost_trials(study: "Study") -> None:
 
 
 def repeat_trial(study: "Study", number: int) -> bool:
-    """Mark a trial as failed, and queue its values again unless they were repeated `MAX_REPEATS` times.
+    """Mark a trial as failed, and queue its values again.
+
+    The values are not queued if they were repeated `MAX_REPEATS` times.
 
     Args:
         study: study with the trial.

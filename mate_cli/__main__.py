@@ -1,4 +1,7 @@
-"""Entry point of `python -m mate_cli`, which runs `mate`. Its subprocesses start from this file too."""
+"""Entry point of `python -m mate_cli`, which runs `mate`.
+
+Subprocesses of `mate` start from this file too.
+"""
 
 import os
 import sys

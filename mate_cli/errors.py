@@ -24,7 +24,10 @@ class MateError(Exception):
 
 
 class ConfigError(MateError):
-    """The configuration has an unknown key or option, or a value of the wrong type or out of bounds."""
+    """The configuration has an unknown key or option, or an invalid value.
+
+    A value is invalid if its type is wrong or it is out of bounds.
+    """
 
 
 class DataError(MateError):
@@ -55,7 +58,10 @@ class MissingRunError(RunError):
 
 
 class TrustError(MateError):
-    """A configuration file refers to a class or folder that is not trusted. `trust=NAME` permits it."""
+    """A configuration file refers to a class or folder that is not trusted.
+
+    `trust=NAME` on the command line permits it.
+    """
 
 
 class MissingDependencyError(MateError):
@@ -63,11 +69,14 @@ class MissingDependencyError(MateError):
 
 
 class Interrupted(BaseException):
-    """The user or the scheduler stopped the run. Its checkpoint is saved, so the run can be resumed."""
+    """The user or the scheduler stopped the run.
+
+    A checkpoint has been saved, so that the run can be resumed.
+    """
 
 
 def known_cause(error: BaseException) -> MateError | None:
-    """Return an exception if it is a `MateError`, else the `MateError` that caused it, or None.
+    """Return the `MateError` that an exception is or was caused by, or None.
 
     Libraries such as Hydra wrap exceptions, so the chain of `__cause__` is searched.
     """

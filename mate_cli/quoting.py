@@ -1,4 +1,4 @@
-r"""Quoting of values for Hydra's override grammar, as in `key='any text'`, and of arguments for a shell.
+r"""Quote values for Hydra's override grammar, as in `key='any text'`, and for a shell.
 
 Quotes and backslashes are escaped for Hydra's parser, and `${` is escaped for OmegaConf, which would interpolate it.
 Every text can be expressed, except `???`: it means a missing value even in quotes.
@@ -38,7 +38,10 @@ def quote_text(text: str) -> str:
 
 
 def write_value(value: object) -> str:
-    """Format a YAML value for Hydra's override grammar. Interpolations such as `${seed}` are not escaped."""
+    """Format a YAML value for Hydra's override grammar.
+
+    Interpolations such as `${seed}` are not escaped.
+    """
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{key}:{write_value(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):

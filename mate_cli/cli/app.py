@@ -1,4 +1,4 @@
-"""Entry point of the command line: runs the subcommand of `mate` and prints errors in one line."""
+"""Entry point of the command line: runs a subcommand and prints errors in one line."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def check_words(words: Sequence[str]) -> None:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Format Python warnings as `warning: <message>`, without source lines, inside the context."""
+    """Format warnings as `warning: <message>`, without source lines, inside the context."""
     default_format = warnings.formatwarning
 
     def format_plain(
@@ -242,7 +242,9 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
 
 def answer_by_hydra(config_name: str) -> None:
-    """Pass `sys.argv` to `hydra.main`, for flags that print information such as `--cfg` and `--info`.
+    """Run `hydra.main` for flags that print information, such as `--cfg` and `--info`.
+
+    The arguments are read from `sys.argv`.
 
     Args:
         config_name: name of the primary configuration in `conf/`, such as `train`.
@@ -258,7 +260,7 @@ def answer_by_hydra(config_name: str) -> None:
 
 @contextmanager
 def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
-    """Set `sys.argv`, and make Hydra raise errors instead of printing them, inside the context.
+    """Set `sys.argv` inside the context, and make Hydra raise errors, not print them.
 
     Args:
         name: subcommand, which becomes part of the program name.

@@ -216,12 +216,17 @@ def check_ranker(config: RunConfig) -> None:
 
 
 def _prefix_stage(stage: Stage, key: str | None) -> str | None:
-    """Prefix the key of an error with `stages.NAME.`, unless the stage has no name or `key` is a path."""
+    """Prefix the key of an error with `stages.NAME.`.
+
+    Paths, and keys of a stage without a name, are unchanged.
+    """
     return f"stages.{stage.name}.{key}" if stage.name and key and "/" not in key.partition("=")[0] else key
 
 
 def check_data(config: RunConfig) -> None:
-    """Check that local data exist: the training data if `data.download=false`, and `data.extra_train`.
+    """Check that local data exist.
+
+    The training data must exist if `data.download=false`, the files in `data.extra_train` always.
 
     Raises:
         DataError: data are missing.
@@ -237,7 +242,7 @@ def check_data(config: RunConfig) -> None:
 
 
 def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: str = "init") -> None:
-    """Check that the initial weights exist, as a published checkpoint of this size or as a file.
+    """Check that the initial weights exist, as a published checkpoint or as a file.
 
     Args:
         init: values of the config group `init`.
@@ -265,7 +270,9 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
 
 
 def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
-    """Check that a checkpoint is published in the size that its name contains (see `PUBLISHED`).
+    """Check that a checkpoint is published in the network size that its name contains.
+
+    The published sizes are in `PUBLISHED`.
 
     Raises:
         ConfigError: no checkpoint of this size is published. The error lists the published sizes.

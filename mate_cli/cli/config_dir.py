@@ -20,7 +20,9 @@ _typed: list[Path] = []
 
 @cache
 def config_dir() -> Path:
-    """Return the path of mate's `conf/`: inside an installed package, or next to it in a clone.
+    """Return the path of mate's `conf/`.
+
+    It is inside an installed package, and next to the package in a clone of the repository.
 
     Raises:
         FileNotFoundError: the installation contains no configuration.
@@ -66,13 +68,13 @@ def user_config_dir() -> Path | None:
 
 
 def config_folders() -> list[Path]:
-    """Return the folders of configuration files, in search order: the user's if it exists, then mate's."""
+    """Return the existing configuration folders: the user's folder, then mate's `conf/`."""
     folder = user_config_dir()
     return [folder, config_dir()] if folder else [config_dir()]
 
 
 def find_config(name: str) -> Path | None:
-    """Return the path of a configuration file, such as `model/mate` or `train`, or None if it is missing.
+    """Return the path of a configuration file, or None if it is missing.
 
     Args:
         name: path relative to the configuration folder, without `.yaml`.
@@ -102,13 +104,18 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 def defaults_of(content: Mapping[str, Any]) -> list[Any]:
-    """Return the defaults list in the content of a file, or [] if `defaults` is missing or no list."""
+    """Return the defaults list of a configuration file's content.
+
+    Return [] if `defaults` is missing or no list.
+    """
     defaults = content.get("defaults")
     return defaults if isinstance(defaults, list) else []
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the configurations that a command's primary configuration extends, then its content.
+    """Yield the contents of a command's primary configuration and those that it extends.
+
+    The extended configurations come first.
 
     Args:
         command: name of the primary configuration, such as `train`.
@@ -136,9 +143,10 @@ def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
 
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
-    """Return the config group options that an option's file, or a file that it extends, selects.
+    """Return the config group options that an option's files select.
 
-    For example, an experiment selects a model and a dataset.
+    The files are the file of the option and the files that it extends. For example, the files of an experiment select
+    a model and a dataset.
     """
     overrides: dict[str, Any] = {}
     for content in extended_choice(group, name):
@@ -152,7 +160,7 @@ def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
 
 
 def read_choice(group: str, name: str) -> dict[str, Any]:
-    """Return the values of an option: the content of its file merged over the files that it extends.
+    """Return the values of an option, merged over the files that it extends.
 
     Keys are merged at the top level only. `defaults` is removed.
     """
@@ -174,9 +182,10 @@ def extended_files(group: str, name: str) -> Iterator[Path]:
 
 
 def user_experiment_files(name: str) -> list[Path]:
-    """Return the user's files of a user-defined experiment: the files that it extends, then its file.
+    """Return the user's files from which a user-defined experiment is composed.
 
-    Files before the last shipped file are excluded. The list is empty for a shipped experiment.
+    Extended files come first, the file of the experiment last. Files before the last file of the package are excluded.
+    The list is empty for an experiment of the package.
     """
     folder = user_config_dir()
     files = [*extended_files("experiment", name)] if folder else []

@@ -1,6 +1,6 @@
-"""`mate train --dry`: print the plan and the estimated cost of a run or sweep, without training.
+"""`mate train --dry`: print the plan and estimated cost of a run or sweep.
 
-The cost is training time, memory and downloads. The command writes no files.
+The cost is training time, memory and downloads. The command trains nothing and writes no files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ON_HUB = ("bert", "roberta", "tapas")
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as `mate train` does, but return the first `DataError` instead of raising it.
+    """Check a run as `mate train` does, but return the first `DataError`.
 
     The caller can then print the cost of the run before raising the error.
 
@@ -86,7 +86,7 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
 
 
 def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
-    """Return the error of the first stage that cannot be trained, or None if all stages can be trained.
+    """Return the error of the first stage that cannot be trained, or None.
 
     Args:
         stages: stages to check.
@@ -100,7 +100,9 @@ def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateErro
 
 
 def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateError | None]:
-    """Print the training time of each job of a sweep, and the total time of all jobs in sequence.
+    """Print the training time of each job of a sweep, and the total time.
+
+    The total assumes that the jobs run in sequence.
 
     Args:
         jobs: (label, stages to train) of each job. The label shows the overrides that distinguish the job.
@@ -146,7 +148,9 @@ def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage
 
 
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Estimate the cost of stages. Stages that differ only in seed or float values are measured once.
+    """Estimate the training cost of stages.
+
+    Stages that differ only in seed, loggers or float values are measured once.
 
     Returns:
         Cost by stage key (see `_key`).
@@ -185,7 +189,7 @@ def _without_sizes(value: object, all_floats: bool) -> object:
 
 
 def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
-    """Yield the output lines about the cost of a stage, such as `  steps       1,000 of 32 ...`."""
+    """Yield the output lines about the cost of a stage, such as its number of steps."""
     if cost.examples:
         yield f"  examples    {', '.join(f'{count:,} {split}' for split, count in cost.examples.items())}"
     if cost.tokens:
@@ -218,7 +222,10 @@ def _time(costs: Sequence[Cost]) -> str:
 
 
 def _duration(costs: Sequence[Cost]) -> str:
-    """Format the total training time of stages, such as "about 2 h", "at least 2 h" or `UNKNOWN`."""
+    """Format the total training time of stages, such as "about 2 h" or "at least 2 h".
+
+    Return `UNKNOWN` if no time is known.
+    """
     seconds = [cost.seconds for cost in costs if cost.seconds is not None]
     if not seconds:
         return UNKNOWN
@@ -227,7 +234,7 @@ def _duration(costs: Sequence[Cost]) -> str:
 
 
 def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
-    """Yield a description of each download that training a stage requires, with its size if known.
+    """Yield a description of each download that a stage requires, with its size.
 
     Args:
         config: configuration of the stage.
@@ -273,9 +280,9 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
 
 
 def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
-    """Resolve overrides to a run, even if finished runs that should replace stages are missing.
+    """Resolve overrides to a run, even if finished runs for some stages are missing.
 
-    Such a stage is resolved as a stage to train.
+    A stage whose finished run is missing is resolved as a stage to train.
 
     Returns:
         The resolved run, and the errors for missing finished runs by stage name.

@@ -32,7 +32,7 @@ SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z]
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
-    """Return the hint "Did you mean NAME?" for a mistyped name, or None if no valid name is similar.
+    """Return the hint "Did you mean NAME?" for a mistyped name, or None.
 
     If no name has a similar spelling, the shortest valid name that starts with `name` (3 or more characters) is
     suggested.
@@ -73,7 +73,9 @@ def overview(commands: Mapping[str, str]) -> str:
 
 
 def command_help(config_name: str) -> str:
-    """Return the text of `mate COMMAND --help`: usage, config groups, keys, examples and flags.
+    """Return the text of `mate COMMAND --help`.
+
+    It lists usage, config groups, keys, examples and flags.
 
     Args:
         config_name: command, which is also the name of its primary configuration in `conf/`.
@@ -173,7 +175,10 @@ def read_summary(group: str, name: str) -> Summary:
 
 
 def _comment(lines: list[str]) -> Iterator[str]:
-    """Yield the lines of the comment at the start of a file, except lines that match `SKIPPED`."""
+    """Yield the lines of the comment at the start of a file.
+
+    Lines that match `SKIPPED` are excluded.
+    """
     for line in lines:
         if line.strip() and not line.startswith("#"):
             return

@@ -112,7 +112,10 @@ class Override:
 
     @cached_property
     def group(self) -> str:
-        """Config group in which the override selects an option. Empty if the override sets a value."""
+        """Config group in which the override selects an option.
+
+        Empty if the override sets a value.
+        """
         name = self.key.partition("@")[0]
         # A mapping sets the keys of a section, so it is not the name of an option.
         if (self.value or "").startswith("{"):

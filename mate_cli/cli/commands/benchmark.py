@@ -1,4 +1,4 @@
-"""`mate benchmark`: run a benchmark, write its record to a run folder, and print the results."""
+"""`mate benchmark`: run a benchmark, write its record, and print the results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def show(benchmark: LoadedRun, folder: Path) -> None:
 
 
 def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
-    """Print the results of a benchmark as tables, or as a list of measurements if it defines no tables.
+    """Print the results of a benchmark as tables.
+
+    If the benchmark defines no tables, its measurements are printed as a list.
 
     Returns:
         The results in the tables, None if the benchmark defines no tables.

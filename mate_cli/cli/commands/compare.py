@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Convert positional folders in the arguments of `mate compare` to the override `runs=[...]`."""
+    """Convert positional folders of `mate compare` to the override `runs=[...]`."""
     folders: list[str] = []
     other_arguments: list[str] = []
     for previous, argument in zip(["", *words], words, strict=False):
@@ -43,7 +43,7 @@ def quote_label(word: str) -> str:
 
 
 def is_folder(word: str) -> bool:
-    """Return whether an argument is a folder: an existing folder, or a text that is no flag or override."""
+    """Return whether an argument is a folder: a path that exists, or no flag and override."""
     return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
 
 
@@ -156,7 +156,10 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
 
 
 def page_folder(cfg: Compare, report: Report) -> Path:
-    """Return the default folder of the HTML page: the first entry of `runs`, up to any wildcard."""
+    """Return the default folder of the HTML page.
+
+    It is the first entry of `runs`, up to any wildcard.
+    """
     from mate_cli.reports.runs.load import find_base_folder
 
     first = find_base_folder(cfg.runs[0])

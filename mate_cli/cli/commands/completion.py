@@ -46,7 +46,7 @@ Permanently
 
 
 def run_plain(words: Sequence[str]) -> int:
-    """Print the completion script of a shell, or the candidates for `query LINE`, one per line.
+    """Print the completion script of a shell, or the candidates for `query LINE`.
 
     Raises:
         ConfigError: if the shell is unknown.
@@ -115,7 +115,10 @@ class Completer:
         return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
-        """Yield the candidates for a partial value, of which only the text after the last comma is completed."""
+        """Yield the candidates for a partial value.
+
+        Only the text after the last comma is completed.
+        """
         prefix, comma, fragment = value.rpartition(",")
         groups = self._groups()
         is_flag = key not in groups and isinstance(self._default(key), bool)
@@ -123,7 +126,10 @@ class Completer:
         yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        """Yield the candidates for a partial key: groups and top-level keys, or the keys of its section."""
+        """Yield the candidates for a partial key.
+
+        The candidates are groups and top-level keys, or the keys of the section before the last dot.
+        """
         section = prefix.rpartition(".")[0]
         if section:
             node = self._section(section)
@@ -147,7 +153,10 @@ class Completer:
         return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """Return the option of each group: from the arguments, else the experiment, else the default."""
+        """Return the selected option of each config group.
+
+        It is set by the arguments, else by the experiment, else by default.
+        """
         groups: dict[str, str | None] = {}
         for content in read_extended(self.command):
             groups |= {name: value for name, value in group_choices(content) if " " not in name}

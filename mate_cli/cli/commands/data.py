@@ -1,4 +1,4 @@
-"""`mate data`: list datasets, check, download or export a dataset, or prune the cache of encodings."""
+"""`mate data`: list, check, download or export datasets, or prune cached encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mate doctor`: check the hardware and software of this machine, and print hints for missing parts."""
+"""`mate doctor`: check hardware and software, and print hints for missing parts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def look_at_devices() -> Iterator[Finding]:
 
 
 def look_at_kernels() -> Iterator[Finding]:
-    """Check that Triton is installed, and build the C++ attention kernels unless they are cached."""
+    """Check that Triton is installed and that the C++ attention kernels can be built."""
     from mate_cli.attention.backends.native import native_kernels
 
     try:

@@ -1,4 +1,4 @@
-"""`mate evaluate`: compute metrics of finished runs, released checkpoints or a file of answers."""
+"""`mate evaluate`: score finished runs, released checkpoints or a file of answers."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
 
 
 def use_runs(cfg: Evaluate) -> None:
-    """Score the runs in `run`, or analyze them if `analysis` is set, once per folder in `data.root`."""
+    """Score the runs in `run`, or analyze them if `analysis` is set.
+
+    This is done once per folder in `data.root`.
+    """
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -128,7 +131,9 @@ def use_runs(cfg: Evaluate) -> None:
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
-    """Check the keys for a source that is not a run: `data` is required, `whole` and `analysis` are invalid.
+    """Check the keys of an evaluation without a run.
+
+    `data` is required, `whole` and `analysis` are invalid.
 
     Args:
         cfg: configuration of the command.
@@ -146,7 +151,10 @@ def check_alone(cfg: Evaluate, source: str) -> None:
 
 
 def score_answers(cfg: Evaluate) -> None:
-    """Score the file `answers` on splits of a dataset, and print its wrong answers by category."""
+    """Score the file `answers` on splits of a dataset.
+
+    The number of wrong answers by category is printed.
+    """
     from mate_cli.data.answers_file import read_answers
 
     file = Path(cfg.answers or "").expanduser()
@@ -161,9 +169,9 @@ def score_answers(cfg: Evaluate) -> None:
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
-    """Score released checkpoints on splits of a dataset, and print their wrong answers by category.
+    """Score released checkpoints on splits of a dataset.
 
-    Each checkpoint gets a separate record.
+    The number of wrong answers by category is printed. Each checkpoint gets a separate record.
     """
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_checkpoint
     from mate_cli.pipelines.machine import RuntimeOverrides
@@ -192,7 +200,9 @@ def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
-    """Run the configured analysis on each run and split, print its results and write them with plots.
+    """Run the configured analysis on each run and split.
+
+    The results are printed, and written with plots below the run folders.
 
     Args:
         cfg: configuration of the command.

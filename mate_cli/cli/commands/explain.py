@@ -1,4 +1,4 @@
-"""`mate explain KEY`: print the meaning of a key, its allowed values, and the files that set it."""
+"""`mate explain KEY`: print meaning and allowed values of a key, and where it is set."""
 
 from __future__ import annotations
 

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 def run(cfg: Export) -> None:
-    """Write weights, tokenizer, settings and model card of a run to a folder, and upload it if `push` is set."""
+    """Export weights, tokenizer, settings and model card of a run to a folder.
+
+    If `push` is set, the folder is uploaded to the Hugging Face Hub.
+    """
     from mate_cli.cli.config.validate import check_run_types
 
     cfg.hardware.require_one_process("mate export")

@@ -57,7 +57,9 @@ DEFAULT = "experiment=quickstart_cells"
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Check the overrides of `mate inspect`, and add `DEFAULT` if none sets a key of `SOURCES`.
+    """Check the overrides of `mate inspect`, and add `DEFAULT` if necessary.
+
+    `DEFAULT` is added if no override sets a key of `SOURCES`.
 
     Raises:
         ConfigError: an override has no effect, because `run` or `checkpoint` is set.
@@ -268,7 +270,10 @@ def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
 
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """Return the text that the serializer appends to cells with links, such as passages, by link."""
+    """Return the text that the serializer appends to cells with links, by link.
+
+    Such texts are sentences of linked passages.
+    """
     parts = serializer.find_additions(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
@@ -315,7 +320,7 @@ def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncodi
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """Return the attention mask Bool [T, T] of each group of attention heads, by name of the group.
+    """Return the attention mask Bool [T, T] of each group of attention heads, by name.
 
     Args:
         config: configuration of the model.

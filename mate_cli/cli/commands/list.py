@@ -1,4 +1,4 @@
-"""`mate list`: print one line per config group option (experiment, network, dataset, ...) or run."""
+"""`mate list`: print one line per run, or per option such as experiment or network."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def kinds() -> list[str]:
 
 
 def _overview() -> Iterator[str]:
-    """Yield a line per category with its number of options and the override that selects an option."""
+    """Yield a line per category: its number of options, and how to select an option."""
     groups = group_names()
     width = max(len(_plural(group)) for group in groups)
     for group in groups:

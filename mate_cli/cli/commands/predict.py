@@ -1,4 +1,4 @@
-"""`mate predict`: answer questions about tables or databases of the user, or of a dataset file."""
+"""`mate predict`: answer questions about tables or databases, or of a dataset file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEXTS = (
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Quote the values of `TEXTS` for Hydra's grammar, and join the values of repeated keys to lists."""
+    """Quote the values of `TEXTS` for Hydra, and join the values of repeated keys."""
     by_key: dict[str, list[str]] = {}
     other_arguments: list[str] = []
     for argument in words:
@@ -84,7 +84,10 @@ def run(cfg: Predict) -> None:
 
 
 def predict_dataset(cfg: Predict) -> None:
-    """Answer the questions of a dataset file, and write the official format {question_id, pred}."""
+    """Answer the questions of a dataset file.
+
+    The predictions are written in the official format, a list of {question_id, pred}.
+    """
     from mate_cli.cli.config.validate import check_run_types
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.predict_request import find_questions
@@ -110,7 +113,10 @@ def predict_dataset(cfg: Predict) -> None:
 
 
 def predict_tables(cfg: Predict) -> None:
-    """Answer questions about tables or a database. Print the answers, and write them to `output` if set."""
+    """Answer questions about tables or a database.
+
+    The answers are printed, and written to `output` if it is set.
+    """
     from mate_cli.pipelines.inference.predict_request import check_model
     from mate_cli.terminal.progress import Progress
 
@@ -174,7 +180,9 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Answer all questions about tables by `answer_tables`, which is imported late because it imports torch.
+    """Call `answer_tables` to answer all questions about tables.
+
+    The function is imported late, because its module imports torch.
 
     Args:
         opened: tables and questions.

@@ -47,7 +47,9 @@ def _trusted(value: str) -> list[str]:
 
 
 def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -> int:
-    """Train or resume the run in a folder, on all its devices and in its original working directory.
+    """Train or resume the run in a folder, on all its devices.
+
+    The original working directory of the run is used.
 
     Args:
         path: run folder.

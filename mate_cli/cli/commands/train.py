@@ -36,11 +36,11 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def expand(words: Sequence[str]) -> list[str]:
-    """Add the flag `-m` if an argument selects a sweep with `sweep=NAME`, unless a flag of `NO_RUN` is set.
+    """Add the flag `-m` if an argument selects a sweep with `sweep=NAME`.
 
-    A file of `conf/sweep/` sets fixed and varying overrides of the jobs under `hydra.sweeper.params`. Combinations
-    that are not a grid are listed under `rows`, one mapping per row. Jobs receive only their overrides, without
-    `sweep=NAME`.
+    The flag is not added if a flag of `NO_RUN` is set. A file of `conf/sweep/` sets fixed and varying overrides of the
+    jobs under `hydra.sweeper.params`. Combinations that are not a grid are listed under `rows`, one mapping per row.
+    Jobs receive only their overrides, without `sweep=NAME`.
 
     Raises:
         ConfigError: several sweeps are selected, or the sweep file sets keys that the jobs would not receive.
@@ -58,14 +58,14 @@ def expand(words: Sequence[str]) -> list[str]:
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
-    """Return a key or config group in a sweep file that is neither `rows` nor of Hydra, or None."""
+    """Return a key or group in a sweep file that is neither `rows` nor of Hydra, or None."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     other_groups = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*other_groups, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
 
 
 def quote_pattern(word: str) -> str:
-    """Quote the value of an override if it is a name pattern with brackets, such as `layer.[0-3]`.
+    """Quote the value of an override if it is a pattern with brackets: `layer.[0-3]`.
 
     Only values of keys in `TEXTS` are patterns. Lists and comma-separated values of a sweep are unchanged.
     """
@@ -124,7 +124,7 @@ def run_words(words: Sequence[str]) -> int:
 
 
 def reject_sweep_options(overrides: Sequence[str]) -> None:
-    """Raise `ConfigError` if an override selects a Hydra launcher or sweeper, which a single run does not use.
+    """Check that a single run selects no Hydra launcher or sweeper.
 
     Raises:
         ConfigError: an override selects a launcher or a sweeper.
@@ -208,7 +208,7 @@ def start(spec: RunSpec) -> int:
 
 @contextmanager
 def join_others(spec: RunSpec) -> Iterator[None]:
-    """Initialize the process group inside the context, and check that all ranks have the same run.
+    """Initialize the process group inside the context, and compare the runs of all ranks.
 
     An error on one rank then stops all ranks. Does nothing for a single process.
 
@@ -230,7 +230,7 @@ def join_others(spec: RunSpec) -> Iterator[None]:
 
 
 def code_facts(spec: RunSpec) -> dict[str, str]:
-    """Return the settings, code hashes and package versions that must agree on all ranks, as text by name."""
+    """Return the settings, code hashes and package versions that must agree on all ranks."""
     from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
     from mate_cli.runs.record import package_versions
 
@@ -310,7 +310,7 @@ def announce(spec: RunSpec) -> None:
 
 
 def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
-    """Format the plan of a run: name, stages, data, hardware, seed and output folder, one per line.
+    """Format the plan of a run: a line for name, stages, data, hardware, seed and folder.
 
     Args:
         spec: run to describe.

@@ -1,7 +1,7 @@
-"""Options of a class named by `_target_`: names, types and descriptions of its constructor's parameters.
+"""Names, types and descriptions of the constructor parameters of a `_target_` class.
 
-The configuration is validated against these options. Classes of this package are read from source code, because
-importing them would import torch, which takes seconds.
+The configuration is validated against these parameters, its options. Classes of this package are read from source code,
+because importing them would import torch, which takes seconds.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _import_target(name: str) -> Callable[..., object]:
 
 @functools.cache
 def read_options(target: str) -> ClassOptions:
-    """Return the options of a class of this package, read from source code without importing it.
+    """Return the options of a class of this package from source, without importing it.
 
     Types whose annotations cannot be evaluated are omitted. Any name is accepted if a base class that receives
     `**options` is in another package.
@@ -115,7 +115,7 @@ def read_options(target: str) -> ClassOptions:
 
 
 def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield (module, class definition) of a class of this package and of each of its base classes."""
+    """Yield (module, class definition) of a class of this package and its base classes."""
     module, _, name = target.rpartition(".")
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -130,7 +130,10 @@ def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """Return the annotations of a class by name: of its constructor if it defines one, else of its fields."""
+    """Return the type annotation of each option of a class, by name.
+
+    The options are the parameters of the constructor if the class defines one, else its fields.
+    """
     if init := _constructor(node):
         arguments = (*init.args.args, *init.args.kwonlyargs)
         return {argument.arg: argument.annotation for argument in arguments if argument.annotation}
@@ -175,14 +178,17 @@ _names = functools.cache(_Names)
 
 @functools.cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return the (module, name) that each `from ... import` of a module refers to, by local name."""
+    """Return the (module, name) that each `from ... import` refers to, by local name."""
     nodes = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
     return {alias.asname or alias.name: (str(node.module), alias.name) for node in nodes for alias in node.names}
 
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    """Parse the source of a module. For modules outside this package, return an empty syntax tree."""
+    """Parse the source of a module to a syntax tree.
+
+    The tree is empty for modules outside this package.
+    """
     file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
     is_own = module.startswith("mate_cli.") and file.is_file()
     return ast.parse(file.read_text(encoding="utf-8") if is_own else "")

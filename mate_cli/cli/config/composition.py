@@ -1,4 +1,4 @@
-"""Compose the configuration of a run or stage from overrides, and find the settings that identify it.
+"""Compose the configuration of a run or stage, and find the settings that identify it.
 
 Hydra composes each selection of config group options once, as this is slow. Value overrides are then applied to a
 copy of the result.
@@ -324,7 +324,7 @@ def compose_stage(
 
 
 def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
-    """Return the keys whose values differ between the stage's `scale` and the `scale` of the command line.
+    """Return the keys that the command line's `scale` changes compared with the stage's.
 
     The files of a scale in `conf/scale` and `conf/recipe` are compared.
 
@@ -436,7 +436,10 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
 
 
 def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an error message for each required section without a `_target_`, as after deleting a group."""
+    """Yield an error message for each required section without a `_target_`.
+
+    The `_target_` is missing if an override deleted the config group.
+    """
     for name, field_info in RunConfig.model_fields.items():
         part = values.get(name)
         if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
@@ -444,5 +447,8 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
-    """Return the values of a configuration by dotted key. If `resolve`, interpolations are resolved."""
+    """Return the values of a configuration by dotted key.
+
+    If `resolve`, interpolations are resolved.
+    """
     return flat_keys(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=resolve)))

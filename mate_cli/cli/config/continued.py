@@ -1,4 +1,4 @@
-"""`init=run:FOLDER`: initialize from the weights of a finished run or export, with its settings.
+"""`init=run:FOLDER`: initialize from a finished run or export, with its settings.
 
 The override is expanded to ordinary overrides before composition, so that the new run records them. An export may be a
 repository on the Hugging Face Hub.
@@ -32,7 +32,7 @@ WEIGHTS = ("best.safetensors", "final.safetensors")
 
 
 def expand_continued(arguments: Sequence[str]) -> list[str]:
-    """Expand `init=run:FOLDER` to the overrides that give the new run the settings of that run.
+    """Expand `init=run:FOLDER` to overrides with the weights and settings of that run.
 
     The settings are experiment, scale, model, task, encoding and data. Other overrides take precedence. If they set
     another experiment or task, only the model and `encoding.reset_positions` are taken from the run. Arguments without

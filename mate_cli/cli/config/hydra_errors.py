@@ -1,4 +1,4 @@
-"""Convert errors of Hydra and OmegaConf to `ConfigError`, with the key and a hint for the user."""
+"""Convert errors of Hydra and OmegaConf to `ConfigError`, with a hint for the user."""
 
 import re
 import traceback
@@ -97,9 +97,10 @@ def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | No
 
 
 def _is_a_bug(error: Exception, file: str | None) -> bool:
-    """Return whether an error is a bug, such as code that reads a missing key, and no error of the user.
+    """Return whether an error is a bug, such as code that reads a missing key.
 
-    A plain `ValueError` is a bug unless Hydra or OmegaConf raise it, as for flags that exclude each other.
+    Other errors are mistakes of the user. A plain `ValueError` is a bug unless Hydra or OmegaConf raise it, as for
+    flags that exclude each other.
 
     Args:
         error: error to check.
@@ -148,7 +149,10 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
 
 
 def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
-    """Convert an OmegaConf error about a value, such as an unresolved interpolation, to a `ConfigError`."""
+    """Convert an OmegaConf error about a value to a `ConfigError`.
+
+    Such an error is an interpolation that cannot be resolved.
+    """
     problem = _first_line(str(error.msg or error))
     problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
     if problem == "HydraConfig was not set":
@@ -188,7 +192,10 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 
 def _unreadable(override: str) -> ConfigError:
-    """Return the error for an override that Hydra cannot parse, with a corrected override as hint."""
+    """Return the error for an override that Hydra cannot parse.
+
+    The hint is a corrected override.
+    """
     key, equals, value = override.partition("=")
     if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)

@@ -20,7 +20,10 @@ from mate_cli.cli.overrides import Override
 
 
 class UserConfig(SearchPathPlugin):
-    """Hydra plugin that puts the user's configuration folder before mate's `conf/` in the search path."""
+    """Hydra plugin that adds the user's configuration folder to the search path.
+
+    The folder is searched before mate's `conf/`.
+    """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Prepend the user's configuration folder to the search path, if it exists."""
@@ -78,7 +81,10 @@ def parse_overrides(overrides: Sequence[str]) -> list[HydraOverride]:
 
 
 def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
-    """Return whether a configuration contains a dotted key or section. Its value may be null or missing."""
+    """Return whether a configuration contains a dotted key or section.
+
+    The value may be null or missing.
+    """
     for part in key.split(".") if key else ():
         if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
             return False

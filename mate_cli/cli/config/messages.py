@@ -1,4 +1,4 @@
-"""Error messages about keys and values, such as `trainer.log_every: must be an integer (got 1.5)`."""
+"""Error messages about keys and values: `trainer.log_every: must be an integer`."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
 
 
 def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
-    """Return the key path of a pydantic error, without the type names that pydantic appends to it."""
+    """Return the key path of a pydantic error, without the type names in it."""
     keys: list[int | str] = []
     for key in detail["loc"]:
         try:
@@ -131,7 +131,10 @@ def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | No
 
 
 def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
-    """Return the error message about a value: the violated bound, or the valid types if its type is wrong."""
+    """Return the error message about an invalid value.
+
+    It names the violated bound, or the valid types if the type is wrong.
+    """
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=key, remedy="Give it a value"))
     bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
@@ -159,7 +162,10 @@ def _demand(detail: ErrorDetails) -> str:
 
 
 def translate_key(key: str) -> str | None:
-    """Return mate's equivalent of a key of Lightning or transformers, such as `max_epochs`, or None."""
+    """Return mate's equivalent of a key of Lightning or transformers, or None.
+
+    For example, `max_steps` is `trainer.max_steps`.
+    """
     for section, own_section in SECTIONS.items():
         if key.startswith(section):
             return own_section + key.removeprefix(section)

@@ -1,4 +1,4 @@
-"""Descriptions of configuration keys for `mate explain`: meaning, bounds, and the files that set a key.
+"""Descriptions of keys for `mate explain`: meaning, bounds, and files that set a key.
 
 The meaning of a key is its comment in a YAML file, or its description in the docstring of the configured class. The
 bounds are taken from the types that validate the key.
@@ -242,14 +242,17 @@ def _read_class(target: str) -> ClassOptions:
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
-    """Return the description of an argument from the first docstring that describes it, else ""."""
+    """Return the description of an argument from the first docstring with one, else ""."""
     pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
     match = next(filter(None, map(pattern.search, texts)), None)
     return " ".join(match[1].split()) if match else ""
 
 
 def _place(file: Path) -> str:
-    """Format the path of a configuration file, such as `conf/model/mate.yaml` or `... (yours)`."""
+    """Format the path of a configuration file, such as `conf/model/mate.yaml`.
+
+    Paths of the user's files end with (yours).
+    """
     user_folder = user_config_dir()
     if user_folder and file.is_relative_to(user_folder):
         return f"{Path(user_folder.name) / file.relative_to(user_folder)} (yours)"

@@ -121,7 +121,7 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """Return a value or section of the configuration as built-in types, with interpolations resolved.
+    """Return a value or section as built-in types, with interpolations resolved.
 
     Raises:
         ConfigError: if an override deleted the key, or an interpolation cannot be resolved.
@@ -205,7 +205,7 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
 
 
 def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
-    """Convert compositions to stages, and initialize each stage from the weights that the previous one outputs.
+    """Convert compositions to stages, and initialize each from the previous weights.
 
     A stage outputs weights, predictions or row rankings, see `StageOptions.after`.
 

@@ -1,4 +1,4 @@
-"""Pydantic schemas that validate the configurations of the commands: keys, types and bounds.
+"""Pydantic schemas of the command configurations: keys, types and bounds.
 
 There is one class per command, with one field per top-level key. Nodes with a `_target_` are validated against the
 constructor of their class instead.
@@ -13,7 +13,10 @@ from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig,
 
 
 def as_list(value: Any) -> Any:  # noqa: ANN401 - any value
-    """Convert a single text to a list of one, and None to an empty list. Other values are unchanged."""
+    """Convert a single text to a list, and None to an empty list.
+
+    Other values are unchanged.
+    """
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
@@ -26,7 +29,9 @@ SomeTexts = Annotated[Texts, Field(min_length=1)]
 
 
 class StageOptions(Section):
-    """Options of one stage in the section `stages`. A stage is trained as a run of a separate experiment.
+    """Options of one stage in the section `stages`.
+
+    A stage is trained as a run of a separate experiment.
 
     Args:
         experiment: experiment from which the stage is composed.
@@ -79,7 +84,10 @@ class Evaluate(OfRuns):
 
 
 class TableLimits(Section):
-    """Maximum size of a table that `mate predict` reads, see `Limits` in `tables/read_options.py`."""
+    """Maximum size of a table that `mate predict` reads.
+
+    The fields are those of `Limits` in `tables/read_options.py`.
+    """
 
     rows: PositiveInt
     columns: PositiveInt

@@ -1,4 +1,4 @@
-"""Check the syntax of command-line arguments, and suggest the intended override for an invalid argument.
+"""Check the syntax of command-line arguments, and suggest the intended override.
 
 Users of other programs write flags such as `--lr 1e-4`, option names without their group, spaces around `=` and lists
 without quotes. Such arguments raise an error before composition, with the correct override as a hint.
@@ -52,7 +52,7 @@ class Syntax:
         return dict(list_defaults(self.command))
 
     def check(self, arguments: Sequence[str]) -> None:
-        """Check that every argument is a valid flag, an override or an argument that the command converts.
+        """Check that every argument is a valid flag or override, or converted by the command.
 
         Raises:
             ConfigError: for the first invalid argument, with the correct form as hint.
@@ -210,7 +210,10 @@ class Syntax:
 
 
 def suggest(*settings: str) -> str:
-    """Return the hint "Type key=value", with the overrides quoted for a shell and joined by "or"."""
+    """Return the hint "Type key=value", with the override quoted for a shell.
+
+    Several overrides are joined by "or".
+    """
     return "Type " + " or ".join(map(quote_for_shell, settings))
 
 
@@ -219,7 +222,10 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 
 
 def _missing_bracket(value: str) -> str:
-    """Return the closing bracket that is missing in an unquoted list, mapping or interpolation, else ""."""
+    """Return the closing bracket that is missing in an unquoted value, else "".
+
+    The value may be a list, a mapping or an interpolation.
+    """
     opening = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
     bracket = BRACKETS.get(opening, "")
     is_open = opening and not re.search("['\"\\\\]", value) and value.count(opening) > value.count(bracket)

@@ -35,7 +35,9 @@ def read_experiment_overrides(file: Path) -> Iterator[Override]:
 
 
 def without_debug(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
-    """Return the overrides without keys that the selected `debug` file sets, so that the file takes precedence.
+    """Return the overrides except those of keys that the selected `debug` file sets.
+
+    The `debug` file thereby takes precedence.
 
     Args:
         overrides: overrides to filter.
@@ -46,9 +48,9 @@ def without_debug(overrides: Iterable[Override], typed: Iterable[Override]) -> l
 
 
 def with_user_experiment(arguments: Sequence[str], command: str = "train") -> list[str]:
-    """Prepend the overrides of the selected user-defined experiment to the command-line overrides.
+    """Prepend the overrides of the selected user-defined experiment.
 
-    For a shipped experiment, the arguments are returned unchanged.
+    For an experiment of the package, the arguments are returned unchanged.
 
     Args:
         arguments: overrides from the command line.

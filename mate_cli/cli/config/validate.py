@@ -38,7 +38,7 @@ ROWS = "rows"
 
 
 def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
-    """Validate a configuration against the schema of its command, and `_target_` nodes against their classes.
+    """Validate a configuration against its command's schema and its `_target_` classes.
 
     Args:
         config: composed configuration.
@@ -96,7 +96,9 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
 
 
 def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
-    """Validate values against the schema of a command. Nodes with a `_target_` are not validated.
+    """Validate values against the schema of a command.
+
+    Nodes with a `_target_` are not validated.
 
     Args:
         values: configuration as nested dicts and lists.
@@ -132,14 +134,17 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
 
 def _read_types(name: str) -> ClassOptions:
-    """Read the options of a class, and accept other names: a newer version may have removed options."""
+    """Read the options of a class, and accept other names too.
+
+    A class may have lost options since the run was trained.
+    """
     return read_options(name)._replace(takes_any=True)
 
 
 def target_problems(
     value: object, path: str = "", *, options_of: Callable[[str], ClassOptions] = load_options
 ) -> Iterator[str]:
-    """Validate all nodes with a `_target_` against their classes, and yield the error messages.
+    """Validate all nodes with a `_target_`, and yield the error messages.
 
     Args:
         value: configuration, or a node of it. Nodes at any depth are validated.

@@ -1,1 +1,1 @@
-"""Sweeps of `mate train -m`: jobs in separate processes, optuna searches, and the summary of results."""
+"""Sweeps of `mate train -m`: jobs, optuna searches, and the summary of results."""

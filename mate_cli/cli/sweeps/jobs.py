@@ -39,12 +39,15 @@ ARRIVAL = 600.0
 
 
 def spec_file(jobs: Path, number: int) -> Path:
-    """Return the path of the file that stores the specification of a job, which is written before it starts."""
+    """Return the path of the file with the specification of a job.
+
+    The file is written before the job starts.
+    """
     return jobs / f"{number}.yaml"
 
 
 def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | str | None:  # noqa: ANN401 - Hydra's
-    """Run the job with the number `hydra.job.num`, unless it is invalid, finished or already running.
+    """Run job `hydra.job.num`, unless it is invalid, finished or already running.
 
     Hydra's launcher calls this task function once per job.
 
@@ -115,7 +118,7 @@ def _result_of(record: RunRecord) -> float | str | None:
 
 
 def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
-    """Create the run folder of a job, with its configuration and record, or find an existing one.
+    """Create the run folder of a job with its configuration and record, or find one.
 
     Args:
         spec: specification of the run.
@@ -225,7 +228,9 @@ def _wait_for_folder(note: Path) -> str:
 
 
 def end_reason(code: int, stderr: str) -> str:
-    """Return why a training process failed: the last error in its stderr, or the signal that killed it.
+    """Return why a training process failed.
+
+    The reason is the last error in its stderr, or the signal that terminated it.
 
     Args:
         code: exit code of the process, negative for a signal.

@@ -1,6 +1,7 @@
-"""Parse the search space of an optuna sweep from overrides such as `optimizer.lr=interval(1e-5,1e-3)`.
+"""Parse the search space of an optuna sweep from overrides.
 
-The supported functions of Hydra's override grammar are `choice`, `range` and `interval`, and the tag `log`.
+For example, `optimizer.lr=interval(1e-5,1e-3)` searches a learning rate. The supported functions of Hydra's override
+grammar are `choice`, `range` and `interval`, and the tag `log`.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
 
 
 def range_ends(value: RangeSweep) -> tuple[float, float, float]:
-    """Return the smallest and largest number of a range, and the positive step between its numbers.
+    """Return the smallest and largest number of a range, and its positive step.
 
     The stop of `range(start,stop,step)` is exclusive.
 
@@ -145,7 +146,9 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
 
 
 def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
-    """Validate a value, and yield the error messages. Nothing is yielded if the configuration has no such key.
+    """Validate a value, and yield the error messages.
+
+    Nothing is yielded if the configuration has no such key.
 
     Args:
         key: dotted key.

@@ -1,4 +1,4 @@
-"""Sweeps with the launchers submitit (Slurm or local processes) and joblib: checks, script and workers."""
+"""Launchers of sweeps: checks and batch script of submitit, and workers of joblib."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ TIME_LIMIT = "hydra.launcher.timeout_min"
 
 
 def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
-    """Check that Slurm is installed if its launcher is selected, and warn if no time limit is set.
+    """Check that Slurm is installed if its launcher is selected.
+
+    Warn if no time limit is set.
 
     Args:
         config: composed configuration of the sweep.
@@ -38,14 +40,16 @@ def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
 
 
 def tell_time_limit(overrides: Sequence[str]) -> None:
-    """Warn that submitit terminates each job after an hour, unless an override sets `TIME_LIMIT`."""
+    """Warn that each submitit job ends after an hour, unless `TIME_LIMIT` is set."""
     if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in overrides):
         warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
 
 
 @contextmanager
 def print_script(overrides: Sequence[str]) -> Iterator[None]:
-    """Make Slurm's launcher print the batch script instead of submitting jobs, inside the context.
+    """Make the Slurm launcher print its batch script instead of submitting jobs.
+
+    This applies inside the context.
 
     Args:
         overrides: overrides from the command line, which must select the Slurm launcher.
@@ -79,9 +83,10 @@ def print_script(overrides: Sequence[str]) -> Iterator[None]:
 
 
 def start_tracker() -> None:
-    """Start joblib's resource tracker with SIGHUP ignored, so that closing the terminal does not end it.
+    """Start joblib's resource tracker with SIGHUP ignored.
 
-    If the tracker ended before joblib's workers, it would print a traceback for each of their locks.
+    Closing the terminal then does not end the tracker. If the tracker ended before joblib's workers, it would print a
+    traceback for each of their locks.
     """
     from joblib.externals.loky.backend import resource_tracker  # type: ignore[import-untyped]
 

@@ -49,7 +49,7 @@ WHOLE = ("hydra", "paths", "sweep")
 
 
 class GridSweeper(Sweeper):
-    """Hydra sweeper that combines every row of a sweep file with every combination of parameter values.
+    """Hydra sweeper over all rows of a sweep file and combinations of parameter values.
 
     Args:
         max_batch_size: maximum number of jobs that are launched at once. None to launch all jobs at once.
@@ -75,7 +75,10 @@ class GridSweeper(Sweeper):
         self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
 
     def sweep(self, arguments: list[str]) -> list[Any]:
-        """Launch all jobs in batches of at most `max_batch_size`, and return the results of each batch."""
+        """Launch all jobs in batches, and return the results of each batch.
+
+        A batch has at most `max_batch_size` jobs.
+        """
         jobs = self.jobs(arguments)
         size = self.max_batch_size or len(jobs)
         assert self.launcher is not None
@@ -295,7 +298,9 @@ def compose_sweep(typed: Sequence[Override]) -> DictConfig:
 
 
 def make_grid(config: DictConfig) -> GridSweeper | None:
-    """Create the `GridSweeper` of a sweep, or return None if `hydra/sweeper` selects another sweeper.
+    """Create the `GridSweeper` of a sweep.
+
+    Return None if `hydra/sweeper` selects another sweeper.
 
     Args:
         config: composed configuration of the sweep.
@@ -335,7 +340,7 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
 
 
 def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
-    """Return the number of jobs of a grid, or of trials of another sweeper. 0 if it is unknown.
+    """Return the number of jobs of a sweep, 0 if it is unknown.
 
     Args:
         sweeper: sweeper from `make_sweeper`.
@@ -348,7 +353,10 @@ def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
 
 
 def is_joblib(config: DictConfig) -> bool:
-    """Return whether the launcher is joblib, which starts jobs from worker processes of the sweep."""
+    """Return whether the launcher is joblib.
+
+    It starts jobs from worker processes of the sweep process.
+    """
     return "joblib" in str(config.hydra.launcher.get("_target_"))
 
 

@@ -184,7 +184,7 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
 
 def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
-    """Yield a line per status and reason with the numbers of its jobs: `jobs 2, 5 failed: out of memory`."""
+    """Yield a line per status and reason, such as `jobs 2, 5 failed: out of memory`."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if job.reason:
@@ -194,6 +194,9 @@ def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
 
 
 def common_root(jobs: Sequence[SweepJob]) -> Path:
-    """Return the deepest common parent of all run folders, or the working directory without run folders."""
+    """Return the deepest common parent of all run folders.
+
+    Return the working directory if no job has a run folder.
+    """
     parents = [str(job.folder.parent) for job in jobs if job.folder]
     return Path(os.path.commonpath(parents)) if parents else Path.cwd()
