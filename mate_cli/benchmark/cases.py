@@ -21,7 +21,7 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 QUESTION = 24
 """Number of tokens of the question, [CLS] and [SEP] in a synthetic table.
 
-All of these tokens are global.
+Question tokens, [CLS] and [SEP] are global tokens.
 """
 MIXED = 4
 """Number of examples in a batch of mixed lengths."""

@@ -40,7 +40,7 @@ CUT = "@"
 DENSE = "sdpa"
 """Backend of a network variant whose name contains no backend.
 
-It is PyTorch's `scaled_dot_product_attention`, if the network uses the backend.
+The backend is PyTorch's `scaled_dot_product_attention`, if the network uses the backend.
 """
 
 

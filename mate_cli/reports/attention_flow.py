@@ -86,7 +86,10 @@ def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
 
 
 def read_flows(folder: Path) -> list[NetworkFlow]:
-    """Read the attention flow of each network of a run. Empty if missing or unreadable."""
+    """Read the attention flow of each network of a run.
+
+    The result is empty if the file of the analysis is missing or unreadable.
+    """
     file = folder / "analysis" / f"{NAME}.json"
     hint = "Analyse the run again"
     try:

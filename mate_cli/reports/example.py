@@ -76,7 +76,10 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
 
 
 def _describe_target(answer: Answer) -> str:
-    """Describe the training target: cells, aggregation and number. Empty for cells only."""
+    """Describe the training target: cells, aggregation and number.
+
+    The result is empty for cells only.
+    """
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""
     cells = plural(len(answer.coordinates), "cell") if answer.coordinates else ""
@@ -195,7 +198,10 @@ def table_views(example: TableExample, encoded_cells: Collection[Place], width: 
 
 
 def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
-    """Explain the marks that occur in the table of an example. None if there are no marks."""
+    """Explain the marks that occur in the table of an example.
+
+    Return None if there are no marks.
+    """
     present_marks = {mark for signs in _marks(example, encoded_cells).values() for mark in signs}
     entries = [
         Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in present_marks

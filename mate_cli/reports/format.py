@@ -18,7 +18,7 @@ def center_text(summary: Summary | None, metric: MetricName) -> str:
 def spread_text(summary: Summary | None, metric: MetricName) -> str:
     """Format the spread of a metric over seeds, in the unit of its center.
 
-    Empty for a single run.
+    The result is empty for a single run.
     """
     if summary is None or summary.spread is None:
         return ""

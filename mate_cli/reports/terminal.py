@@ -72,9 +72,9 @@ def print_warnings(warnings: Sequence[str], console: Console) -> None:
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
     """Select the tables of a section for the brief report.
 
-    For the section of results, this is the table of the main metric for each block. Configurations that this table
-    lacks, such as systems scored only on test, get the first table that contains them. All tables of other sections are
-    returned.
+    If the section is "results", the tables with the main metric are selected, one per block. Configurations that these
+    tables lack, such as systems scored only on test, get the first table that contains them. All tables of other
+    sections are selected.
     """
     if section.name != "results":
         return section.tables

@@ -249,5 +249,8 @@ class ReportSection:
 
 
 def sentences(notes: Sequence[str]) -> str:
-    """Join notes to a paragraph of capitalized sentences. A leading `p` (probability) is kept."""
+    """Join notes to a paragraph of capitalized sentences.
+
+    A note that begins with `p` for a probability is not capitalized.
+    """
     return " ".join(f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in notes)

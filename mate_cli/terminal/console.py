@@ -66,7 +66,7 @@ class Console(rich.console.Console):
 def report_console() -> Console:
     """Create a console for reports that is at most 120 columns wide.
 
-    Output to a file or pipe is plain text. It is 120 columns wide unless the variable COLUMNS is set.
+    Output to a file or pipe is plain text, 120 columns wide unless the variable COLUMNS is set.
     """
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:

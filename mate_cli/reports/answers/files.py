@@ -42,8 +42,7 @@ def answers_json(session: Session) -> str:
 def answers_csv(session: Session) -> str:
     """Format all answers as CSV, one row per answer.
 
-    Cells are written as `row 3, sales: 1,204`, joined by semicolons. They are the cells that the model selected, or the
-    cells of a query result.
+    The selected cells, or the cells of a query result, are written as `row 3, sales: 1,204` and joined by semicolons.
     """
     rows: list[list[Any]] = [[*FIELDS, "cells", "remarks"]]
     for answered in session.answers:

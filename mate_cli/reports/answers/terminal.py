@@ -142,7 +142,7 @@ def single_line(text: str) -> str:
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
     """Describe the hidden part of a table: `3 rows and 1 column not shown`.
 
-    Empty if nothing is hidden.
+    The result is empty if nothing is hidden.
 
     Args:
         shown: shown rows and columns, with the numbers of hidden ones.
@@ -326,7 +326,7 @@ def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "gi
 def computed_text(answered: TableAnswerResult) -> str:
     """Describe how the answer was computed from cells: `sum of 3 cells = 1,204`.
 
-    Empty if the answer was not computed.
+    The result is empty if the answer was not computed.
     """
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
@@ -338,7 +338,7 @@ def computed_text(answered: TableAnswerResult) -> str:
 def confidence_text(answered: TableAnswerResult) -> str:
     """Format the confidence of an answer, with a remark if it is uncalibrated.
 
-    Empty if the confidence is unknown.
+    The result is empty if the confidence is unknown.
     """
     if answered.confidence is None or answered.failure:
         return ""

@@ -113,7 +113,7 @@ def count_asked(run: LoadedRun, metric: str) -> int | None:
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
     """Format the number of questions of each split: `40 dev, 38 test questions`.
 
-    Empty if the numbers are unknown.
+    The result is empty if the numbers are unknown.
     """
     *previous, final = [(count(asked[split]), split) for split in splits if split in asked] or [(0, "")]
     texts = [f"{number:,} {split}" for number, split in previous]
@@ -235,8 +235,8 @@ class Configuration:
     def summary(self, metric: str) -> Summary | None:
         """Summarize the final values of a metric over the counted runs.
 
-        None if no run has the metric. If a stage and its pipeline recorded the same score, the score counts once. The
-        folds of a cross-validation count as one value per seed: the mean over the questions of all folds.
+        Return None if no run has the metric. If a stage and its pipeline recorded the same score, the score counts
+        once. The folds of a cross-validation count as one value per seed: the mean over the questions of all folds.
         """
         scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         unique_runs = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
@@ -269,23 +269,24 @@ class Configuration:
 
     @cached_property
     def dataset(self) -> str:
-        """Names of the datasets of its runs, joined by commas."""
+        """Names of the datasets of the runs, joined by commas."""
         return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
 
     @cached_property
     def folds(self) -> str:
         """Number of cross-validation folds that were scored, such as `3 of 5 folds`.
 
-        Empty without a cross-validation.
+        The value is empty without a cross-validation.
         """
         folds = set(filter(None, map(fold_of, self.counted)))
         return f"{len(folds)} of {self.counted[0].config.get('data.folds')} folds" if folds else ""
 
     @cached_property
     def median_run(self) -> LoadedRun | None:
-        """The run with the median dev score. For an even number of runs, the lower middle one.
+        """The run with the median dev score.
 
-        None with a cross-validation, or if no run has a finite dev score.
+        For an even number of runs, the lower of the two middle runs. The value is None with a cross-validation, or if
+        no run has a finite dev score.
         """
         if self.folds:
             return None
@@ -309,7 +310,7 @@ class Configuration:
     def differ_by_seed(self) -> bool:
         """True if the counted runs have equal settings and distinct seeds.
 
-        False if the option `by` has joined runs that differ in other settings.
+        The value is False if the option `by` has joined runs that differ in other settings.
         """
         runs = list(self.counted)
         return len(split_by_settings(runs)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
@@ -326,7 +327,10 @@ def known_metrics(groups: Iterable[Configuration]) -> set[str]:
 
 
 def fold_of(run: LoadedRun) -> str:
-    """Return the cross-validation fold of a run as text. Empty without a cross-validation."""
+    """Return the cross-validation fold of a run as text.
+
+    The result is empty without a cross-validation.
+    """
     return run.config.get(FOLD, "null").replace("null", "")
 
 

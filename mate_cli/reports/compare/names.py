@@ -96,7 +96,7 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 def shared_value(values: Iterable[str]) -> str:
     """Return the value that all given values are equal to.
 
-    Empty if values differ or are missing.
+    The result is empty if values differ or are missing.
     """
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
@@ -143,7 +143,7 @@ def class_name(key: str, value: str) -> str:
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
     """Return whether a configuration has the pipeline stage to which a setting belongs.
 
-    True for settings that belong to no stage.
+    Return True for settings that belong to no stage.
     """
     stage, name = of_stage(key)
     return not stage or (key in settled if name == "run" else any(other_key.startswith(stage) for other_key in settled))
@@ -152,7 +152,7 @@ def has_stage(key: str, settled: Mapping[str, str]) -> bool:
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
     """Return whether a configuration lacks a setting because it uses another class.
 
-    False if the key is the key of a class.
+    Return False if the setting is itself the name of a class.
 
     Args:
         key: dotted key of the setting.

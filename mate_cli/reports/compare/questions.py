@@ -81,7 +81,10 @@ Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
-    """Read the predictions of a run on a split. Empty if missing, see `read_predictions`."""
+    """Read the predictions of a run on a split, see `read_predictions`.
+
+    The result is empty if the run has no predictions on the split.
+    """
     return read_predictions(run.folder / "predictions" / f"{split}.json")
 
 
@@ -115,7 +118,7 @@ def keep_scored(questions: Questions) -> Questions:
 def describe_unscored(questions: Questions) -> str:
     """Describe how many questions have no score, as a suffix of a sentence.
 
-    Empty if all questions have scores.
+    The result is empty if all questions have scores.
     """
     count = len(questions) - len(keep_scored(questions))
     return f"; {count:,} whose answers are not known are not scored" if count else ""
@@ -254,7 +257,7 @@ class Disagreement:
     def pattern(self) -> tuple[tuple[str, bool], ...]:
         """Label of each configuration, with True if its score is nearer to the highest score.
 
-        False if the score is nearer to the lowest score, or equally near to both.
+        The value is False if the score is nearer to the lowest score, or equally near to both.
         """
         middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
         return tuple((answer.label, answer.score > middle) for answer in self.answers)

@@ -288,7 +288,7 @@ def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
     """Select the metric to show from the metric names of each configuration.
 
     Dev metrics are preferred to metrics of other splits, then metrics that most configurations have, then the order of
-    `preference`. None if there is no metric.
+    `preference`. Return None if there is no metric.
     """
     counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
     return min(counts, key=lambda name: (preference(name)[0], -counts[name], *preference(name)), default=None)

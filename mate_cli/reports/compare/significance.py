@@ -304,8 +304,8 @@ def paired_bootstrap(
 ) -> Bootstrap:
     """Bootstrap the mean difference, by resampling the questions for both systems together.
 
-    The interval is the percentile interval. For p, the samples are shifted to a mean difference of 0. The p-value is
-    the fraction of sampled means at least as far from 0 as the observed difference, where the observed difference
+    The interval is the percentile interval. The samples are shifted to a mean difference of 0 to compute p. The p-value
+    is the fraction of sampled means at least as far from 0 as the observed difference, where the observed difference
     counts as one more sample. Variation between seeds is not included, because scores are averaged over seeds first.
 
     Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs); Berg-Kirkpatrick,

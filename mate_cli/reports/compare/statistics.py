@@ -59,15 +59,15 @@ class Summary:
 
     @property
     def spread(self) -> float | None:
-        """The number after ±: standard deviation or half range. None for a single value."""
+        """The number after ±: standard deviation or half range. None for a single run."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The 95 % confidence interval of a share that results from the number of questions only.
 
-        None if the number is not a share. For scores between 0 and 1 per question, such as F1, the exact interval is at
-        most as wide.
+        The value is None if the number is not a share. If scores per question are between 0 and 1, as with F1, the
+        exact interval is at most as wide.
 
         Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", for binary outcomes
         (each question is correct or incorrect).
@@ -105,7 +105,7 @@ def is_finite(value: float) -> bool:
 def summarize(
     values: Iterable[float], statistic: Statistic = "median", *, questions: int | None = None
 ) -> Summary | None:
-    """Summarize all finite values of repeated runs. None if no value is finite.
+    """Summarize all finite values of repeated runs. Return None if no value is finite.
 
     Args:
         values: values of repeated runs.

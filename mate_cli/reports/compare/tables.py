@@ -176,7 +176,7 @@ def unit_of(columns: Iterable[MetricName]) -> str:
 def units(tables: Sequence[ResultTable]) -> str:
     """Describe the unit of the scores in tables: `Scores in percent`.
 
-    Empty if no score is a share.
+    The result is empty if no score is a share.
     """
     unit = unit_of(column for table in tables for column in table.columns)
     return f"Scores {unit}" if unit == "in percent" else unit.capitalize()
@@ -239,7 +239,7 @@ def layout(
 def part_title(metric: MetricName, *, wide: bool) -> str:
     """Return the suffix of a metric's table title, such as the split or the type of subsets.
 
-    Empty for the first table of each type of metrics.
+    The result is empty for the first table of each type of metrics.
     """
     layout = metric.spec.table.layout
     kind = metric.kind if layout in ("subsets", "accuracies") or metric.kind == USER_KIND else ""

@@ -82,7 +82,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 def best(report: Report) -> dict[str, Any]:
     """Return the best configuration and its score, as summary values of the W&B run.
 
-    Empty if no configuration has the ranking metric.
+    The result is empty if no configuration has the ranking metric.
     """
     best_group, summary = find_best(report)
     return {"best": best_group.label, f"best/{report.ranked_by}": summary.center} if summary else {}

@@ -65,12 +65,15 @@ class LoadedRun:
         return {clean(name): float(value) for name, value in values.items() if is_number(value)}
 
     def text(self, key: str) -> str:
-        """Return an entry of the record as one printable line. Empty if missing."""
+        """Return an entry of the record as one printable line, empty if the entry is missing."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Return an entry of the record that should be a mapping. Empty if it has another type."""
+        """Return an entry of the record that should be a mapping.
+
+        The result is empty if the entry is missing or has another type.
+        """
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
@@ -93,9 +96,9 @@ class LoadedRun:
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Return an entry of the record, or the configuration value of a dotted key.
+        """Return an entry of the record, or else the configuration value of a dotted key.
 
-        Empty if missing.
+        The result is empty if both are missing.
         """
         if key == "task" and self.parent is not None:
             return f"{self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
@@ -239,7 +242,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
-    """Read a run folder. None if its record is unreadable.
+    """Read a run folder. Return None if its record is unreadable.
 
     Args:
         folder: run folder.

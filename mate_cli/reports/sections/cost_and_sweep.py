@@ -46,7 +46,7 @@ class Cost(NamedTuple):
     def of(self, group: Configuration) -> Summary | None:
         """Summarize the cost over the counted runs of a configuration.
 
-        None if the cost was not measured (recorded as 0).
+        Return None if the cost was not measured (recorded as 0).
         """
         if group.is_untrained and self.inside is None:
             # The cost of an external system would be the cost of scoring its answers.
@@ -172,7 +172,8 @@ SPEED_NOTES = (
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Build the section of accuracy against training speed, next to published results.
 
-    The comparison is that of the DoT paper. None if no run has a metric for which papers report the training speed.
+    The comparison is that of the DoT paper. Return None if no run has a metric for which papers report the training
+    speed.
 
     Args:
         report: comparison of runs.
@@ -266,7 +267,7 @@ class SettingPanel(NamedTuple):
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Build the section that plots the score of each run against the settings of a sweep.
 
-    None if no run has a score.
+    Return None if no run has a score.
 
     Args:
         report: comparison of runs.
@@ -295,7 +296,7 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Map
 def find_varied(report: Report) -> list[str]:
     """List the settings that differ between the scored runs, the most important first.
 
-    Of settings that vary together, only the first is listed.
+    If settings vary together, only the first one of them is listed.
     """
     metric = MetricName.parse(report.metric or "")
     runs = [run for group in report.groups for run in score_runs(group, metric)]
@@ -415,7 +416,10 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
 
 
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
-    """Truncate texts to `most` characters at the end, or at the start if needed for uniqueness."""
+    """Truncate texts to `most` characters.
+
+    The end of each text is omitted, or its start if the truncated texts would be equal otherwise.
+    """
     shortened = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
     if len(set(shortened)) == len(texts):
         return shortened

@@ -37,7 +37,7 @@ NOTES = (
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
     """Build the section with learning curves of the logged metrics.
 
-    Page scripts draw the curves. Without scripts, one static figure is shown.
+    Page scripts draw the curves. If scripts are disabled, the page shows one static figure.
 
     Args:
         report: comparison of runs.
@@ -126,7 +126,10 @@ def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the valid lines of a metrics.jsonl that have a step. Nothing if it is unreadable."""
+    """Yield the valid lines of a metrics.jsonl that have a step.
+
+    Nothing is yielded if the file is unreadable.
+    """
     with suppress(OSError, ValueError):
         yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
 

@@ -82,7 +82,10 @@ def error_column(name: str) -> Column:
 
 
 def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
-    """Build the cells with the percentages of the error types `names`. Unknown ones are empty."""
+    """Build the cells with the percentages of the error types `names`.
+
+    A cell is empty if its percentage is unknown.
+    """
     percents = error_shares(counts)
     return [ViewCell(percents[name], float(percents[name])) if name in percents else ViewCell() for name in names]
 
@@ -132,7 +135,7 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
 def errors_view(file: Path) -> View | None:
     """Build the table of error types in a file of predictions.
 
-    None if the file has no incorrect answer texts.
+    Return None if the file has no incorrect answer texts.
     """
     counts = errors_in([read_predictions(file)])
     if not counts.wrong:

@@ -57,7 +57,7 @@ def questions_section(report: Report, *, wide: bool) -> ReportSection:
 def questions_content(report: Report) -> Mapping[str, Any] | None:
     """Build the template values: cards of questions, and a note on their selection.
 
-    None if configurations answer no question differently.
+    Return None if configurations answer no question differently.
     """
     groups = report.groups[:MAX_GROUPS]
     names = (name for name in score_names(report) if MetricName.parse(name).spec.is_share)
@@ -135,8 +135,8 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
     """Return the template values of one configuration's answer to a question.
 
-    They include a mark for its correctness that is distinguishable without color, and the number of seeds per answer
-    text.
+    The values include a mark for the correctness, which is distinguishable without color, and the number of seeds that
+    predicted each answer text.
 
     Args:
         answer: answer of the configuration.
@@ -216,7 +216,7 @@ def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mappin
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
-    """Order cells by importance: predicted gold cells, then alternately gold and predicted cells.
+    """Order cells by importance: predicted gold cells, then gold and predicted cells in turn.
 
     Args:
         table: table with its gold cells.
@@ -290,7 +290,7 @@ def read_tables(
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
     """Return the dataset options of a run, or of its first stage that has a dataset.
 
-    None if neither has a dataset, or the configuration is unreadable.
+    Return None if neither has a dataset, or the configuration is unreadable.
     """
     try:
         config = rename_targets(read_yaml(run.folder / "config.yaml", RunError, AGAIN))

@@ -87,7 +87,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
 def chance_note(table: ResultTable) -> str:
     """Describe the 95 % interval of each split's first score due to its number of questions.
 
-    Empty if no score is a share.
+    The result is empty if no score is a share.
     """
     intervals = []
     for split in dict.fromkeys(column.split for column in table.columns):
@@ -163,7 +163,7 @@ SIGNIFICANCE_COLUMNS = tuple(
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Build the section of significance tests against the reference configuration.
 
-    None if the option `against` is not set.
+    Return None if the option `against` is not set.
 
     Args:
         report: comparison of runs.
@@ -219,8 +219,8 @@ Members = Sequence[tuple[int, Configuration]]
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Build the section of scores on subsets of the questions.
 
-    Subsets are defined by, for example, the position of the answer or the length of the input. None if no run has
-    subset metrics.
+    Subsets are defined by, for example, the position of the answer or the length of the input. Return None if no run
+    has subset metrics.
 
     Args:
         report: comparison of runs.
@@ -249,7 +249,7 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
 def first_table(report: Report, groups: Members, kind: str) -> View | None:
     """Build the table of the first metric that has values for a type of subsets.
 
-    The main metric is tried first. None if no metric has values.
+    The main metric is tried first. Return None if no metric has values.
 
     Args:
         report: comparison of runs.
@@ -265,7 +265,7 @@ def first_table(report: Report, groups: Members, kind: str) -> View | None:
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     """Build the table of one metric by one type of subsets, with all questions as last column.
 
-    None if no run has the metric for such subsets.
+    Return None if no run has the metric for such subsets.
 
     Args:
         groups: configurations with their indices.

@@ -143,7 +143,7 @@ def shown_name(run: LoadedRun, report: Report) -> str:
 
 
 def command_text(run: LoadedRun) -> str:
-    """Return the command line that started a run. Empty if unknown."""
+    """Return the command line that started a run, empty if the run did not record it."""
     argv = run.record.get("argv")
     if not isinstance(argv, list) or not argv:
         return ""
@@ -214,7 +214,7 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
     """Return the template values of the settings of one dataset and task.
 
-    They contain the common settings as text, and a row per setting that differs.
+    The values contain the common settings as text, and a row per setting that differs.
     """
     labels = comparison.labels[:MAX_COLUMNS]
     hints = [
@@ -249,7 +249,7 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
 def count_line(count: int, noun: str, most: int) -> str:
     """Describe how many rows of a table are shown: `first 10 of 12 settings`.
 
-    Empty if all are.
+    The result is empty if all rows are shown.
 
     Args:
         count: number of all rows.
@@ -412,7 +412,9 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 
 
 def common_score(predictions: Sequence[Prediction], split: str) -> str:
-    """Return the most important score that all predictions have. Empty if there is none.
+    """Return the most important score that all predictions have.
+
+    The result is empty if there is none.
 
     Args:
         predictions: predictions of one or several runs.
