@@ -324,11 +324,11 @@ class KeptTokens:
         yield "kept", text
         if self.bounds is None or self.scores is None:
             return
-        used, dropped = self.in_table & self.kept, self.in_table & ~self.kept
+        remain, dropped = self.in_table & self.kept, self.in_table & ~self.kept
         text = "log P in the table {:.2f} to {:.2f}".format(*self.bounds)
-        if used.any() and dropped.any():
+        if remain.any() and dropped.any():
             text += (
-                f"; mean of kept tokens {self.scores[used].mean():.2f}, of the rest {self.scores[dropped].mean():.2f}"
+                f"; mean of kept tokens {self.scores[remain].mean():.2f}, of the rest {self.scores[dropped].mean():.2f}"
             )
         yield "scores", text
 

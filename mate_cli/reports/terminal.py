@@ -35,16 +35,16 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
         brief: whether to print only one table of scores per dataset, requested significance tests, and costs.
     """
     print_warnings(report.warnings, console)
-    marks: set[Mark] = set()
+    seen_marks: set[Mark] = set()
     for section in report_sections(report, among=BRIEF if brief else ()):
         views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
         print_views(views, console, section.visible_notes)
-        marks.update(*(view.marks for view in views))
+        seen_marks.update(*(view.marks for view in views))
     if not brief:
         print_views([settings_view(report)], console)
     if report.unfinished:
         print_views([unfinished_view(report, MAX_BRIEF if brief else MAX_ROWS)], console)
-    console.print(Text("\n".join(footer(report, console, marks, brief=brief)), style="dim"))
+    console.print(Text("\n".join(footer(report, console, seen_marks, brief=brief)), style="dim"))
 
 
 def print_wrong_answers(report: Report, console: Console) -> None:
@@ -210,7 +210,7 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
     """
     has_words = any(not column.is_number for column in view.columns)
     names_width = name_width(view, LABEL if folded else console.width // 3) if folded or has_words else None
-    narrow, plain = console.width < NARROW, not console.is_terminal
+    narrow, unstyled = console.width < NARROW, not console.is_terminal
     table = frame(view.heading, narrow=narrow)
     heads = [stacked_heading(column) for column in view.columns]
     stacked = any(not head.startswith("\n") for head in heads)
@@ -235,7 +235,7 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
             table.add_section()
             if row.kind == "published":
                 table.add_row(Text(row.kind, style="italic"), style="dim")
-        cells = (style_cell(cell, plain=plain, narrow=narrow) for cell in row.cells)
+        cells = (style_cell(cell, plain=unstyled, narrow=narrow) for cell in row.cells)
         table.add_row(Text(row.label), *cells, style="dim" if row.kind else "")
         previous_kind = row.kind
     if (more := sum(not row.kind for row in view.rows) - MAX_ROWS) > 0:

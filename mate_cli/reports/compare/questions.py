@@ -174,12 +174,12 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
     Returns:
         The scored predictions of each run that has any.
     """
-    name, scored = MetricName.parse(metric), dict[LoadedRun, Scored]()
+    name, scores = MetricName.parse(metric), dict[LoadedRun, Scored]()
     for run in group.counted:
         if metric in run.metrics and (questions := _score_questions(load_questions(run, name.split), name)):
-            scored[run] = questions
+            scores[run] = questions
     return {
-        folds[0]: {key: pair for run in folds for key, pair in scored[run].items()} for folds in join_folds([*scored])
+        folds[0]: {key: pair for run in folds for key, pair in scores[run].items()} for folds in join_folds([*scores])
     }
 
 
@@ -189,12 +189,12 @@ def _score_questions(questions: Questions, name: MetricName) -> Scored:
     The metrics `gold_em` and `gold_f1` are computed by a reader that is given the gold cell. Predictions without
     `gold_em` or `gold_f1` use `em` or `f1`.
     """
-    scored: dict[ScoredQuestion, tuple[Prediction, float]] = {}
+    scores: dict[ScoredQuestion, tuple[Prediction, float]] = {}
     for question, prediction in questions.items():
         value = prediction.scores.get(name.score, prediction.scores.get(name.score.removeprefix("gold_")))
         if value is not None and name.part in ("", question.source, *question.subsets):
-            scored[question] = (prediction, value)
-    return scored
+            scores[question] = (prediction, value)
+    return scores
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
@@ -210,8 +210,8 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
     """List the questions that all mappings contain, in the order of the first mapping."""
-    first, *later = mappings or [{}]
-    return [question for question in first if all(question in mapping for mapping in later)]
+    first, *remaining = mappings or [{}]
+    return [question for question in first if all(question in mapping for mapping in remaining)]
 
 
 SHOWN = 20
@@ -274,12 +274,12 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         metric: full name of the metric, see `scored_runs`.
         most: maximum number of questions.
     """
-    asked: dict[ScoredQuestion, list[ModelAnswer]] = {}
+    question_answers: dict[ScoredQuestion, list[ModelAnswer]] = {}
     for group in groups:
         seeds = list(scored_runs(group, metric).values())
         for question in common_questions(seeds):
-            asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
-    cases = (Disagreement(question, tuple(answers)) for question, answers in asked.items())
+            question_answers.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
+    cases = (Disagreement(question, tuple(answers)) for question, answers in question_answers.items())
     differing = [case for case in cases if case.spread > 0]
     differing.sort(key=lambda case: (-case.spread, case.question.question_id))
     turns: defaultdict[tuple[tuple[str, bool], ...], count[int]] = defaultdict(count)

@@ -102,21 +102,19 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
     """
     import numpy as np
 
-    all_values = np.concatenate([margins.values for margins in configurations])
+    all_values = np.concatenate([group.values for group in configurations])
     low, high = np.percentile(all_values, [REST, 100 - REST])
     width = max(high - low, 1e-3)
     bins = int(np.clip(2 * (len(all_values) / len(configurations)) ** 0.5, MIN_BINS, MAX_BINS))
     edges = np.linspace(min(low, 0.0) - 0.02 * width, max(high, 0.0) + 0.02 * width, bins + 1)
     figure, axes = new_figure(9.4, 3.1 + 0.19 * len(configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
-    for margins in configurations:
-        clipped = np.clip(margins.values, edges[0], edges[-1])
+    for group in configurations:
+        clipped = np.clip(group.values, edges[0], edges[-1])
         shares = 100 * np.histogram(clipped, edges)[0] / len(clipped)
-        outline = axes.stairs(
-            shares, edges, color=color_of(margins.place), linestyle=dash_of(margins.place), linewidth=1.6
-        )
-        outline.set_label(literal_text(f"{margins.label}: {margins_text(margins.values)}"))
-        axes.stairs(shares, edges, color=color_of(margins.place), fill=True, alpha=0.12)
+        outline = axes.stairs(shares, edges, color=color_of(group.place), linestyle=dash_of(group.place), linewidth=1.6)
+        outline.set_label(literal_text(f"{group.label}: {margins_text(group.values)}"))
+        axes.stairs(shares, edges, color=color_of(group.place), fill=True, alpha=0.12)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
     axes.set_xlabel("score (log P) of the answer's tokens above that of the table's tokens that are kept", color=INK)

@@ -129,7 +129,7 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
     total, shares = counts.places.total(), counts.shares()
     kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
     paper = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
-    return kinds | paper | {title: _percent(counts.places[place], total) for place, title in PLACES.items() if total}
+    return kinds | paper | {title: _percent(counts.places[key], total) for key, title in PLACES.items() if total}
 
 
 def errors_view(file: Path) -> View | None:
@@ -140,8 +140,8 @@ def errors_view(file: Path) -> View | None:
     counts = errors_in([read_predictions(file)])
     if not counts.wrong:
         return None
-    absent = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
-    percents = {name: share for name, share in error_shares(counts).items() if name not in absent}
+    unseen = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
+    percents = {name: share for name, share in error_shares(counts).items() if name not in unseen}
     paper = {name: paper_text(name) if name in PAPER else "" for name in percents}
     rows = tuple(Row(name, (ViewCell(share), ViewCell(paper[name]))) for name, share in percents.items())
     title = f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent"

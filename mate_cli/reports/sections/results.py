@@ -188,8 +188,8 @@ def difference_row(test: Difference, tests: Significance) -> Row:
     """
     metric = MetricName.parse(tests.metric)
     spec, scale = metric.spec, metric.spec.scale
-    better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
-    mark: Mark = better if test.is_significant else ""
+    direction: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
+    mark: Mark = direction if test.is_significant else ""
     difference, interval = scale * test.difference, (scale * test.low, scale * test.high)
     interval_text = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
     return Row(

@@ -82,13 +82,13 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
 
     def compact(row: Mapping[str, Any]) -> list[Any]:
         home, name = link(row["run"].folder), row["name"]
-        above, ends = (home[: -len(name) - 1], 1) if home.endswith(f"{name}/") else (home, 0)
+        parent, has_slash = (home[: -len(name) - 1], 1) if home.endswith(f"{name}/") else (home, 0)
         files = [place(f"{text}\n{file}") for text, file in row["files"]]
         settings = [place(f"{key}\n{value}") for key, value in row["settings"].items()]
         command = [place(word) for word in row["command"].split(" ")] if row["command"] else []
-        told = [place(row[key]) for key in ("above", "network", "reason", "started")]
+        text_ids = [place(row[key]) for key in ("above", "network", "reason", "started")]
         numbers = [row["seed"], *(row["score"] or ("", "")), row["seconds"] or 0, row["time"]]
-        return [name, place(above), ends, place(row["run"].status), *told, *numbers, files, settings, command]
+        return [name, place(parent), has_slash, place(row["run"].status), *text_ids, *numbers, files, settings, command]
 
     # The order matters, because building the rows fills `texts`.
     return {"rows": [compact(row) for row in rows], "texts": list(texts)}
@@ -160,10 +160,10 @@ def environment_section(report: Report, *, wide: bool) -> ReportSection:
     """
 
     def content() -> Mapping[str, Any]:
-        facts: dict[str, Counter[str]] = defaultdict(Counter)
+        counts_by_name: dict[str, Counter[str]] = defaultdict(Counter)
         for name, value in (fact for run in report.runs for fact in environment_facts(run).items()):
-            facts[name][value] += 1
-        return {"rows": [(name, environment_text(counts, len(report.runs))) for name, counts in facts.items()]}
+            counts_by_name[name][value] += 1
+        return {"rows": [(name, environment_text(counts, len(report.runs))) for name, counts in counts_by_name.items()]}
 
     return ReportSection("environment", "Hardware and versions", "Environment", template="facts", content=content)
 
@@ -202,11 +202,11 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
     def content() -> Mapping[str, Any] | None:
         parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
-        first, *rest = map(settings, report.runs)
-        common = {key: value for key, value in first.items() if all(values.get(key) == value for values in rest)}
-        title = f"{plural(len(common), 'setting')} that all runs share"
-        section = {"parts": parts, "shared": list(common.items())[:MAX_COMMON], "shared_title": title}
-        return section if parts or common else None
+        first, *tail = map(settings, report.runs)
+        overlap = {key: value for key, value in first.items() if all(values.get(key) == value for values in tail)}
+        title = f"{plural(len(overlap), 'setting')} that all runs share"
+        section = {"parts": parts, "shared": list(overlap.items())[:MAX_COMMON], "shared_title": title}
+        return section if parts or overlap else None
 
     return ReportSection("settings", "Settings that differ", "Settings", template="settings", content=content)
 
@@ -271,29 +271,29 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
         runs: first and second run.
         most: maximum number of shown questions whose answer changed.
     """
-    places = run_names([run.folder for run in runs])
-    hint = ", ".join(f"{name}: {place}" for name, place in zip(NAMES, places, strict=True))
+    paths = run_names([run.folder for run in runs])
+    hint = ", ".join(f"{name}: {path}" for name, path in zip(NAMES, paths, strict=True))
     choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
     # Classes are not compared if the option names already differ.
     classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])
     code = [{f"{CODE} of {clean(file)}": clean(mark) for file, mark in run.part(CODE).items()} for run in runs]
     parts = zip(choices, runs, code, strict=True)
-    named = [choice | settings(run, (*classes, CODE)) | files for choice, run, files in parts]
-    telling, others = (
-        [{k: v for k, v in facts.items() if is_ignored(k) is of} for facts in named] for of in (False, True)
+    values = [choice | settings(run, (*classes, CODE)) | files for choice, run, files in parts]
+    main, minor = (
+        [{k: v for k, v in entries.items() if is_ignored(k) is flag} for entries in values] for flag in (False, True)
     )
     views = [
         *score_views(runs),
-        words_view("Settings", "Setting", telling),
-        words_view("Seed, hardware and folders", "Setting", others),
+        words_view("Settings", "Setting", main),
+        words_view("Seed, hardware and folders", "Setting", minor),
         words_view("Versions", "Package", [environment_facts(run) for run in runs]),
         data_view(runs),
         *question_views(runs, most),
     ]
-    same = [view.title.lower() for view in views if not view.rows]
-    notes = (hint, *[f"the same in both: {', '.join(same)}"] * bool(same))
-    shown = tuple(view for view in views if view.rows)
-    return ReportSection("difference", "Two runs side by side", "Difference", shown, notes)
+    equal_titles = [view.title.lower() for view in views if not view.rows]
+    notes = (hint, *[f"the same in both: {', '.join(equal_titles)}"] * bool(equal_titles))
+    full_views = tuple(view for view in views if view.rows)
+    return ReportSection("difference", "Two runs side by side", "Difference", full_views, notes)
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -323,8 +323,8 @@ def score_row(metric: MetricName, first: float | None, second: float | None) -> 
         second: score of the second run, None if missing.
     """
     cells = [ViewCell.of(score, metric.spec.text, metric.spec.scale) for score in (first, second)]
-    change = None if first is None or second is None else second - first
-    return Row(metric.title, (*cells, ViewCell.of(change, metric.spec.difference_text, metric.spec.scale)))
+    delta = None if first is None or second is None else second - first
+    return Row(metric.title, (*cells, ViewCell.of(delta, metric.spec.difference_text, metric.spec.scale)))
 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
@@ -355,8 +355,8 @@ def data_view(runs: Pair) -> View:
         values = [numbers.get(key) for numbers in counts]
         if values[0] != values[1]:
             cells = [ViewCell.of(value, "{:,.0f}".format) for value in values]
-            change = (values[1] or 0) - (values[0] or 0)
-            rows.append(Row(clean(key), (*cells, ViewCell.of(change, "{:+,.0f}".format))))
+            delta = (values[1] or 0) - (values[0] or 0)
+            rows.append(Row(clean(key), (*cells, ViewCell.of(delta, "{:+,.0f}".format))))
     return View("Data", (*map(Column, NAMES), Column("Change")), tuple(rows), "Examples")
 
 
@@ -380,16 +380,16 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
         second: predictions of the second run.
         most: maximum number of rows.
     """
-    scored, others = keep_scored(first), keep_scored(second)
-    both = [(question, prediction, others[question]) for question, prediction in scored.items() if question in others]
-    score = common_score([prediction for _, *pair in both for prediction in pair], split)
-    changed = [(question, old, new) for question, old, new in both if old.text.split() != new.text.split()]
+    side_a, side_b = keep_scored(first), keep_scored(second)
+    pairs = [(question, prediction, side_b[question]) for question, prediction in side_a.items() if question in side_b]
+    score = common_score([prediction for _, *pair in pairs for prediction in pair], split)
+    changed = [(question, a, b) for question, a, b in pairs if a.text.split() != b.text.split()]
     rights = [[is_right(question, prediction, score) for prediction in pair] for question, *pair in changed]
-    order = sorted(range(len(changed)), key=lambda place: (-abs(rights[place][1] - rights[place][0]), place))
-    rows = tuple(question_row(*changed[place], rights[place]) for place in order[:most])
-    won, lost = (sum(sign * (new - old) > 0 for old, new in rights) for sign in (1, -1))
-    told = f"{len(changed):,} of {len(both):,} answers on {split} changed: {won:,} better, {lost:,} worse"
-    notes = [told + describe_unscored(first)]
+    order = sorted(range(len(changed)), key=lambda index: (-abs(rights[index][1] - rights[index][0]), index))
+    rows = tuple(question_row(*changed[index], rights[index]) for index in order[:most])
+    won, lost = (sum(sign * (b - a) > 0 for a, b in rights) for sign in (1, -1))
+    summary = f"{len(changed):,} of {len(pairs):,} answers on {split} changed: {won:,} better, {lost:,} worse"
+    notes = [summary + describe_unscored(first)]
     notes += [f"the first {most} are shown"] * (len(changed) > most)
     return View("Answers that changed", word_columns(("Right answer", *NAMES)), rows, "Question", notes=tuple(notes))
 
@@ -406,7 +406,7 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
         rights: correctness of both predictions, from 0 to 1.
     """
     pairs = zip(rights, (old, new), strict=True)
-    answers = [f"{verdict(right)['mark']} {prediction.text or NOTHING}" for right, prediction in pairs]
+    answers = [f"{verdict(score)['mark']} {prediction.text or NOTHING}" for score, prediction in pairs]
     gold = " / ".join(question.answers) or NOTHING
     return Row(question.text or question.question_id, tuple(map(ViewCell, (gold, *answers))))
 
