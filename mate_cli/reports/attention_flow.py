@@ -202,9 +202,9 @@ MAX_SHOWN = 6
 
 
 def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section on attention flow from the first configurations that were analyzed.
+    """Return the attention flow of the best analyzed configurations.
 
-    Return None if no run was analyzed with `analysis=attention_flow`.
+    The tables come from `analysis=attention_flow`. The result is None if no run was analyzed.
     """
     flows = [views for group in report.groups if (views := list(first_flows(group)))]
     if not flows:

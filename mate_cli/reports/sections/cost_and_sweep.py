@@ -90,7 +90,7 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 
 
 def cost_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section with the size, speed, FLOPs, time and memory of each configuration.
+    """Return size, speed, FLOPs, time and memory of each configuration.
 
     A cost that no run recorded has no column.
 
@@ -170,10 +170,10 @@ SPEED_NOTES = (
 
 
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of accuracy against training speed, next to published results.
+    """Return accuracy against training speed, as in the DoT paper.
 
-    The comparison is that of the DoT paper. Return None if no run has a metric for which papers report the training
-    speed.
+    Published results are below the configurations. The result is None if no run has a metric for which papers report
+    the training speed.
 
     Args:
         report: comparison of runs.
@@ -265,9 +265,9 @@ class SettingPanel(NamedTuple):
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section that plots the score of each run against the settings of a sweep.
+    """Return the score of each run against the settings of a sweep.
 
-    Return None if no run has a score.
+    The result is None if no run has a score.
 
     Args:
         report: comparison of runs.

@@ -35,7 +35,7 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section with learning curves of the logged metrics.
+    """Return learning curves of the logged metrics.
 
     Page scripts draw the curves. If scripts are disabled, the page shows one static figure.
 

@@ -52,7 +52,7 @@ NOTES = (
 
 
 def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section on the types of errors, next to the percentages of the MATE paper.
+    """Return the percentages of error types next to the MATE paper's.
 
     Args:
         report: comparison of runs.
@@ -181,7 +181,7 @@ class WrongAnswer(NamedTuple):
 
 
 def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section with the incorrect answers of a single run, highest confidence first.
+    """Return the incorrect answers of a single run, most confident first.
 
     Args:
         report: comparison of runs.

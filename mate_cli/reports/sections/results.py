@@ -34,7 +34,7 @@ UNDERLINED = "underlined: within the ± of the best, or no further from it than 
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section with the result tables of all configurations.
+    """Return the scores of each configuration, by dataset and metric.
 
     Args:
         report: comparison of runs.
@@ -161,9 +161,9 @@ SIGNIFICANCE_COLUMNS = tuple(
 
 
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of significance tests against the reference configuration.
+    """Return significance tests against one reference configuration.
 
-    Return None if the option `against` is not set.
+    The result is None if the option `against` is not set.
 
     Args:
         report: comparison of runs.
@@ -217,10 +217,10 @@ Members = Sequence[tuple[int, Configuration]]
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Build the section of scores on subsets of the questions.
+    """Return scores on subsets of the questions.
 
-    Subsets are defined by, for example, the position of the answer or the length of the input. Return None if no run
-    has subset metrics.
+    Subsets are defined by, for example, the position of the answer or the length of the input. The result is None if no
+    run has subset metrics.
 
     Args:
         report: comparison of runs.
@@ -357,7 +357,9 @@ def score_names(report: Report) -> list[str]:
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section with scores as bars. A menu selects the metric without scripts.
+    """Return scores as bars of a selectable metric.
+
+    The bars and the menu of metrics need no script.
 
     Args:
         report: comparison of runs.

@@ -38,7 +38,7 @@ FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of single runs with their commands, to be filtered and grouped.
+    """Return a table of single runs with commands, to filter and group.
 
     Args:
         report: comparison of runs.
@@ -152,7 +152,7 @@ def command_text(run: LoadedRun) -> str:
 
 
 def environment_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section on the hardware and the package versions of the runs.
+    """Return the hardware and the package versions of the runs.
 
     Args:
         report: comparison of runs.
@@ -193,7 +193,7 @@ MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
 
 
 def settings_section(report: Report, *, wide: bool) -> ReportSection:
-    """Build the section of common and differing settings of the configurations.
+    """Return the common and the differing settings of configurations.
 
     Args:
         report: comparison of runs.
@@ -265,7 +265,7 @@ Pair = tuple[LoadedRun, LoadedRun]
 
 
 def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
-    """Build the section that compares two runs: scores, settings, versions, data and answers.
+    """Compare two runs: scores, settings, versions, data and answers.
 
     Args:
         runs: first and second run.
