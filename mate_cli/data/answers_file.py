@@ -1,6 +1,6 @@
-"""Parser of files with the answers of any system.
+"""Reader of files with the predicted answers of any question answering system.
 
-The formats are JSON lines, a JSON list, and a JSON object of answers by id.
+The formats are JSON lines, a JSON list of objects, and a JSON object of answers by question id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REMEDY = 'Give JSON lines such as {"id": ..., "answer": ...}; see docs/how-to/co
 
 
 def read_answers(file: Path) -> dict[str, SystemAnswer]:
-    """Read answers by question id.
+    """Read the predicted answers in a file, by question id.
 
     Raises:
         DataError: the file is missing or damaged, an entry has no id or no answer, or an id is a duplicate.
@@ -91,7 +91,7 @@ def _find(entry: Mapping[str, Any], names: tuple[str, ...], location: str, file:
 
 
 def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
-    """Build the answer of an entry.
+    """Convert an entry of the file to an answer.
 
     Raises:
         ValueError: the entry has no answer, an unknown aggregation or an invalid number.

@@ -45,7 +45,7 @@ PIECE = 1 << 20
 
 
 def find_file(root: Path, name: str) -> Path | None:
-    """Return the path of `root/name`, possibly with a suffix of `PACKED`, or None."""
+    """Return the path of the file `root/name` or of its compressed form (`PACKED`), or None."""
     base = root / name
     if not base.parent.is_dir():  # Checking the folder first saves one check per suffix.
         return None
@@ -54,7 +54,7 @@ def find_file(root: Path, name: str) -> Path | None:
 
 
 def unpacked_name(name: str) -> str:
-    """Return a file name without the suffix of its compression."""
+    """Return a file name without its compression suffix, such as `.gz`."""
     ending = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
     return name.removesuffix(ending)
 
@@ -88,7 +88,7 @@ def _single_member(path: Path) -> bytes:
 
 
 def _content(stream: IO[bytes], location: Path | str) -> bytes:
-    """Return the unpacked content of a file.
+    """Read a decompressed stream to its end, and check the size.
 
     Raises:
         DataError: the content is larger than `largest_file()`.
@@ -117,7 +117,7 @@ def largest_file() -> int:
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
-    """Return the folder or archive below `root` that contains the files of `folder`, or None.
+    """Return the folder or archive below `root` with the files of `folder`, or None.
 
     Candidates are `root/folder` itself, an archive of the folder, and a checkout or an archive of a repository that
     contains the folder. An archive of a repository is not opened to check this.
@@ -174,7 +174,7 @@ def list_archive(archive: Path) -> dict[str, int]:
 
 
 def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
-    """Read several files of an archive in one pass. Missing files are skipped.
+    """Read files of an archive in one pass over the archive. Missing files are skipped.
 
     Args:
         archive: path of the archive.
@@ -206,7 +206,7 @@ def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[t
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
-    """Yield path, size in bytes and open function of each file, in stored order."""
+    """Yield (path, size in bytes, open function) of each file of an archive, in stored order."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
@@ -273,7 +273,7 @@ def folders_below(root: Path) -> list[Path]:
 
 
 class ReleaseFiles:
-    """The files of a dataset release, in a folder or an archive.
+    """Lookup of the files of a dataset release, in a folder or in archives.
 
     Paths are relative, without the suffix of a compressed file. The first of these locations that has a file is used:
 
@@ -294,7 +294,7 @@ class ReleaseFiles:
         self._members: dict[tuple[Path, str], bytes] = {}
 
     def has(self, file: str) -> bool:
-        """Return whether a file exists.
+        """Return whether the release contains a file.
 
         Raises:
             DataError: an archive is damaged.
@@ -304,7 +304,7 @@ class ReleaseFiles:
         return any(self._places(archive, file) for archive in self._archives)
 
     def has_folder(self, folder: str) -> bool:
-        """Return whether a folder of files exists.
+        """Return whether the release contains a folder.
 
         Raises:
             DataError: an archive is damaged.
@@ -314,7 +314,7 @@ class ReleaseFiles:
         return any(f"/{folder}/" in f"/{path}" for archive in self._archives for path in self._listed(archive))
 
     def content(self, file: str) -> bytes | None:
-        """Return the content of a file, or None if the file is missing.
+        """Return the content of a file, or None if the release does not contain the file.
 
         Raises:
             DataError: the file is truncated or damaged, or its content differs between several subfolders or archives.
@@ -384,7 +384,7 @@ class ReleaseFiles:
         return self._packed[place, folder]
 
     def _places(self, archive: Path, file: str) -> list[str]:
-        """Return the paths of a file at the top level or inside one top-level folder."""
+        """Return the paths of a file in an archive: at the top level or in one top-level folder."""
         if archive not in self._places_in:
             places = self._places_in[archive] = defaultdict(list)
             for path in self._listed(archive):

@@ -1,4 +1,4 @@
-"""Baselines without a network, which every trained network should exceed."""
+"""Baselines without a network: TF-IDF cell ranking, a fixed column and the majority label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mate_cli.tables.table import Cell, Table
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
-    """Rank the body cells of a table by similarity to the question, best first.
+    """Rank the body cells of a table by TF-IDF similarity to one question, best first.
 
     See `tfidf_cell_rankings`.
     """
@@ -19,11 +19,12 @@ def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
 
 
 def tfidf_cell_rankings(table: Table, questions: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """Rank the body cells of a table by cosine similarity to each question, best first.
+    """Rank the body cells of a table by TF-IDF similarity to each question, best first.
 
-    This is the baseline for cell selection. The document of a cell is its text followed by all linked passages.
-    Documents and questions are weighted by scikit-learn's TF-IDF of words and word pairs (default tokens, smooth idf,
-    L2 norm), fitted on the cells of this table. Ties keep the reading order, row by row. The header is not used.
+    The ranking is the baseline for cell selection, by the cosine similarity of cells and questions. The document of a
+    cell is its text followed by all linked passages. Documents and questions are weighted by scikit-learn's TF-IDF of
+    words and word pairs (default tokens, smooth idf, L2 norm), fitted on the cells of this table. Ties keep the reading
+    order, row by row. The header is not used.
 
     Returns:
         (row, column) of every body cell, both from 0, for each question.
@@ -52,14 +53,14 @@ Rows = Literal["first", "last", "all"]
 
 
 class Guess(NamedTuple):
-    """Predicted cells and their aggregation."""
+    """A predicted answer of a baseline: cells, and the aggregation of their values."""
 
     cells: Coordinates
     aggregation: str = "none"
 
 
 class ColumnRule(NamedTuple):
-    """Rule that predicts cells of one column: in the first row, in the last row, or in all rows.
+    """Rule that predicts cells of one column, in the first row, the last row or all rows.
 
     Args:
         column: index of the column. Tables with fewer columns use their last column.
@@ -95,15 +96,21 @@ def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
 
 
 def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Predict the same column and rows for every question, by `best_column_rule`."""
+    """Predict cells by the rule that fits the training examples best, see `best_column_rule`.
+
+    Args:
+        training: training examples with answers.
+        examples: examples to predict, by question id.
+    """
     rule = best_column_rule(training)
     return {name: Guess(rule(example.table)) for name, example in examples.items()}
 
 
 def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, int]]]:
-    """Rank the cells of each question's table by TF-IDF, by question id.
+    """Rank the cells of the table of each question by TF-IDF, see `tfidf_cell_rankings`.
 
-    See `tfidf_cell_rankings`.
+    Returns:
+        The ranked (row, column) pairs by question id.
     """
     examples, rankings = list(examples), dict[str, list[tuple[int, int]]]()
     for indices in group_by_table(examples):
@@ -114,14 +121,18 @@ def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, in
 
 
 def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Predict the cell most similar to each question by TF-IDF, see `rank_cells`."""
+    """Predict the cell most similar to each question by TF-IDF, see `rank_cells`.
+
+    Args:
+        examples: examples to predict, by question id.
+    """
     return {name: Guess(tuple(cells[:1])) for name, cells in rank_cells(examples.values()).items()}
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """Return the most frequent label of statements or options.
+    """Return the most frequent label of the training statements or options.
 
-    At a tie it is the largest label (entailed).
+    On a tie, the largest label is returned (1, entailed). Without labels the result is 1.
     """
     counts = Counter(
         example.answer.label for example in training if example.answer and example.answer.label is not None

@@ -1,4 +1,4 @@
-"""Results of checking a dataset: problems, counts, and the distribution of sizes."""
+"""Checks of a dataset: problems of its files, counts, and the distribution of sizes."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def parse_json_as(
 def is_ragged(
     file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem], *, longer: bool = False
 ) -> bool:
-    """Return whether rows of a table differ in length from its header.
+    """Return whether rows of a table have more or fewer cells than its header.
 
     The first such row is appended to `problems`.
 
@@ -179,7 +179,7 @@ def is_ragged(
 
 
 def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield a problem for each missing table.
+    """Yield a problem for each missing table that questions refer to.
 
     Args:
         file: question file.
@@ -197,7 +197,7 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def percentiles(values: Iterable[int]) -> dict[int | str, float]:
-    """Return the values at `LEVELS` by the nearest-rank method, and the mean.
+    """Return the percentiles `LEVELS` of values by the nearest-rank method, and their mean.
 
     The result is {} without values.
     """
@@ -211,19 +211,19 @@ def percentiles(values: Iterable[int]) -> dict[int | str, float]:
 
 
 class Sizes:
-    """Collects the sizes of tables, passages and questions."""
+    """Collector of the sizes of tables, passages and questions, by name of the measure."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[int]] = {}
 
     def add(self, measure: str, value: int) -> None:
-        """Add a value of a measure."""
+        """Add a value to a measure, such as the number of rows of a table."""
         self._values.setdefault(measure, []).append(value)
 
     def add_table(self, table: Table) -> None:
-        """Add the number of rows, columns, cells and words of a table.
+        """Add the numbers of rows, columns, cells and words of a table.
 
-        The sizes of links and passages are added if the table has passages.
+        If the table has passages, the number of links and the length of each passage are added too.
         """
         texts = [cell.text for cell in table.header] + [cell.text for _, _, cell in table.cells()]
         self.add("rows", len(table.rows))
@@ -237,7 +237,7 @@ class Sizes:
             self.add("sentences in a passage", len(split_sentences(passage)))
 
     def percentiles(self) -> dict[str, dict[int | str, float]]:
-        """Return the values at `LEVELS` and the mean of every measure."""
+        """Return the percentiles `LEVELS` and the mean of every measure."""
         return {measure: percentiles(values) for measure, values in self._values.items()}
 
 
@@ -296,7 +296,7 @@ def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Proble
 
 
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each duplicate question id in a split, and for each pair of splits.
+    """Yield a problem for each duplicate question id in a split or in a pair of splits.
 
     Args:
         splits: examples of each split.
@@ -327,13 +327,20 @@ def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping
 
 
 def count_splits(splits: Splits, left_out: Reason) -> dict[str, dict[str, int]]:
-    """Return `count_examples` of every split, and of all splits together if there are several."""
+    """Count the examples of each split by `count_examples`, and of all splits together.
+
+    The counts of all splits are omitted if the dataset has a single split.
+
+    Args:
+        splits: examples of each split.
+        left_out: function that returns why an example is excluded.
+    """
     all_examples = {ALL: [example for examples in splits.values() for example in examples]} if len(splits) > 1 else {}
     return {split: count_examples(examples, left_out) for split, examples in {**splits, **all_examples}.items()}
 
 
 def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[str, int]:
-    """Count questions, tables, sequences of questions, types of answers, and subsets.
+    """Count the questions, tables, conversations, answer types and subsets of a split.
 
     An excluded example counts under its reason instead of the type of its answer.
 

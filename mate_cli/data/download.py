@@ -1,6 +1,7 @@
-"""Download of public files.
+"""Download of public dataset files.
 
-Downloads are verified, existing files are kept, and interrupted downloads resume if a checksum is known.
+Downloads are verified by checksums, existing files are kept, and an interrupted download is resumed if its checksum is
+known.
 """
 
 from __future__ import annotations
@@ -107,11 +108,11 @@ def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
 
 
 def checksum(path: Path, like: str) -> str:
-    """Return the checksum of a file, as `algorithm:hex`.
+    """Compute the checksum of a file, as `algorithm:hex`.
 
     Args:
         path: path of the file.
-        like: "sha256", "md5" or "git", or a checksum whose algorithm is used ("sha256:...").
+        like: algorithm ("sha256", "md5" or "git"), or a checksum of the same algorithm ("sha256:...").
     """
     kind = like.split(":")[0]
     digest = hashlib.new({"git": "sha1"}.get(kind, kind), usedforsecurity=False)
@@ -164,7 +165,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
 
 
 def _asked_pause(response: requests.Response) -> float:
-    """Return the seconds of the header Retry-After, at most `MAX_PAUSE`, or 0."""
+    """Return the pause in seconds that the header Retry-After requests, up to `MAX_PAUSE`."""
     header = response.headers.get("Retry-After", "")
     return min(float(header), MAX_PAUSE) if header.isascii() and header.isdigit() else 0.0
 

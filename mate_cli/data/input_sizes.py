@@ -1,4 +1,4 @@
-"""Input lengths of a dataset in tokens, and the shares of inputs that fit a network.
+"""Input lengths of a dataset in tokens, and the shares of inputs that fit common networks.
 
 Source: MATE paper, section 4, which claims that tables with whole passages do not fit a network, but that most tables
 with a few sentences fit.
@@ -29,7 +29,7 @@ LONG = 11_000
 
 @dataclass(frozen=True)
 class InputSizes:
-    """Sizes of the inputs of a split.
+    """Lengths of the inputs of a split in tokens, and numbers of candidate cells.
 
     Args:
         with_passages: number of tokens of each input with all linked passages. Empty if tables have no passages.
@@ -55,7 +55,7 @@ class InputSizes:
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
-    """Return the share of values that are at most a bound, or None without values.
+    """Return the share of values that are at most `bound`, or None without values.
 
     Args:
         values: values to compare.
@@ -66,7 +66,7 @@ def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> fl
 
 
 def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
-    """Return a report with the input sizes of at most `MAX_EXAMPLES` examples per split.
+    """Add input sizes to a report, measured on at most `MAX_EXAMPLES` examples per split.
 
     Args:
         report: report of checking the dataset.
@@ -87,9 +87,13 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
 
 
 def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> InputSizes:
-    """Count the tokens of inputs before truncation.
+    """Count the tokens of the inputs of examples before truncation.
 
     Examples that cannot be encoded are omitted.
+
+    Args:
+        examples: examples to measure.
+        tokenizer: vocabulary that tokenizes the inputs.
     """
     has_passages = any(example.table.passages for example in examples)
     counts = [

@@ -22,7 +22,7 @@ EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 @dataclass(frozen=True, slots=True)
 class QuestionMarks:
-    """Fingerprint of a question.
+    """Normalized words of a question and its answer, to compare it with other questions.
 
     Args:
         words: normalized words, in order.
@@ -43,23 +43,23 @@ class QuestionMarks:
         return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
 
     def rarest(self, near: float) -> tuple[str, ...]:
-        """Return the grams to index for near-equal questions.
+        """Return the rarest grams, by which near-equal questions are found in an index.
 
-        Two questions with an overlap of at least `near` share at least one of these grams.
+        Two questions with an overlap of at least `near` share at least one of their rarest grams.
 
         Source: Chaudhuri, Ganti and Kaushik (2006), the prefix filter of set similarity joins.
         """
         return self.grams[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
 
     def overlap(self, other: QuestionMarks) -> float:
-        """Return the Jaccard index of the words and pairs of two questions, from 0 to 1."""
+        """Return the Jaccard index of the grams of this and another question, from 0 to 1."""
         shared_count = len({*self.grams}.intersection(other.grams))
         return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 
     def same_answer(self, other: QuestionMarks) -> bool:
-        """Return whether the answers are equal.
+        """Return whether two questions have equal answers and may ask for the same value.
 
-        Return false if each question has a number that the other lacks.
+        The result is False if each question contains a number that the other question lacks.
         """
         numbers, other_numbers = (
             {word for word in fingerprint.words if any(map(str.isdigit, word))} for fingerprint in (self, other)
@@ -68,7 +68,7 @@ class QuestionMarks:
 
 
 class KnownQuestions:
-    """Index of questions, to find duplicates of these questions.
+    """Index of questions by table, to find equal and near-equal questions.
 
     Args:
         near: minimum overlap of near-equal questions.
@@ -131,15 +131,16 @@ def find_repetitions(
     evaluation: Iterable[HybridQAQuestion],
     near: float = NEAR_DUPLICATE,
 ) -> list[str]:
-    """Return why each further question is excluded from training, or "" if it is used.
+    """Return for each additional question why it is excluded from training, or "" if used.
 
-    Of duplicate further questions the first question is used. Questions near-equal to evaluation questions are excluded
-    regardless of their answer.
+    Questions that duplicate a training or evaluation question are excluded. Of additional questions that are duplicates
+    of each other, the first is used. Questions near-equal to evaluation questions are excluded regardless of their
+    answer.
 
     Args:
-        questions: further questions.
+        questions: additional questions.
         training: questions of the train split.
-        evaluation: questions of evaluation splits.
+        evaluation: questions of the splits for evaluation.
         near: minimum overlap of near-equal questions.
     """
     known_evaluation, known_training = KnownQuestions(near, evaluation), KnownQuestions(near, training)

@@ -29,7 +29,7 @@ def export_questions(
     answers: bool = False,
     encoded: tuple[Serializer, Sequence[TableExample]] | None = None,
 ) -> int:
-    """Write one question per line, and return the number of questions.
+    """Write questions with their tables as JSON lines, and return the number of questions.
 
     Args:
         examples: examples with cells as written by the dataset's authors.
@@ -53,7 +53,9 @@ def export_questions(
 
 
 def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> dict[str, list[int]]:
-    """Return the rows, from 0, that have tokens in the encoding of each example, by example id.
+    """Return the indices of the table rows that remain after encoding, by example id.
+
+    A row remains if the encoding contains at least one of its tokens. Indices start from 0.
 
     Raises:
         DataError: no encoding has table rows.
@@ -73,7 +75,7 @@ def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> 
 def question_entry(
     example: TableExample, rows: Sequence[int] | None = None, *, answers: bool = False
 ) -> dict[str, Any]:
-    """Return a question as JSON-serializable values.
+    """Return a question and its table as JSON-serializable values, for one line of the export.
 
     Args:
         example: question to write.

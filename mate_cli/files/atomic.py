@@ -1,8 +1,7 @@
 """Atomic writes of files and folders.
 
-They are written to a temporary folder next to the target and then moved.
-
-Readers never see a partial file. Because the temporary folder is new, additional files that a library writes are
+A file is written to a temporary folder next to its target and then moved to the target. Readers never see a partial
+file. Because the temporary folder is new, additional files that a library writes are
 removed with it, and nothing is written through an existing symbolic link.
 """
 
@@ -31,7 +30,7 @@ MAX_NAME = 80
 
 
 def name_draft(target: Path) -> Path:
-    """Return a unique path next to `target` for a temporary folder."""
+    """Return a unique path, next to `target`, for a temporary folder in which to write it."""
     return target.with_name(f".{_short_name(target)}.{secrets.token_hex(DIGITS // 2)}.draft")
 
 
@@ -71,9 +70,7 @@ def check_inside(folder: Path, target: Path) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Create a folder and its missing parents.
-
-    Return the created folders, the innermost first.
+    """Create a folder and its missing parents. Return the created folders, innermost first.
 
     Raises:
         OSError: a folder cannot be created.
@@ -92,9 +89,9 @@ def make_folders(folder: Path) -> list[Path]:
 
 @contextmanager
 def replace_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary path for a file or folder.
+    """Yield a temporary path for a file or folder, then move this file or folder to `target`.
 
-    On success move it to `target`, on an error delete it.
+    The move is atomic. After an error inside the context, the temporary path is deleted and `target` is unchanged.
 
     If `target` is an existing folder, files with the same names are replaced and all other files stay. Temporary
     folders that killed processes have left for the same target are removed.
@@ -127,9 +124,9 @@ def replace_file(target: Path) -> Iterator[Path]:
 
 
 def _sync(*paths: Path) -> None:
-    """Flush files or a folder to disk.
+    """Flush files or a folder to disk with fsync.
 
-    Otherwise a renamed file may be empty after a power failure.
+    Without fsync, a renamed file may be empty after a power failure.
     """
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -140,7 +137,11 @@ def _sync(*paths: Path) -> None:
 
 
 def _make_draft(target: Path) -> tuple[Path, int]:
-    """Create a temporary folder and lock it. The lock shows other processes that it is in use."""
+    """Create a temporary folder and lock it, to show other processes that it is in use.
+
+    Returns:
+        The folder, and the file descriptor of its lock.
+    """
     while True:
         draft = name_draft(target)
         draft.mkdir()
@@ -156,7 +157,7 @@ def _make_draft(target: Path) -> tuple[Path, int]:
 
 
 def number_names(path: Path) -> Iterator[Path]:
-    """Yield `path`, then `path` with the numbers from 2 appended."""
+    """Yield `path`, `path-2`, `path-3` and so on, to find an unused name."""
     yield path
     yield from (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
 

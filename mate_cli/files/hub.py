@@ -1,6 +1,6 @@
-"""Files of the Hugging Face Hub: from the cache if available, else downloaded.
+"""Files of the Hugging Face Hub, from the local cache or by download.
 
-Reachability is checked once.
+Whether the Hub is reachable is checked at most once per process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ SECONDS = 3.0
 
 
 def hub_file(name: str, file: str) -> Path | None:
-    """Return a file of a model repository: the last cached version, else a download.
+    """Return the path of a file in a model repository of the Hub.
+
+    The last cached version is used. A file that is not cached is downloaded.
 
     Args:
         name: repository, optionally with a revision: `google/tapas-large@no_reset`.
@@ -47,10 +49,10 @@ def hub_file(name: str, file: str) -> Path | None:
 
 
 def missing_model(name: str) -> tuple[str, str]:
-    """Explain why `hub_file` finds no files for a name.
+    """Explain why `hub_file` finds no files for a model name.
 
     Returns:
-        The problem and the hint for an error. Without network, the hint describes how to copy the files.
+        The problem and the hint for an error message. Without network, the hint describes how to copy the files.
     """
     from huggingface_hub.constants import HF_HUB_CACHE
 
@@ -72,10 +74,7 @@ def missing_model(name: str) -> tuple[str, str]:
 
 
 def _folder_beside(path: Path) -> Path | None:
-    """Return the model folder with the name most similar to a missing path.
-
-    Return None if no name is similar.
-    """
+    """Return the model folder whose name is most similar to a missing path, or None."""
     folders = {folder.name: folder for folder in path.parent.glob("*") if (folder / "config.json").is_file()}
     similar = get_close_matches(path.name, folders, 1, cutoff=0.75)
     return folders[similar[0]] if similar else None
@@ -85,7 +84,7 @@ def _folder_beside(path: Path) -> Path | None:
 def is_reachable() -> bool:
     """Return whether the Hugging Face Hub is reachable.
 
-    Cached per process; False if HF_HUB_OFFLINE=1.
+    The result is cached per process. It is False if HF_HUB_OFFLINE=1.
     """
     from huggingface_hub import constants, get_session
 
@@ -107,7 +106,7 @@ def is_reachable() -> bool:
 
 @contextmanager
 def nothing_fetched() -> Iterator[None]:
-    """Restrict `hub_file` to cached files."""
+    """Restrict `hub_file` to cached files inside the context, as HF_HUB_OFFLINE=1 does."""
     from huggingface_hub import constants
 
     offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True

@@ -1,4 +1,4 @@
-"""Conversion of errors about unreadable files, full or read-only disks, and memory.
+"""Conversion of errors of file access and memory to `MateError`s that users understand.
 
 Any failure of a library to read or write a file becomes one `MateError` that names the file.
 """
@@ -19,7 +19,7 @@ REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), FULL),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), CLOSED),
 }
-"""Error numbers of full or inaccessible disks, and the hint for each."""
+"""Hints for the error numbers (errno) of full, read-only or inaccessible disks."""
 
 
 LOWER = "Lower hardware.micro_batch or encoding.max_tokens"
@@ -29,9 +29,9 @@ _NO_MEMORY = re.compile(
 
 
 def find_known_error(error: BaseException) -> MateError | None:
-    """Return the `MateError` that an error is or wraps, or that describes a full disk or too little memory.
+    """Return the `MateError` that an error is or wraps, or None.
 
-    Return None for any other error.
+    For a full or inaccessible disk and for too little memory, a new `MateError` with a hint is returned.
     """
     if mate_error := known_cause(error):
         return mate_error
@@ -50,12 +50,14 @@ def find_known_error(error: BaseException) -> MateError | None:
 
 @contextmanager
 def wrap_file_errors(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
-    """Convert errors of any library that reads or writes a file to one `MateError` that names the file.
+    """Convert errors inside the context, which reads or writes a file, to `MateError`s.
+
+    The error message names the file and the reason.
 
     Args:
         path: file to read or write.
         kind: class of the raised error.
-        problem: fault in the error message, before the reason.
+        problem: fault in the error message, such as "cannot be read", which precedes the reason.
         remedy: hint in the error message.
 
     Raises:

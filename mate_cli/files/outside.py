@@ -1,5 +1,7 @@
 """Removal of outside paths, downloads and servers from untrusted configurations.
 
+An outside path leads out of the run folder.
+
 The config.yaml of an untrusted run folder must not determine the folders that mate writes to, the downloads or the
 servers. Such values are replaced by the defaults of the current user. `trust=paths` on the command line keeps the
 values of config.yaml.
@@ -36,7 +38,7 @@ Keys = tuple[str | int, ...]
 def remove_paths(config: Mapping[str, Any], folder: Path | None) -> tuple[dict[str, Any], list[str]]:
     """Replace values that write outside the run folder, download data or use a server.
 
-    A removed option gets the default of its class.
+    Removed options have the defaults of their classes when the configuration is instantiated.
 
     Args:
         config: values of config.yaml, including the values of its stages.
@@ -95,13 +97,13 @@ def _remove_values(config: dict[str, Any]) -> Iterator[Keys]:
 
 
 def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], where: str) -> dict[str, Any]:
-    """Replace outside paths and servers by defaults, and print the replaced keys.
+    """Apply `remove_paths` to an untrusted configuration, and print the replaced keys.
 
     Args:
         config: values of config.yaml, including the values of its stages.
         folder: folder of the run.
         trust: values of `trust=` on the command line. With "paths" the configuration is returned unchanged.
-        where: location that the printed message begins with.
+        where: path of the configuration, with which the printed message starts.
     """
     if PATHS in trust:
         return dict(config)
@@ -118,7 +120,7 @@ def check_inside_run(folder: Path) -> None:
     because W&B links its own logs.
 
     Raises:
-        RunError: the folder contains such a link or W&B settings. The message names the first.
+        RunError: the folder contains such a link or W&B settings. The message names the first such file.
     """
     check_settings(folder)
     for path in folder.rglob("*"):

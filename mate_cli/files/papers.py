@@ -1,4 +1,7 @@
-"""Subpackages of papers, found by their folders, because the core must not import them."""
+"""Lookup of the subpackages of `mate_cli.papers` by their folders, without imports.
+
+The core package must not import papers.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ FOLDER = Path(__file__).parents[1] / "papers"
 
 
 def find_packages(name: str) -> dict[str, Path]:
-    """Return the folders, by dotted name, of the packages with this name in all papers."""
+    """Return the subpackages `name` (such as "models") of all papers: folders by dotted name."""
     return {f"{PAPERS}.{folder.parent.name}.{name}": folder for folder in sorted(FOLDER.glob(f"*/{name}"))}
 
 
 def find_room(module: str) -> Path | None:
-    """Return the folder of the paper that contains a module.
+    """Return the folder of the paper in `mate_cli.papers` that contains a module, else None.
 
-    Return None if the module is not part of a paper.
+    Args:
+        module: dotted name of the module.
     """
     return FOLDER / module.split(".")[2] if module.startswith(f"{PAPERS}.") else None

@@ -1,4 +1,4 @@
-"""Moved classes and removed options, for run folders and exports of earlier versions."""
+"""Renaming of moved classes and removed options in configurations of earlier versions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ WITHDRAWN: Mapping[str, object] = {"runnable": False, "more_training": [], "fold
 
 
 def rename_targets(value: Any) -> Any:  # noqa: ANN401 - any part of a configuration
-    """Replace former names in the `_target_`s of a configuration, at any depth.
+    """Replace former class names in the `_target_`s of a configuration, at any depth.
 
-    Removed options are dropped.
+    Options that no longer exist are dropped if their value disabled the option.
     """
     if not isinstance(value, Mapping):
         return [rename_targets(part) for part in value] if isinstance(value, list) else value

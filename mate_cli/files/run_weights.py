@@ -1,4 +1,4 @@
-"""Weights of runs, suggested in errors if a folder is given instead of a weights file."""
+"""Suggestion of the weights file of a run, if the user specifies a folder instead."""
 
 from pathlib import Path
 
@@ -9,9 +9,13 @@ NAMES = ("best.safetensors", "final.safetensors")
 
 
 def suggest_run_weights(folder: Path, key: str = "init.checkpoint") -> str | None:
-    """Return a hint that suggests the weights of the newest run below a folder.
+    """Return the hint "Did you mean KEY=PATH?" for the newest weights below a folder.
 
     Return None if there are no weights.
+
+    Args:
+        folder: folder of a run, or a folder that contains runs.
+        key: configuration key of the weights file.
     """
     files = [file for name in NAMES for file in folder.glob(f"**/checkpoints/{name}")]
     # `max` returns the first of equal files, which has the preferred name.

@@ -48,7 +48,7 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
 
 
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """Construct an integer, and reject long text: converting many digits, or base 60, is slow."""
+    """Construct an integer of YAML. Long text is rejected, because its conversion is slow."""
     if len(node.value) > MAX_DIGITS:
         raise yaml.YAMLError(f"a number has more than {MAX_DIGITS} digits")
     return int(loader.construct_yaml_int(node))
@@ -59,12 +59,12 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _short_integer)
 
 @contextmanager
 def open_file(path: Path, *, largest: int | None = None, links: bool = False) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes.
+    """Open a regular file to read its bytes.
 
     Args:
         path: path of the file.
         largest: maximum size in bytes; None for no limit.
-        links: follow symbolic links.
+        links: whether to follow symbolic links.
 
     Raises:
         OSError: the file is missing, or is a symbolic link, pipe, device or folder.
@@ -94,7 +94,12 @@ def check_header(path: Path) -> None:
 
 
 def read_bytes(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> bytes:
-    """Read all bytes of a file; see `open_file`.
+    """Read all bytes of a regular file.
+
+    Args:
+        path: path of the file.
+        largest: maximum size in bytes.
+        links: whether to follow symbolic links.
 
     Raises:
         OSError: see `open_file`.
@@ -122,7 +127,7 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
 
 
 def parse_yaml(text: str) -> Any:  # noqa: ANN401 - any value
-    """Return the values of a YAML text; see `read_yaml`.
+    """Return the values of a YAML text. Interpolations `${...}` stay text.
 
     Raises:
         Exception: the text is invalid, has an alias or is nested too deeply.
@@ -163,7 +168,7 @@ def read_object(
     largest: int = MAX_SIZE,
     links: bool = False,
 ) -> dict[str, Any]:
-    """Read a JSON file that contains an object, see `load_json`.
+    """Read a JSON file that contains an object, and convert any failure to a `MateError`.
 
     Args:
         path: path of the file.
@@ -184,6 +189,10 @@ def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON Lines file.
 
     Invalid lines, such as a truncated last line, are skipped.
+
+    Args:
+        path: path of the file.
+        largest: maximum size in bytes.
 
     Raises:
         OSError: see `open_file`.
@@ -254,7 +263,7 @@ def _mapping(values: object) -> dict[str, Any]:
 
 
 def _check(value: object, depth: int) -> None:
-    """Reject deep nesting and values that JSON cannot represent, as dates and sets of YAML."""
+    """Reject deep nesting, and values that JSON cannot represent, such as dates and sets."""
     if not depth:
         raise RecursionError
     if isinstance(value, dict):

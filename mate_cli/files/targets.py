@@ -25,7 +25,7 @@ UNIFIED = "lightning.pytorch."
 
 
 def find_beside(names: Iterable[str], *folders: Path) -> None:
-    """Make modules in some folders importable, unless a module of the same name is installed.
+    """Append folders to `sys.path` if they contain modules that are not installed.
 
     Args:
         names: dotted names of the modules or their members.
@@ -42,7 +42,10 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 
 
 def explain_missing(name: str) -> str:
-    """Return why a dotted name is unknown: "there is no ...", and the reason if known."""
+    """Return the text of an error about a dotted name that cannot be imported.
+
+    The text starts with "there is no NAME", followed by the reason if it is known.
+    """
     module, _, attribute = name.rpartition(".")
     root = name.partition(".")[0]
     if not module:
@@ -72,23 +75,23 @@ PACKAGES = {
     "logger": ("mate_cli.runs.loggers.wandb_logger", "pytorch_lightning.loggers"),
     "trainer": ("pytorch_lightning.profilers", "pytorch_lightning.plugins"),
 }
-"""Packages or functions that the `_target_`s of each part of a configuration may name. No other part may have any."""
+"""Packages and functions from which each configuration section may name `_target_`s. No other section may have any."""
 ONLY_OURS = "By default only classes of mate_cli are loaded, as configurations may be unsafe"
 IF_TRUSTED = "If you trust its author, allow its module: trust=MODULE"
 
 
 def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | None = None) -> None:
-    """Check that all targets of a configuration are in `PACKAGES` or trusted.
+    """Check that all `_target_`s of a configuration are in `PACKAGES` or in trusted modules.
 
     Interpolations are rejected, because they could resolve to a target.
 
     Args:
-        config: unresolved values by part, with stages under `stages`.
+        config: unresolved values by section, with the configurations of stages below `stages`.
         where: source of the configuration, for the error message.
         trust: additional trusted modules; None if the user cannot specify any.
 
     Raises:
-        TrustError: a target is not trusted, or a value is an interpolation. The error names it.
+        TrustError: a target is not trusted, or a value is an interpolation. The error names the value.
     """
     find_beside(trust or ())
     for part, key, value in _refused_leaves(config, trust or ()):
@@ -107,7 +110,7 @@ def find_user_modules(config: Mapping[str, Any]) -> set[str]:
 
 
 def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator[tuple[str, object, object]]:
-    """Yield (part, key, value) of each interpolation and of each target that is not allowed."""
+    """Yield (section, key, value) of each interpolation and of each rejected `_target_`."""
     for part, values in config.items():
         if part == "stages" and isinstance(values, Mapping):
             for stage in values.values():
@@ -126,7 +129,7 @@ def find_targets(value: object) -> Iterator[str]:
 
 
 def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
-    """Yield every target, of any type, and every scalar value, with its path of keys."""
+    """Yield (keys, value) of every scalar, and of every `_target_`, in nested values."""
     if keys[-1:] == ("_target_",) or isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
         yield keys, value
     else:
@@ -137,7 +140,7 @@ def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tup
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
     """Return whether a package defines `target` as a class, or a trusted module as a callable.
 
-    Imports do not count.
+    A package or module that only imports `target` does not define it.
     """
     if target in packages:
         return True
@@ -150,7 +153,7 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
 
 
 def _find_member(target: str) -> object:
-    """Return the member of a module that a dotted name names, None if there is none."""
+    """Import the member of a module with a dotted name. Return None if it does not exist."""
     module, _, name = target.rpartition(".")
     with suppress(ImportError, ValueError):
         return getattr(importlib.import_module(module), name, None)

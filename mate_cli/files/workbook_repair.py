@@ -1,4 +1,4 @@
-"""Repair of valid workbooks that calamine rejects or reads incompletely.
+"""Repair of valid workbooks that the library calamine rejects or reads incompletely.
 
 Source: MS-XLSB, sections 2.1.4 (records) and 2.5.9 to 2.5.16 (cells); OpenDocument 1.3, section 9.1 (tables).
 """
@@ -11,17 +11,20 @@ from collections.abc import Iterator
 from io import BytesIO
 
 SHORT_CELLS, SHORTENED = range(12, 19), 11
-"""Kinds of .xlsb cells without a column number, and their difference from the same kinds with one."""
+"""Record types of .xlsb cells without a column number, and the difference to the types with a column number."""
 _SPACE = re.compile(rb">\s+(?=</?table:)")
 """White space before a tag of a table, which indents the XML."""
 _RECORD = re.compile(rb"([\x80-\xff]?.)([\x80-\xff]{0,3}.)", re.DOTALL)
-"""Kind and size of a record of an .xlsb file, in bytes of seven bits, lowest first."""
+"""Type and size of a record of an .xlsb file, in bytes of seven bits, lowest first."""
 
 
 def repair_workbook(archive: zipfile.ZipFile | None) -> BytesIO | None:
-    """Copy a workbook without indented tables (.ods) and cells that lack a column number (.xlsb).
+    """Return a repaired copy of a workbook, or None if it needs no repair.
 
-    Return None if the workbook has neither, or is not an archive.
+    White space between the tags of .ods tables is removed, and .xlsb cells without a column number get a column number.
+
+    Args:
+        archive: opened workbook. None if the workbook is not a zip archive, which gives None.
     """
     parts = dict[str, bytes]()
     if archive is None:
@@ -43,7 +46,10 @@ def repair_workbook(archive: zipfile.ZipFile | None) -> BytesIO | None:
 
 
 def _number_cells(part: bytes) -> Iterator[bytes]:
-    """Yield the records of a sheet. A cell without a column number follows the previous cell of its row."""
+    """Yield the records of an .xlsb sheet, with a column number in every cell.
+
+    A cell without a column number follows the previous cell of its row.
+    """
     offset = column = 0
     while match := _RECORD.match(part, offset):
         size = sum((byte & 127) << 7 * index for index, byte in enumerate(match[2]))

@@ -1,4 +1,4 @@
-"""Order of the training examples.
+"""Order of the training examples and their division into micro-batches.
 
 The order is a pure function of the seed, the step and `trainer.batch_size`.
 """
@@ -23,9 +23,9 @@ MAX_GROUP = 8
 
 
 def group_size(batch_size: int) -> int:
-    """Return the largest divisor of the batch size up to `MAX_GROUP`.
+    """Return the number of examples in a group of similar length.
 
-    The result does not depend on the machine.
+    The result is the largest divisor of the batch size up to `MAX_GROUP`, on any machine.
     """
     return max(size for size in range(1, MAX_GROUP + 1) if batch_size % size == 0)
 
@@ -60,7 +60,7 @@ class Schedule:
 def plan_schedule(
     examples: int, *, batch_size: int, micro_batch: int, max_epochs: float | None, max_steps: int | None, ranks: int = 1
 ) -> Schedule:
-    """Compute the micro-batch size and the number of steps.
+    """Compute the micro-batch size and the number of optimizer steps of a run.
 
     The examples of a step depend on `batch_size` only, so another machine does not change the experiment.
 
@@ -92,7 +92,7 @@ def plan_schedule(
 
 
 def check_shares(batch_size: int, ranks: int) -> None:
-    """Check that all ranks get equal shares of a batch.
+    """Check that `ranks` divides the batch size, so that all ranks get equal shares.
 
     Raises:
         ConfigError: `ranks` does not divide `batch_size`. The hint lists values that fit.
@@ -108,7 +108,7 @@ def check_shares(batch_size: int, ranks: int) -> None:
 
 
 class LengthGroupedBatches(Sampler[list[Any]]):
-    """Samples micro-batches of similar length.
+    """Sampler of micro-batches with examples of similar length.
 
     The examples of a step depend on the seed, the step and the batch size only. An epoch is a permutation of all
     examples, in whole optimizer steps. The last, incomplete step is omitted, which skips other examples in each epoch.
@@ -152,9 +152,10 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return [self._name(epoch, part) for part in (*parts[:half], *parts[half:][::-1])]
 
     def _deal(self, epoch: int, window: int) -> np.ndarray:
-        """Return the examples of each step of a window, by length, [steps, batch].
+        """Assign the examples of a window to its steps at random.
 
-        Examples are positions in the permutation of the epoch.
+        Returns:
+            For each step, positions in the permutation of the epoch, by increasing length [steps, batch].
         """
         size = self.schedule.batch_size
         steps = len(self.lengths) // size
@@ -166,7 +167,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return positions
 
     def _permutation(self, epoch: int) -> np.ndarray:
-        """Return the permutation of all examples in an epoch, sampled once for all of its windows."""
+        """Return the random permutation of all examples in an epoch, cached for the last epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.lengths))
         return self._epoch[1]
@@ -180,9 +181,9 @@ class LengthGroupedBatches(Sampler[list[Any]]):
 
 
 class PlacedBatches(LengthGroupedBatches):
-    """Samples the same micro-batches with a number for each example.
+    """Sampler of the same micro-batches as the base class, with a number for each sample.
 
-    An entry is a pair of an example index and a number that is unique in the run.
+    An entry is a pair of an example index and a number that is unique in the run. The number seeds data augmentation.
     """
 
     def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:

@@ -1,9 +1,8 @@
 """Cache of encoded splits in Arrow files (parts) of some hundred examples each.
 
-A file is named by a digest of its examples and of the serializer.
-
-A process that finds a part missing writes it. Processes and machines that share a folder therefore encode together, and
-an interrupted encoding is resumed. Arrays that are mostly zero are written sparse.
+A file is named by a digest of its examples and of the serializer. A process writes each part that is missing. Processes
+and machines that share a folder therefore encode together, and an interrupted encoding is resumed. Arrays that are
+mostly zero are written sparse.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ PLACES = "/places"
 
 
 class EncodedSplit:
-    """Memory-mapped encodings of a split, in the order of its examples.
+    """Encodings of a split, memory-mapped from Arrow files, in the order of the examples.
 
     Args:
         parts: files of the encodings.
@@ -112,7 +111,7 @@ class EncodedSplit:
         return len(self.rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, which opens the files again and never encodes."""
+        """Return the state for pickling. A process that unpickles it opens the files again."""
         return {**self.__dict__, "_open": {}, "_rewrite": None}
 
     def _read(self, part: int) -> pa.Table:
@@ -127,11 +126,11 @@ class EncodedSplit:
 
     @property
     def uncut_tokens(self) -> dict[str, int]:
-        """Number of tokens of each example before truncation, by id, for examples with this count."""
+        """Number of tokens of each example before truncation, by example id, if counted."""
         return {name: count for name, count in zip(self._names, self._uncut.tolist(), strict=True) if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """Return an encoding. Indices count only examples that could be encoded."""
+        """Return the encoding at an index among the examples that could be encoded."""
         part, row = divmod(int(self.rows[index]), self._size)
         if part not in self._open:
             self._open[part] = _view_columns(self._read(part))
@@ -171,7 +170,7 @@ _Column = tuple[np.ndarray | None, np.ndarray]
 
 
 def _read_part(path: Path) -> pa.Table:
-    """Map a file into memory. The file is closed, because open files per process are limited."""
+    """Map an Arrow file into memory. The file is closed, because open files are limited."""
     # Touch the file for `prune_cache`. Ignore errors, because the file may belong to another user.
     with suppress(OSError):
         os.utime(path)
@@ -184,7 +183,7 @@ def _read_part(path: Path) -> pa.Table:
 
 
 def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
-    """Return the numeric columns of a file without copying."""
+    """Return the numeric columns of an Arrow table by name, without copying."""
     columns: dict[str, _Column] = {}
     for name in table.column_names:
         values = table[name].chunk(0)
@@ -211,9 +210,12 @@ def _is_sparse(array: Array) -> bool:
 
 
 def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarray]) -> list[int]:
-    """Return the shape of an array that is stored flat.
+    """Return the shape to restore an array that is stored flat, with -1 for an inferred axis.
 
-    -1 is an axis that follows from the other axes.
+    Args:
+        axes: axes of the array, see `Array.axes`.
+        size: number of stored values.
+        arrays: arrays of the same encoding, by column name.
     """
     if axes[0] == "S":
         return [int(cell_numbers(arrays["row_ids"], arrays["column_ids"])[-1]) + 1, -1]
@@ -225,9 +227,9 @@ def _shape(axes: tuple[str | int, ...], size: int, arrays: Mapping[str, np.ndarr
 def encode_split(
     examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str, processes: int = 1
 ) -> EncodedSplit:
-    """Encode examples, or read their cached encodings.
+    """Encode the examples of a split, or read their cached encodings.
 
-    The files do not depend on the number of processes.
+    The cached files do not depend on the number of processes.
 
     Args:
         examples: examples to encode.
@@ -271,7 +273,7 @@ def encode_split(
 def _write_parts(
     serializer: Serializer, folder: Path, parts: Sequence[_Part], name: str, processes: int = 1
 ) -> list[Path]:
-    """Write the parts that are missing in a folder, and return the paths of all parts."""
+    """Encode and write the missing parts in a folder. Return the paths of all parts."""
     missing_parts = [(folder / file, examples) for file, examples in parts if not (folder / file).exists()]
     # Processes that encode the same examples start with different parts.
     random.Random().shuffle(missing_parts)
@@ -317,7 +319,8 @@ def open_temporary_cache(folder: Path, error: Exception) -> Path:
 def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]]) -> int:
     """Encode the examples of a part and write its file unless it exists.
 
-    The result is the number of examples.
+    Returns:
+        The number of examples in the part, for the progress line.
     """
     path, examples = part
     if path.exists():
@@ -410,18 +413,18 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
     """Return whether subprocesses can encode the examples.
 
-    They cannot use a network that ranks rows, or classes of `__main__`.
+    Subprocesses can use neither a network that ranks rows nor classes of `__main__`.
     """
     modules = {type(item).__module__ for item in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """Return a key for a result computed from examples. The key depends on `VERSION` too.
+    """Return a cache key for a result computed from examples. It depends on `VERSION` too.
 
     Args:
         examples: examples, whose content is part of the key.
-        maker: description of the computation, part of the key.
+        maker: description of the computation, which is part of the key.
 
     Raises:
         DataError: a field of an example is neither JSON-serializable nor a dataclass.
@@ -434,7 +437,7 @@ def _name(digest: str, key: str) -> str:
 
 
 def digest_examples(examples: Sequence[TableExample]) -> str:
-    """Return a digest of the content of examples, independent of the location of their files.
+    """Return a digest of the content of examples, which does not depend on file locations.
 
     Raises:
         DataError: a field of an example is neither JSON-serializable nor a dataclass.
@@ -443,7 +446,7 @@ def digest_examples(examples: Sequence[TableExample]) -> str:
 
 
 def _digest_each(examples: Sequence[TableExample]) -> tuple[str, list[bytes]]:
-    """Return a digest of all examples, and a digest of each example."""
+    """Return a digest of all examples as hexadecimal text, and the digest of each example."""
     total, digests = hashlib.sha256(), []
     cached_digests: dict[int, bytes] = {}
     for example in examples:
@@ -482,9 +485,12 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def digest_code(kinds: Collection[type]) -> str:
-    """Return a digest of the user and paper code that defines serializers and examples.
+    """Return a digest of the user-defined and paper code behind some classes.
 
-    The digest covers user modules, and whole subpackages of papers.
+    The digest covers the user-defined modules of the classes and their bases, and whole papers in `mate_cli.papers`.
+
+    Args:
+        kinds: classes of serializers and examples.
     """
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
     excluded_modules = (sys.stdlib_module_names, {mate_cli.__name__})
@@ -498,7 +504,7 @@ def digest_code(kinds: Collection[type]) -> str:
 
 
 def _read_code(file: Path) -> str:
-    """Return the syntax tree of a module without comments and docstrings.
+    """Return the syntax tree of a module as text, without comments and docstrings.
 
     Comments and docstrings do not affect encodings.
     """

@@ -13,7 +13,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 
 
 class EncodedExamples:
-    """Encodings of examples in their order, with the interface of `EncodedSplit`.
+    """Encodings in memory, in the order of the examples, with the interface of `EncodedSplit`.
 
     Args:
         examples: examples to encode.
@@ -36,5 +36,5 @@ class EncodedExamples:
         return len(self._encodings)
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """Return an encoding. Indices count only examples that could be encoded."""
+        """Return the encoding at an index among the examples that could be encoded."""
         return self._encodings[index]

@@ -94,9 +94,9 @@ def _share(function: Callable[[Item], Result], items: Sequence[Item], processes:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Start worker processes that ignore SIGINT and do not import the main module.
+    """Block SIGINT and replace the main module while worker processes are started.
 
-    Only this process handles Ctrl-C.
+    The workers then do not import the main module, and only this process handles Ctrl-C.
     """
     protect_subprocesses()
     main, mask = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

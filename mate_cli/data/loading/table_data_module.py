@@ -1,4 +1,4 @@
-"""Data module for any dataset of questions about tables."""
+"""Data module that encodes any dataset of questions about tables and loads batches."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 
 
 class NoDataset:
-    """Empty dataset for callers that supply their own questions."""
+    """Empty dataset for callers that pass examples to the data module themselves."""
 
     splits: tuple[str, ...] = ()
     facts: Mapping[str, str] = MappingProxyType({})
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return an empty list."""
+        """Return an empty list, because no split has examples."""
         return []
 
 
 class TrainingSet(Protocol):
-    """Protocol of the training examples of a run."""
+    """Interface of the training examples of a run, stored or streamed."""
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -111,7 +111,7 @@ class LoaderOptions:
 
 
 class Batches(Dataset[TableBatch]):
-    """Dataset of batches: an index is the list of the encodings of a batch."""
+    """Dataset of batches, whose index is the list of the indices of the encodings in a batch."""
 
     def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: LoaderOptions) -> None:
         self.encodings, self.loading = encodings, loading
@@ -122,14 +122,14 @@ class Batches(Dataset[TableBatch]):
 
 
 class AugmentedBatches(Batches):
-    """Dataset of randomly changed batches.
+    """Dataset of batches with random data augmentation of each encoding.
 
-    The change depends on the seed and the number of the sample.
+    The augmentation depends on the seed of the run and the number of the sample only.
 
     Args:
         encodings: encodings to change.
         loading: settings of the loader.
-        change: random change of an encoding.
+        change: function that augments an encoding with a random generator.
     """
 
     def __init__(self, encodings: EncodedSplit, loading: LoaderOptions, change: Augmentation) -> None:
@@ -137,9 +137,10 @@ class AugmentedBatches(Batches):
         self.change = change
 
     def __getitem__(self, draws: list[tuple[int, int]]) -> TableBatch:  # type: ignore[override]
-        """Change, collate and prepare encodings.
+        """Augment, collate and prepare the encodings of a batch.
 
-        A sample is a pair of an encoding's index and the number of the sample.
+        Args:
+            draws: pairs of the index of an encoding and the number of the sample, see `PlacedBatches`.
         """
         seed = self.loading.seed
         return self.loading.batch(
@@ -148,7 +149,7 @@ class AugmentedBatches(Batches):
 
 
 class TableDataModule:
-    """Encodes the splits of a dataset once, and loads them in batches of similar length.
+    """Data module of a run, which encodes each split once and loads batches of similar length.
 
     Args:
         dataset: dataset with the splits.
@@ -191,10 +192,7 @@ class TableDataModule:
         return self._read("train", limit and _portions(limit))
 
     def _read(self, split: str, count: int | None) -> list[TableExample]:
-        """Return the first `count` questions of a split, as the dataset returns them.
-
-        None means all questions.
-        """
+        """Return the first `count` questions of a split of the dataset, or all if None."""
         if count is not None and (read_first := getattr(self.dataset, "first_examples", None)):
             return list(read_first(split, count))
         return list(self.dataset.examples(split))[:count]
@@ -208,9 +206,9 @@ class TableDataModule:
         return self._require_examples(self._read(split, self.loading.limit_of(split)), split)
 
     def has_examples(self, split: str) -> bool:
-        """Return whether a split has examples to predict.
+        """Return whether a split exists and has at least one example to predict.
 
-        Tasks that need answers ignore questions without one.
+        A task that needs gold answers cannot predict questions without an answer.
         """
         return split in self.dataset.splits and bool(
             take_selected(self.evaluation_examples, partial(self._read, split), 1)
@@ -271,7 +269,7 @@ class TableDataModule:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the data for the run record, as text. Empty if the configuration is sufficient."""
+        """Notes on the data for the run record, as text by name, in addition to the configuration."""
         return self.dataset.facts
 
     def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
@@ -324,14 +322,14 @@ class TableDataModule:
         return self._batches(Batches(encodings, loading), order, self.schedule.accumulate)
 
     def loader(self, split: str) -> DataLoader[TableBatch]:
-        """Return a loader of a split for evaluation.
+        """Return a loader of the batches of a split for evaluation.
 
         The longest examples come first: if memory is insufficient, the first batch fails.
         """
         return self.loader_encoded(self.encodings(split))
 
     def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
-        """Return a loader of any examples for evaluation.
+        """Return a loader of the batches of any examples for evaluation.
 
         Args:
             examples: examples to load. Their encodings are read from the cache if available.
@@ -340,16 +338,13 @@ class TableDataModule:
         return self.loader_encoded(self._cached(examples, name))
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
-        """Return a loader of encodings for evaluation, longest first."""
+        """Return a loader of the batches of this rank for evaluation, the longest first."""
         batches = batch_by_length(encodings, 2 * self.loading.micro_batch)
         rank_batches = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), rank_batches)
 
     def _batches(self, dataset: Dataset[TableBatch], order: Any, prefetch: int = 0) -> DataLoader[TableBatch]:  # noqa: ANN401
-        """Return a loader of the batches in `order`.
-
-        The workers together prefetch at least `ahead` batches.
-        """
+        """Return a loader of the batches in `order`, which prefetches at least `prefetch` batches."""
         workers = self.loading.workers
         return DataLoader(
             dataset,
@@ -365,7 +360,7 @@ class TableDataModule:
 def take_selected(
     choose: Selector, read: Callable[[int | None], Sequence[TableExample]], limit: int | None
 ) -> list[TableExample]:
-    """Return the first selected examples, without reading many more examples than needed.
+    """Select examples with `choose`, without reading many more examples than needed.
 
     Reading and selecting examples both take time, so the number of read examples is doubled until it suffices.
 
@@ -383,23 +378,20 @@ def take_selected(
 
 
 def _portions(limit: int) -> int:
-    """Return the number of examples to read first for `limit` selected examples.
-
-    The result is a multiple of `PORTION`.
-    """
+    """Return the number of examples to read first: `limit`, rounded up to full portions."""
     return PORTION * -(-limit // PORTION)
 
 
 def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
-    """Return the indices of batches of `size` examples, the longest first."""
+    """Return the encoding indices of batches of `size` by length, the longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
-    """Return the batches of one rank.
+    """Return every `ranks`-th batch, starting from the batch at index `rank`.
 
-    All ranks get equally many batches, so the last batch may be duplicated.
+    All ranks get equally many batches, so the last batch may be loaded by several ranks.
 
     Args:
         batches: batches of all ranks.

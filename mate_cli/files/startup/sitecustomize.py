@@ -1,4 +1,6 @@
-"""Keep Python 3.10 from importing modules of the working folder, as PYTHONSAFEPATH does from 3.11 on.
+"""Keep Python 3.10 from importing modules of the working folder.
+
+PYTHONSAFEPATH does the same from Python 3.11 on.
 
 Python inserts the working folder (`-c`, `-m`) or the script's folder into `sys.path` after this module has run. The
 first import afterwards removes that entry.
@@ -12,13 +14,13 @@ from types import ModuleType
 
 
 class _DropFirstEntry:
-    """A finder that finds nothing: it drops the entry that Python has inserted, then itself."""
+    """An import finder without modules, which removes the inserted entry of `sys.path`."""
 
     def __init__(self, expected: list[str]) -> None:
         self.expected = expected
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return None, after the entry was dropped."""
+        """Remove the inserted entry from `sys.path` if present, and return None."""
         if sys.path[1:] == self.expected:
             del sys.path[0]
             sys.meta_path.remove(self)
@@ -27,6 +29,7 @@ class _DropFirstEntry:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would be imported in every process
 sys.path[:] = [entry for entry in sys.path if entry != _HERE]
+# Run the `sitecustomize` of the system or the environment, which this module hides.
 if (_other := PathFinder.find_spec("sitecustomize")) and _other.loader:
-    _other.loader.exec_module(ModuleType("sitecustomize"))  # of the system or the environment, which this one hides
+    _other.loader.exec_module(ModuleType("sitecustomize"))
 sys.meta_path.insert(0, _DropFirstEntry([*sys.path]))
