@@ -41,7 +41,10 @@ def list_backends() -> list[str]:
 
 
 def _composed(group: str, words: list[str]) -> DictConfig:
-    """Compose a config group option, and make its modules in the working directory importable."""
+    """Compose an option of a config group, such as `attention`, for the benchmark.
+
+    Modules of its classes in the working directory become importable.
+    """
     node: DictConfig = compose("benchmark", words)[group]
     find_beside(find_targets(OmegaConf.to_container(node, resolve=True)))
     return node

@@ -1,4 +1,4 @@
-// What every chart needs: SVG elements, scales with round ticks, shapes, numbers for people.
+// Shared by all charts: SVG elements, scales with round ticks, point shapes, number formats.
 function svg(tag, attributes = {}, ...children) {
   const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) one.setAttribute(name, value);
@@ -6,7 +6,7 @@ function svg(tag, attributes = {}, ...children) {
   return one;
 }
 
-// The same eight colours, eight shapes and four dashes as in the figures that are written to files.
+// The same eight colors, eight shapes and four dashes as in the figures that are written to files.
 const paint = (index) => `var(--c${index % 8})`;
 const dash = (index) => ["", "7 3", "2 3", "7 3 2 3"][Math.floor(index / 8) % 4];
 const SHAPES = [
@@ -27,7 +27,7 @@ function sample(index) {
   return svg("svg", { width: 26, height: 12, "aria-hidden": "true" }, line, shape(index, 13, 6));
 }
 
-// Ticks at round numbers; at multiples of `least` where it is given.
+// Ticks at round numbers. If `least` is given, they are multiples of it.
 function roundTicks(low, high, count, least = 0) {
   if (!(high > low)) return [low];
   const rough = Math.max((high - low) / count, least), power = 10 ** Math.floor(Math.log10(rough));
@@ -47,7 +47,7 @@ function logTicks(low, high) {
   return inside.length > 1 ? inside : roundTicks(low, high, 4);
 }
 
-// A scale takes values between low and high to pixels between from and to.
+// A scale maps values between low and high to pixels between from and to.
 function scale(low, high, from, to, log = false) {
   const map = log ? Math.log10 : (value) => value;
   const span = map(high) - map(low) || 1;
@@ -69,7 +69,7 @@ function duration(seconds, digits = 3) {
   return `${trim((seconds / size).toPrecision(seconds / size >= 100 ? digits + 1 : digits))} ${unit}`;
 }
 const gigabytes = (megabytes, digits = 3) => `${trim((megabytes / 1000).toPrecision(digits))} GB`;
-// Numbers along an axis, with as few digits as tell them apart.
+// Formats the numbers along an axis with as few digits as distinguish them.
 function tickTexts(ticks, write) {
   for (let digits = 3; ; digits += 1) {
     const texts = ticks.map((tick) => write(tick, digits));
@@ -77,13 +77,13 @@ function tickTexts(ticks, write) {
   }
 }
 const WRITE = { count, duration, memory: gigabytes };
-// Wall time has ticks at whole minutes or hours, not at powers of ten of a second.
+// Ticks of wall time are at whole minutes or hours, not at powers of ten of a second.
 function timeTicks(low, high, wanted) {
   const unit = high >= 2 * 86400 ? 86400 : high >= 7200 ? 3600 : high >= 120 ? 60 : 1;
   return roundTicks(low / unit, high / unit, wanted).map((tick) => tick * unit);
 }
 
-// Draws axes: lines across, numbers at both sides. `box` is what is left for the data.
+// Draws axes: grid lines, and numbers at both axes. `box` is the area that remains for the data.
 function axes(canvas, box, x, y, xTicks, yTicks, writeX, writeY, xTitle) {
   const [xTexts, yTexts] = [tickTexts(xTicks, writeX), tickTexts(yTicks, writeY)];
   yTicks.forEach((tick, place) => canvas.append(
@@ -93,7 +93,7 @@ function axes(canvas, box, x, y, xTicks, yTicks, writeX, writeY, xTitle) {
   xTicks.forEach((tick, place) => canvas.append(svg("text", { x: x(tick), y: box.bottom + 17, "text-anchor": "middle" }, xTexts[place])));
   canvas.append(svg("text", { x: box.right, y: box.bottom + 33, "text-anchor": "end", class: "axis" }, xTitle));
 }
-// Published figures: dashed lines, named at the left above or below the line, where no other line, name or point is.
+// Draws published results as dashed lines. Their names are at the left, above or below the line, if there is room.
 function referenceLines(canvas, box, y, lines, busy = []) {
   const heights = lines.map(([, value]) => y(value)), taken = [...busy];
   for (const at of new Set(heights)) canvas.append(svg("line", { x1: box.left, x2: box.right, y1: at, y2: at, class: "reference" }));

@@ -1,11 +1,11 @@
-// A score against a cost: a point per configuration, its name beside it, its spread over seeds as whiskers.
+// A score against a cost: a point per configuration, labeled with its name, with the spread over seeds as whiskers.
 function costChart(data) {
   const get = (id) => document.getElementById(`cost-${id}`);
   const place = get("chart");
 
-  // A long name loses its middle, as names tend to differ at their ends.
+  // Long names are truncated in the middle, because names usually differ at their ends.
   const shortened = (text, most) => (text.length <= most ? text : `${text.slice(0, most / 3)}…${text.slice(1 - (2 * most) / 3)}`);
-  // Names stand where they cover no point and no other name: right, left, above, below; else they are left out.
+  // A name is placed right, left, above or below its point, or omitted if it would cover a point or another name.
   function label(canvas, box, taken, point, text) {
     const name = svg("text", { class: "name" }, text), { x, y } = point;
     canvas.append(name);
@@ -68,7 +68,7 @@ function costChart(data) {
     for (const one of marks) label(canvas, box, taken, one, shortened(one.group.label, longest));
   }
 
-  // Costs that lie far apart are easier to tell on a log scale.
+  // Costs that differ by a large factor are easier to distinguish on a log scale.
   function suggest() {
     const groups = data.groups.filter((group) => group.block === Number(get("block").value));
     const costs = groups.map((group) => group.costs[get("cost").value]?.[0]).filter(Boolean);

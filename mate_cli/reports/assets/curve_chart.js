@@ -27,7 +27,7 @@ function curveChart(place, lines, published, { title, percent, direction, axis, 
   readout(figure, canvas, box, shown, x, y, { axis, percent, direction, fits });
 }
 
-// The ends of the y axis: a little more than the values, but zero where they come close to it.
+// The ends of the y axis: slightly wider than the range of the values, and zero if the values are close to it.
 function withRoom(values, log) {
   const low = Math.min(...values), high = Math.max(...values);
   if (log) return [low / 1.05, high * 1.05];
@@ -50,7 +50,7 @@ function drawLine(line, x, y, fits) {
   return all;
 }
 
-// The numbers under the pointer, best first, or where the arrow keys have moved to.
+// The numbers at the position of the pointer, or of the arrow keys, best first.
 function readout(figure, canvas, box, lines, x, y, { axis, percent, direction, fits }) {
   const tip = document.createElement("div"), guide = svg("line", { y1: box.top, y2: box.bottom, class: "guide" }), dots = svg("g");
   tip.className = "tip";

@@ -1,4 +1,4 @@
-// From what runs logged to the lines that are drawn: which axis, which runs, the mean over seeds, smoothing.
+// Converts logged values to the lines of a chart: selects axis and runs, averages over seeds, and smooths.
 const whole = (value) => Math.round(value).toLocaleString("en");
 const passed = ([steps, values], step) => between(steps, values, step);
 const AXES = {
@@ -8,7 +8,7 @@ const AXES = {
   seconds: { title: "wall time", at: (run, step) => passed(run.seconds, step), write: duration, read: duration },
 };
 
-// The value at x on the line through the points, NaN outside of it.
+// The linearly interpolated value at x, NaN outside of the points.
 function between(xs, ys, x) {
   if (!xs.length || x < xs[0] || x > xs[xs.length - 1]) return NaN;
   let low = 0, high = xs.length - 1;
@@ -16,13 +16,13 @@ function between(xs, ys, x) {
   return xs[high] === xs[low] ? ys[high] : ys[low] + ((x - xs[low]) / (xs[high] - xs[low])) * (ys[high] - ys[low]);
 }
 
-// Exponential moving average that starts at the first value without leaning to zero.
+// Exponential moving average that starts at the first value, without a bias towards zero.
 function smooth(ys, weight) {
   let sum = 0, mass = 0;
   return ys.map((y) => { sum = weight * sum + (1 - weight) * y; mass = weight * mass + (1 - weight); return sum / mass; });
 }
 
-// One run's line of a metric: x on the chosen axis, y in percent where the metric is a share; null without a point.
+// One run's line of a metric: x on the selected axis, y in percent if the metric is a share. Null without points.
 function lineOf(group, run, metric, factor, axis) {
   if (!(metric in run.values)) return null;
   const [grid, values] = run.values[metric];
@@ -30,7 +30,7 @@ function lineOf(group, run, metric, factor, axis) {
   return points.length ? { group, name: run.name, xs: points.map(([x]) => x), raw: points.map(([, y]) => y) } : null;
 }
 
-// The mean of several runs at the points of the longest, with the range between lowest and highest.
+// The mean of several runs at the points of the longest run, with the range from lowest to highest value.
 function meanOf(lines) {
   if (lines.length < 2) return lines;
   const longest = lines.reduce((best, line) => (line.xs[line.xs.length - 1] > best.xs[best.xs.length - 1] ? line : best));
@@ -40,7 +40,7 @@ function meanOf(lines) {
   return [{ ...longest, name: `mean of ${lines.length}`, raw: mean, low, high }];
 }
 
-// All lines of a metric; `chosen(group, number)` says whether the reader wants to see a run.
+// All lines of a metric. `chosen(group, number)` returns whether the user has selected a run.
 function linesOf(data, metric, { axis, weight, mean, chosen }) {
   const factor = data.metrics[metric].percent ? 100 : 1;
   const lines = data.groups.flatMap((group) => {

@@ -1,4 +1,4 @@
-// Learning curves: controls, legend, and the charts, which any change draws anew.
+// Learning curves: controls, legend and charts. Every change redraws the charts.
 function learningCurves(data) {
   const get = (id) => document.getElementById(`curve-${id}`);
   const charts = get("charts");
@@ -22,7 +22,7 @@ function learningCurves(data) {
     }
   }
 
-  // A button that is pressed or not; `change` is told about a click.
+  // A toggle button. `change` is called on each click.
   function toggle(text, on, change, parent, ...before) {
     const button = document.createElement("button"), name = document.createElement("span");
     button.type = "button";
@@ -35,7 +35,7 @@ function learningCurves(data) {
     return button;
   }
 
-  // The legend: a name hides and shows its lines, "only" hides all others, a second time shows all again.
+  // The legend: a name toggles its lines. "only" hides all other lines, and shows them again on a second click.
   function show(hidden) {
     state.hidden = hidden;
     memory.set("hidden", data.groups.filter((group) => hidden.has(group.index)).map((group) => group.label));
@@ -105,7 +105,7 @@ function learningCurves(data) {
       }, get("metrics"));
     });
   }
-  // Of another data set other metrics were logged: the first of them, where none of those chosen is.
+  // Another dataset has other logged metrics. If it has none of the selected metrics, its first metric is selected.
   function offerMetrics() {
     const buttons = [...get("metrics").children], known = [...data.metrics.keys()].filter(logged);
     buttons.forEach((button, metric) => { button.hidden = !known.includes(metric); });

@@ -1,4 +1,4 @@
-// Rows that are not in the page from the beginning: built where a reader asks for more, sorts or searches.
+// Rows that are rendered on demand: when the user asks for more rows, sorts or searches.
 const STEP = 200;
 const readData = (id) => { const one = document.getElementById(id); return one && JSON.parse(one.textContent); };
 function element(tag, kind, ...children) {
@@ -10,7 +10,7 @@ function element(tag, kind, ...children) {
 
 const pill = (text) => element("span", `pill ${text.split(" ").pop()}`, text);
 
-// `table.complete()` builds all that are left.
+// `table.complete()` renders all remaining rows.
 function laterRows(table, records, build, button) {
   const waiting = [...records];
   function add(count) {
@@ -24,7 +24,7 @@ function laterRows(table, records, build, button) {
   add(0);
 }
 
-// A row of numbers, as the page's own rows are: its label, its class, and of each cell what it has.
+// Renders a row of numbers like the rows in the page, from its label, its class and its cells.
 function numberRow(heads, [label, kind, cells]) {
   const head = element("th", "", label), row = element("tr", kind, head);
   head.scope = "row";

@@ -1,13 +1,13 @@
-// The choices of a reader stay for as long as the tab is open.
+// Stores the choices of the user until the tab is closed.
 const memory = (() => {
   const key = `mate compare ${location.pathname}`;
   let kept = {};
-  try { kept = JSON.parse(sessionStorage.getItem(key)) ?? {}; } catch { /* storage may be switched off */ }
+  try { kept = JSON.parse(sessionStorage.getItem(key)) ?? {}; } catch { /* Storage may be disabled. */ }
   return {
     get: (name, otherwise) => kept[name] ?? otherwise,
     set: (name, value) => {
       kept[name] = value;
-      try { sessionStorage.setItem(key, JSON.stringify(kept)); } catch { /* then the choice is forgotten */ }
+      try { sessionStorage.setItem(key, JSON.stringify(kept)); } catch { /* The choice is then not stored. */ }
     },
   };
 })();

@@ -1,6 +1,6 @@
-// Small things: copy buttons, menus that choose what is shown, the search among questions, printing.
+// Copy buttons, menus that select the shown part, the search for questions, and printing.
 async function copy(text) {
-  try { await navigator.clipboard.writeText(text); } catch { // a page opened as a file has no clipboard in some browsers
+  try { await navigator.clipboard.writeText(text); } catch { // A page opened as a file has no clipboard in some browsers.
     const area = document.createElement("textarea");
     area.value = text;
     document.body.append(area);
@@ -23,7 +23,7 @@ function showBars() {
 barMenu?.addEventListener("change", showBars);
 if (barMenu) showBars();
 
-// Questions: the first few at first, the others on demand; a search looks through all.
+// Questions: the first few are shown initially, all others on demand. The search covers all questions.
 function questionList(list) {
   const cards = [...list.children], filter = document.getElementById("question-filter"), more = document.getElementById("question-more");
   const menus = ["right", "wrong"].map((key) => [document.getElementById(`question-${key}`), key]);
@@ -46,7 +46,7 @@ function questionList(list) {
 const questions = document.getElementById("question-list");
 if (questions) questionList(questions);
 
-// Paper has no folds: whatever is closed opens for it, and closes again.
+// Closed sections are opened for printing, and closed again afterwards.
 const folds = [...document.querySelectorAll("details")];
 let opened = [];
 addEventListener("beforeprint", () => {

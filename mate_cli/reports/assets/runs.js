@@ -1,4 +1,4 @@
-// Runs: which of them are shown, and what the shown ones come to by a setting.
+// Runs: filters the rows, and summarizes the shown runs by a setting.
 function runTable(table) {
   const get = (name) => document.getElementById(`run-${name}`);
   const rows = [...table.tBodies[0].rows], place = get("groups");
@@ -16,7 +16,7 @@ function runTable(table) {
     one.href = place;
     return one;
   }
-  // A row as the page's own are, from what `later_runs` tells of it.
+  // Renders a row like the rows in the page, from the values of `later_runs`.
   function runRow([name, place, inside, status, above, network, reason, started, seed, full, shown, seconds, time, files, chosen, words]) {
     const text = (at) => later.texts[at], home = text(place) + (inside ? `${name}/` : "");
     const pick = element("input", "script pick"), head = element("th", "", pick, link(name, home)), command = words.map(text).join(" ");
@@ -44,7 +44,7 @@ function runTable(table) {
     one.append(...cells.map((text, number) => element(number ? name : "th", number ? "number" : "", text)));
     return one;
   }
-  // Mean and deviation of the scores of a group; the unit is that of the table.
+  // Mean and standard deviation of the scores of a group, in the unit of the table.
   function summed(found) {
     const values = found.map((row) => parseFloat(score(row).textContent)).filter(Number.isFinite);
     if (!values.length) return ["–", "–", "–"];

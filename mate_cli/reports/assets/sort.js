@@ -1,4 +1,4 @@
-// Sorting: a click on a heading sorts its table by the number behind each cell, best first, else by its text.
+// Sorting: a click on a heading sorts the table by the numbers of the cells, best first, or by their text.
 function sortBy(heading) {
   heading.closest("table").complete?.();
   const body = heading.closest("table").tBodies[0];

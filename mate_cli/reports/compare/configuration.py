@@ -253,7 +253,10 @@ class Configuration:
         )
 
     def count_questions(self, metric: str) -> int | None:
-        """Return the number of questions of a metric over all folds, None if unknown or ambiguous."""
+        """Return on how many questions a metric was computed over all folds.
+
+        Return None if the number is unknown, or differs between runs on the same questions.
+        """
         split, numbers = MetricName.parse(metric).split, dict[str, set[int | None]]()
         for run in (run for run in self.counted if metric in run.metrics):
             # All folds share the questions of test, so each question set is counted only once.

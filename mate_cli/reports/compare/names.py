@@ -215,7 +215,7 @@ def number_name(name: str, number: int) -> str:
 
 
 def first_run(group: Configuration) -> LoadedRun:
-    """Return the run that was started first, among the counted runs if there are any."""
+    """Return the run of a configuration that was started first, among counted runs if any."""
     return min(group.counted or group.runs, key=lambda run: run.text("started"))
 
 

@@ -51,7 +51,7 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Metrics of one type on one dataset.
+    """A result table: metrics of one type on one dataset, with a row per configuration.
 
     Args:
         title: name of the metrics and the dataset.
@@ -290,7 +290,7 @@ def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
-    """Return a published score with its published error, None if there is no score."""
+    """Summarize a published score with its published error, None if the paper has no score."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None
     return replace(summary, half_range=paper.errors.get(metric))

@@ -85,7 +85,7 @@ COSTS = (
 
 
 def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
-    """Return the costs that any of the configurations recorded."""
+    """Return the costs that at least one of the configurations recorded, as table columns."""
     return tuple(cost for cost in COSTS if any(cost.of(group) for group in groups))
 
 

@@ -107,7 +107,10 @@ def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str
 
 
 def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
-    """Count the error types in the answer texts of several runs."""
+    """Count the types of errors in the answer texts of several runs.
+
+    Only questions with an exact-match score (`SCORED`) are counted.
+    """
     scored_pairs = (pair for questions in answers for pair in questions.items() if set(SCORED) & pair[1].scores.keys())
     return count_errors(
         AnsweredQuestion(

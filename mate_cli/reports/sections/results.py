@@ -382,9 +382,9 @@ def scores_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
-    """Yield the bars of one metric, one view per block, best first.
+    """Yield the bars of one metric, one view per block of configurations, best first.
 
-    Bars of a test metric keep the order of the report.
+    Bars of a test metric keep the order of the report, so that test scores determine no order.
     """
     bars = score_bars(report, metric)
     blocks = blocks_of(report)

@@ -129,7 +129,7 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
 
 
 def score_texts(run: LoadedRun, metric: str | None) -> tuple[str, str] | None:
-    """Return the main metric of a run in full precision and as displayed, None if missing."""
+    """Format the main metric of a run in full precision and as displayed, None if missing."""
     score, name = run.metrics.get(metric or ""), MetricName.parse(metric or "")
     return None if score is None else (f"{score:.8g}", center_text(summarize([score]), name))
 
