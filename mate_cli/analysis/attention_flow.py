@@ -93,7 +93,8 @@ class AttentionFlow(Analysis):
 class Flow:
     """Accumulates the attention fractions of one encoder over batches.
 
-    The method `look` is registered as a forward pre-hook of every attention layer of the encoder.
+    The method `look` is registered as a forward pre-hook of every attention layer of the encoder. The method `add` is
+    called after each batch.
 
     Args:
         encoder: encoder to observe.

@@ -97,10 +97,10 @@ class AttentionBenchmark(BenchmarkOptions):
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small synthetic tables, so that compilation is not timed later."""
+        """Call every variant on small synthetic tables, so that no compilation is timed later."""
         for case in draw_cases(["square"], REHEARSED, [1]):
-            ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
-            for variant in ready.values():
+            layers, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
+            for variant in layers.values():
                 warm_up(partial(attend_and_back, variant, qkv), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
@@ -124,11 +124,11 @@ class AttentionBenchmark(BenchmarkOptions):
         return results
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, PreparedVariant]]:
-        """Prepare the variants for a case.
+        """Compute the attention plan of each variant for a case.
 
         Returns:
-            Measurements by name (planning time in ms of each prepared variant, or the reason why a variant cannot run),
-                and the prepared variants by name.
+            Measurements by name (planning time in ms of each variant, or the reason why a variant cannot run), and the
+                prepared variants by name.
         """
         results: Figures = {}
         layers: dict[str, PreparedVariant] = {}
@@ -174,7 +174,7 @@ def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[PreparedVariant, float]:
-    """Check that a backend supports its pattern, and plan a batch on the device.
+    """Check that a backend supports its pattern, and compute its attention plan for a batch.
 
     Args:
         attention: pattern and backend of the variant.
@@ -193,7 +193,9 @@ def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.devic
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """Plan a batch three times on the CPU.
+    """Compute the attention plan of a batch three times on the CPU, and measure the time.
+
+    An attention plan contains the masks and index tables that attention needs for a batch.
 
     Returns:
         The batch with its attention plan, and the median planning time in milliseconds.

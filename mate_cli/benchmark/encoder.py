@@ -78,7 +78,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @property
     def shape(self) -> EncoderSize:
-        """The size of all encoders: hidden size, attention heads and number of layers."""
+        """The size of all encoders, such as their hidden size and number of layers."""
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
@@ -122,7 +122,7 @@ class EncoderBenchmark(BenchmarkOptions):
         return find_network(network, backend, longest, settings, **options)
 
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small synthetic tables, so that compilation is not timed later."""
+        """Call every variant on small synthetic tables, so that no compilation is timed later."""
         longest = max([*self.lengths, self.max_tokens])
         for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
             for job in self._jobs(case, device)[0].values():
@@ -145,7 +145,7 @@ class EncoderBenchmark(BenchmarkOptions):
     def _jobs(
         self, case: Case, device: torch.device
     ) -> tuple[dict[str, EncoderJob], dict[str, float | None], dict[str, NotRun]]:
-        """Prepare the job of each variant for a case.
+        """Prepare each variant for a case: its input batch with the attention plan of its network.
 
         Returns:
             The jobs, the planning times in ms (None if a variant has no plan), and the reasons why variants failed,
@@ -175,7 +175,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
 
 def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """Plan a batch for a model, and move the batch to the device.
+    """Compute the attention plan of a batch for a model, and move the batch to the device.
 
     Args:
         model: encoder to measure.

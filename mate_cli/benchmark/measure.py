@@ -143,7 +143,7 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def rehearse(self, device: torch.device) -> None:
-        """Call every variant on small tables, so that compilation on first use is not timed."""
+        """Call every variant on small tables, so that no compilation on first use is timed later."""
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
@@ -164,7 +164,9 @@ class BenchmarkOptions(ABC):
 
     @contextmanager
     def pace(self) -> Iterator[Pace]:
-        """Set the number of threads, measure the peak speed of the device, and yield the limits.
+        """Yield the measurement limits, after measuring the peak speed of the device.
+
+        The number of threads is set within the context.
 
         Raises:
             ConfigError: the device is missing.

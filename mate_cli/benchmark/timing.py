@@ -208,7 +208,7 @@ def _status_mb(key: str) -> float:
 
 
 class Variant(NamedTuple):
-    """One implementation, prepared for one case and direction.
+    """One of the compared implementations, ready to be called on one input in one direction.
 
     Args:
         call: function to time.

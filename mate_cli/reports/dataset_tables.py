@@ -74,13 +74,13 @@ def _no_problems(report: CheckReport) -> Text:
 
 
 def _count_table(
-    head: str, columns: Mapping[str, Mapping[str, int]], named: Iterable[Mapping[str, int]] | None = None
+    head: str, columns: Mapping[str, Mapping[str, int]], relevant: Iterable[Mapping[str, int]] | None = None
 ) -> Table:
     """Build a table with a column per split or source and a row per count.
 
-    Counts that are 0 everywhere in `named` (default: in `columns`) are omitted.
+    Counts that are 0 everywhere in `relevant` (default: in `columns`) are omitted.
     """
-    names = dict.fromkeys(name for row in named or columns.values() for name, number in row.items() if number)
+    names = dict.fromkeys(name for row in relevant or columns.values() for name, number in row.items() if number)
     rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
     return _number_table(head, columns, rows, ",")
 

@@ -334,7 +334,7 @@ class KeptTokens:
 
 
 def shade(share: float) -> Style:
-    """Return the background color of a relevance score.
+    """Return the text style with the background color of a relevance score.
 
     Args:
         share: relative score: 0 for the lowest score of an example, 1 for the highest.

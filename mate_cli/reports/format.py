@@ -11,7 +11,10 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Format the center (median or mean) of a metric as text. A dash stands for None."""
+    """Format the center of a summarized metric, such as its median over seeds.
+
+    None is formatted as a dash.
+    """
     return NOTHING if summary is None else metric.spec.text(summary.center)
 
 

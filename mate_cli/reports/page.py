@@ -106,7 +106,7 @@ def breakable(text: str) -> Markup:
 
 
 def compact_row(row: Row) -> list[Any]:
-    """Convert a table row to JSON for the page's script: label, CSS class and cells.
+    """Convert a table row to a short JSON list for the page's script: label, CSS class, cells.
 
     Trailing empty values of a cell are omitted.
     """

@@ -35,16 +35,16 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
         brief: whether to print only one table of scores per dataset, requested significance tests, and costs.
     """
     print_warnings(report.warnings, console)
-    seen_marks: set[Mark] = set()
+    mark_set: set[Mark] = set()
     for section in report_sections(report, among=BRIEF if brief else ()):
         views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
         print_views(views, console, section.visible_notes)
-        seen_marks.update(*(view.marks for view in views))
+        mark_set.update(*(view.marks for view in views))
     if not brief:
         print_views([settings_view(report)], console)
     if report.unfinished:
         print_views([unfinished_view(report, MAX_BRIEF if brief else MAX_ROWS)], console)
-    console.print(Text("\n".join(footer(report, console, seen_marks, brief=brief)), style="dim"))
+    console.print(Text("\n".join(footer(report, console, mark_set, brief=brief)), style="dim"))
 
 
 def print_wrong_answers(report: Report, console: Console) -> None:
@@ -182,7 +182,7 @@ def split_view(view: View, console: Console) -> Iterator[View]:
 
 
 def name_width(view: View, share: int) -> int:
-    """Return the width of row labels in characters: `share`, or the width of the longest word.
+    """Return the width of the column of row labels: `share`, or the width of the longest word.
 
     Args:
         view: table with the labels.
@@ -194,7 +194,7 @@ def name_width(view: View, share: int) -> int:
 
 
 def natural_width(table: Table, console: Console) -> int:
-    """Return the width in characters that a table needs if nothing is wrapped."""
+    """Return the width in characters that a table needs if no cell is wrapped."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 

@@ -188,7 +188,10 @@ class View:
 
     @cached_property
     def reach(self) -> float:
-        """Largest value of the bars, whiskers and dots in the table, 1 without any."""
+        """Largest value of the bars, whiskers and dots of the table, which determines their scale.
+
+        The value is 1 without any.
+        """
         cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
         limits = [(cell.value or 0.0) + (cell.spread_value or 0.0) for cell in cells]
         return max([*limits, *(dot for cell in cells for dot in cell.dots), 0.0]) or 1.0
@@ -234,7 +237,10 @@ class ReportSection:
 
     @property
     def tables(self) -> tuple[View, ...]:
-        """Tables to show, for renderers that do not draw bars or figures."""
+        """Views that contain rows, except views whose numbers other tables contain.
+
+        Renderers that draw no bars and figures show these views.
+        """
         return tuple(view for view in self.views if view.rows and not view.is_repeated)
 
     @property

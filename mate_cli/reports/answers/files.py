@@ -32,7 +32,7 @@ def answers_json(session: Session) -> str:
     """Format all answers as JSON, with the model, notes on each table file, and skipped files."""
     content = {
         "model": session.model,
-        "answers": [entry(answered) for answered in session.answers],
+        "answers": [entry(item) for item in session.answers],
         "notes": session.notes,
         "skipped": session.skipped,
     }
@@ -45,9 +45,9 @@ def answers_csv(session: Session) -> str:
     The selected cells, or the cells of a query result, are written as `row 3, sales: 1,204` and joined by semicolons.
     """
     rows: list[list[Any]] = [[*FIELDS, "cells", "remarks"]]
-    for answered in session.answers:
-        row = entry(answered)
-        cells = "; ".join(f"row {number}, {column}: {text}" for number, column, text in _cells(answered))
+    for item in session.answers:
+        row = entry(item)
+        cells = "; ".join(f"row {number}, {column}: {text}" for number, column, text in _cells(item))
         remarks = " ".join([*row["cut"], *row["warnings"], row["failure"]]).strip()
         rows.append([*("" if row[name] is None else row[name] for name in FIELDS), cells, remarks])
     return csv_text(rows)

@@ -160,7 +160,7 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
 
 def speed_text(session: Session) -> str:
     """Format the numbers of questions and tables, the questions per second, and the model."""
-    tables = len({answered.source for answered in session.answers})
+    tables = len({item.source for item in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}
     other_times = ", ".join(f"{step} {session.seconds.get(name, 0):.1f} s" for name, step in steps.items())

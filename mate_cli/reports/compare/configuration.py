@@ -330,7 +330,7 @@ def known_metrics(groups: Iterable[Configuration]) -> set[str]:
 
 
 def fold_of(run: LoadedRun) -> str:
-    """Return the cross-validation fold of a run as text.
+    """Return the cross-validation fold on which a run was scored, as text.
 
     The result is empty without a cross-validation.
     """
@@ -340,7 +340,7 @@ def fold_of(run: LoadedRun) -> str:
 def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     """Group the runs of a cross-validation that have the same seed and settings.
 
-    A run without a fold is a group of its own.
+    A run without a fold is a separate group.
     """
     folds_by_key: dict[object, list[LoadedRun]] = {}
     for run in runs:

@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """All values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
+        """All values of the setting in one line: `5e-05: mate and sat; 1e-05: tapas`."""
         return "; ".join(f"{value}: {list_labels(names)}" for value, names in self.values.items())
 
 
@@ -81,7 +81,7 @@ def family_title(group: Configuration) -> str:
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
-    """Return the important settings that are equal in all runs, as text such as `lr=5e-05`."""
+    """Return important settings that are equal in all runs, as text such as `lr=5e-05`."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
@@ -94,10 +94,7 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def shared_value(values: Iterable[str]) -> str:
-    """Return the value that all given values are equal to.
-
-    The result is empty if values differ or are missing.
-    """
+    """Return the value of all runs if all values are equal and none is missing, or else ""."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 

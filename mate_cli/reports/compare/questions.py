@@ -198,7 +198,9 @@ def _score_questions(questions: Questions, name: MetricName) -> Scored:
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
-    """Compute the mean score over seeds of each question that all seeds answered.
+    """Compute the score of each question, averaged over the seeds of a configuration.
+
+    Questions that a seed did not answer are omitted.
 
     Args:
         group: configuration, whose counted runs with scores per question are used.
@@ -210,8 +212,8 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
     """List the questions that all mappings contain, in the order of the first mapping."""
-    first, *remaining = mappings or [{}]
-    return [question for question in first if all(question in mapping for mapping in remaining)]
+    first, *tail = mappings or [{}]
+    return [question for question in first if all(question in mapping for mapping in tail)]
 
 
 SHOWN = 20
@@ -249,15 +251,15 @@ class Disagreement:
 
     @property
     def spread(self) -> float:
-        """Difference between the highest and the lowest score of a configuration."""
+        """Difference between the highest and the lowest score of the configurations."""
         scores = [answer.score for answer in self.answers]
         return max(scores) - min(scores)
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """Label of each configuration, with True if its score is nearer to the highest score.
+        """Label of each configuration, with whether it was successful on the question.
 
-        The value is False if the score is nearer to the lowest score, or equally near to both.
+        A configuration was successful if its score is nearer to the highest score than to the lowest score.
         """
         middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
         return tuple((answer.label, answer.score > middle) for answer in self.answers)

@@ -21,7 +21,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of one number, such as a metric, over repeated runs.
+    """Summary statistics of one number, such as a metric, over repeated runs (seeds).
 
     Args:
         mean: arithmetic mean of the finite values.

@@ -297,11 +297,7 @@ def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
-    """Build the rows of baselines that runs recorded, such as `baseline/tfidf/dev/hits@1`.
-
-    A baseline that depends on the training of a run has a row per distinct outcome, eight at most, which is named after
-    a configuration.
-    """
+    """Build the rows of baselines that runs recorded, such as `baseline/tfidf/dev/hits@1`."""
     values_by_baseline: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
         for folds in join_folds(group.counted):

@@ -211,10 +211,7 @@ def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> 
 
 
 def learning_panels(report: Report) -> list[Any]:
-    """Build panels of score and training loss, by step and by time.
-
-    Bands show the range over seeds.
-    """
+    """Build W&B panels of score and training loss, by step and by time."""
     import wandb_workspaces.reports.v2 as wr
 
     grouped: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "minmax"}
@@ -225,7 +222,7 @@ def learning_panels(report: Report) -> list[Any]:
 
 
 def result_panels(report: Report) -> dict[str, list[Any]]:
-    """Build panels by section: scores, scores of subsets, scores against costs, and sweeps."""
+    """Build W&B panels by section: scores, subset scores, scores against costs, and sweeps."""
     import wandb_workspaces.reports.v2 as wr
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
@@ -282,7 +279,7 @@ def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the librar
 
 
 def shown_metrics(report: Report) -> Sequence[MetricName]:
-    """List the score metrics of all questions, metrics of dev first."""
+    """List the metrics that are computed over all questions of a split, metrics of dev first."""
     metrics = (MetricName.parse(name) for name in known_metrics(report.groups))
     return sorted((metric for metric in metrics if metric.is_score and not metric.part), key=MetricName.rank)
 

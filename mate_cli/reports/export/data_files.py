@@ -116,7 +116,10 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
-    """Return the configuration of a run as flat settings, without machine-specific keys."""
+    """Return the configuration of a run as flat settings, without machine-specific keys.
+
+    Machine-specific keys are, for example, paths and logger options.
+    """
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 

@@ -33,7 +33,10 @@ def literal_text(text: str) -> str:
 
 
 def color_of(index: int) -> str:
-    """Return the color of a configuration by its index. Colors repeat with another line style."""
+    """Return the color that identifies a configuration in all figures, by its index.
+
+    If there are more configurations than colors, the line style differs.
+    """
     return COLORS[index % len(COLORS)]
 
 
@@ -92,7 +95,9 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
 
 
 def add_legend(figure: Figure, labels: Sequence[str]) -> None:
-    """Add a legend below the axes, in two columns if all names are short.
+    """Add a legend with the labels of all lines below the axes.
+
+    The legend has two columns if all `labels` are short.
 
     Args:
         figure: figure with labeled lines.

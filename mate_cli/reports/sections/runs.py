@@ -101,7 +101,7 @@ def list_varying_settings(report: Report) -> list[str]:
 
 
 def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the template values of one run.
+    """Return the template values of one run: name, settings, status, score, time and command.
 
     Args:
         run: the run.
@@ -426,7 +426,7 @@ def common_score(predictions: Sequence[Prediction], split: str) -> str:
 
 
 def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
-    """Return the correctness of a prediction, from 0 to 1.
+    """Return how correct a prediction is, as a score from 0 to 1.
 
     Args:
         question: question with its gold answers.
