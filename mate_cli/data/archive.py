@@ -243,7 +243,7 @@ def check_packed(path: Path, name: str) -> None:
                 _read_through([stream], path)
 
 
-def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
+def _read_through(streams: Iterable[IO[bytes]], location: Path) -> None:
     """Decompress all streams of a file and discard the content.
 
     Raises:
@@ -254,7 +254,7 @@ def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
         while chunk := stream.read(PIECE):
             budget -= len(chunk)
             if budget < 0:
-                raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(where))
+                raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(location))
 
 
 DEEPER = 200
@@ -299,7 +299,7 @@ class ReleaseFiles:
         Raises:
             DataError: an archive is damaged.
         """
-        if any(find_file(place, file) or self._packed_with(place, file) for place in (self._root, *self._folders)):
+        if any(find_file(base, file) or self._packed_with(base, file) for base in (self._root, *self._folders)):
             return True
         return any(self._places(archive, file) for archive in self._archives)
 
@@ -309,7 +309,7 @@ class ReleaseFiles:
         Raises:
             DataError: an archive is damaged.
         """
-        if any(find_store(place, folder) for place in (self._root, *self._folders)):
+        if any(find_store(base, folder) for base in (self._root, *self._folders)):
             return True
         return any(f"/{folder}/" in f"/{path}" for archive in self._archives for path in self._listed(archive))
 
@@ -319,17 +319,17 @@ class ReleaseFiles:
         Raises:
             DataError: the file is truncated or damaged, or its content differs between several subfolders or archives.
         """
-        plain = self._content_below(self._root, file)
-        if plain is not None:
-            return plain
+        direct = self._content_below(self._root, file)
+        if direct is not None:
+            return direct
         unpacked = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
         archived = (
             (f"{archive.name}: {path}", self._member(archive, path))
             for archive in self._archives
             for path in self._places(archive, file)
         )
-        for places in (unpacked, archived):
-            contents = {name: content for name, content in places if content is not None}
+        for sources in (unpacked, archived):
+            contents = {name: content for name, content in sources if content is not None}
             if len(set(contents.values())) > 1:
                 raise DataError(
                     f"{file} differs between {' and '.join(sorted(contents))}",
@@ -346,50 +346,50 @@ class ReleaseFiles:
 
     @cached_property
     def _archives(self) -> list[Path]:
-        named = {path for pattern in self._patterns for path in self._root.glob(pattern)}
-        paths = sorted(named) if self._root.is_dir() else [self._root]
+        matches = {path for pattern in self._patterns for path in self._root.glob(pattern)}
+        paths = sorted(matches) if self._root.is_dir() else [self._root]
         return [path for path in paths if path.name.endswith(SUFFIXES[1:]) and path.is_file()]
 
-    def _content_below(self, place: Path, file: str) -> bytes | None:
-        if path := find_file(place, file):
+    def _content_below(self, base: Path, file: str) -> bytes | None:
+        if path := find_file(base, file):
             return read_file(path)
-        packed = self._packed_with(place, file)
-        return self._member(*packed) if packed else None
+        entry = self._packed_with(base, file)
+        return self._member(*entry) if entry else None
 
-    def _packed_with(self, place: Path, file: str) -> tuple[Path, str] | None:
+    def _packed_with(self, base: Path, file: str) -> tuple[Path, str] | None:
         """Find a file in an archive that is named like one of the parent folders of the file.
 
         Returns:
             The archive and the path in the archive, or None.
         """
         for folder in PurePosixPath(file).parents[:-1]:
-            store, paths = self._packed_folder(place, str(folder))
+            store, paths = self._packed_folder(base, str(folder))
             path = paths.get(str(PurePosixPath(file).relative_to(folder)))
             if store and path:
                 return store, path
         return None
 
-    def _packed_folder(self, place: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
+    def _packed_folder(self, base: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
         """Find the archive of a folder.
 
         Returns:
             The archive (None if missing), and the paths of its files by their paths relative to the folder, which may
             be at any depth of the archive.
         """
-        if (place, folder) not in self._packed:
-            store, name = find_store(place, folder), PurePosixPath(folder).name
-            listed = self._listed(store) if store and not store.is_dir() else ()
-            ends = ((path, f"/{path}".partition(f"/{name}/")[2]) for path in listed)
-            self._packed[place, folder] = store, {end: path for path, end in ends if end}
-        return self._packed[place, folder]
+        if (base, folder) not in self._packed:
+            store, name = find_store(base, folder), PurePosixPath(folder).name
+            names = self._listed(store) if store and not store.is_dir() else ()
+            pairs = ((path, f"/{path}".partition(f"/{name}/")[2]) for path in names)
+            self._packed[base, folder] = store, {end: path for path, end in pairs if end}
+        return self._packed[base, folder]
 
     def _places(self, archive: Path, file: str) -> list[str]:
         """Return the paths of a file in an archive: at the top level or in one top-level folder."""
         if archive not in self._places_in:
-            places = self._places_in[archive] = defaultdict(list)
+            members = self._places_in[archive] = defaultdict(list)
             for path in self._listed(archive):
                 for name in {path, path.partition("/")[2]}:
-                    places[name].append(path)
+                    members[name].append(path)
         return self._places_in[archive].get(file, [])
 
     def _listed(self, archive: Path) -> dict[str, int]:
@@ -404,7 +404,7 @@ class ReleaseFiles:
         """
         if (archive, path) not in self._members:
             sizes = self._listed(archive)
-            alike = [name for name in sizes if name.endswith(PurePosixPath(path).suffix)]
-            wanted = alike if sum(map(sizes.__getitem__, alike)) <= largest_file() else [path]
-            self._members |= {(archive, name): content for name, content in read_paths(archive, wanted).items()}
+            group = [name for name in sizes if name.endswith(PurePosixPath(path).suffix)]
+            selection = group if sum(map(sizes.__getitem__, group)) <= largest_file() else [path]
+            self._members |= {(archive, name): content for name, content in read_paths(archive, selection).items()}
         return self._members[archive, path]

@@ -284,7 +284,7 @@ def find_gaps(
 def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
     """Yield a problem for each split with missing answers.
 
-    In splits other than train it is no problem if all answers are missing.
+    A split other than train may have no answers at all, as hidden test sets do.
     """
     for split, examples in splits.items():
         unanswered_ids = [example.example_id for example in examples if example.answer is None and example.table.rows]

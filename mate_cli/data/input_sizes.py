@@ -42,7 +42,7 @@ class InputSizes:
     candidates: Sequence[int]
 
     def shares(self) -> dict[str, float]:
-        """Return the share of inputs with each property, by the name of the property."""
+        """Return shares of inputs by property, such as "at most 512 word pieces in all"."""
         shares = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         input_type = f"with {SENTENCES} sentences" if self.with_passages else "in all"
         shares |= {

@@ -85,7 +85,7 @@ class KnownQuestions:
             self.add(question)
 
     def add(self, question: HybridQAQuestion) -> None:
-        """Add a question to the index."""
+        """Add the fingerprint of a question to the index."""
         fingerprint, bits_by_gram = QuestionMarks.of(question), self._having[question.table_id]
         table_questions = self._marks[question.table_id]
         for gram in fingerprint.rarest(self.near):

@@ -50,7 +50,7 @@ PositiveInt = Annotated[int, Field(gt=0, le=2**53)]
 
 
 class Section(BaseModel):
-    """Base class of configuration sections. Unknown keys and values of other types are errors."""
+    """Base class of configuration sections, which reject unknown keys and convert no types."""
 
     # Validators are built on first use, because a command uses few of the sections.
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
@@ -152,7 +152,7 @@ class ModelConfig(Section):
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer of the initial weights.
+        """Name or path of the tokenizer of the initial weights: `init.tokenizer`.
 
         Raises:
             ConfigError: `init.tokenizer` is missing.
@@ -375,9 +375,7 @@ def find_base(values: Mapping[str, Any], folder: Path) -> Base:
 
 
 def read_base(folder: Path) -> Base:
-    """Find the base folder of the relative paths of a run from its config.yaml.
-
-    See `find_base`.
+    """Find the base folder of the relative paths of a run, by `find_base` on its config.yaml.
 
     Raises:
         RunError: config.yaml is missing or damaged.

@@ -190,7 +190,7 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """Find the newest run below a folder, to suggest it: of the requested stage if available."""
+    """Find the newest run of a stage below a folder, else the newest complete run."""
     runs = [path.parent for path in find_files(folder, "config.yaml")]
     candidates = [path for path in runs if path.name == stage] or runs
     depth = min((len(path.parts) for path in candidates), default=0)
@@ -198,7 +198,7 @@ def _nearest_run(folder: Path, stage: str) -> Path | None:
 
 
 def _run_beside(path: Path) -> Path | None:
-    """Return the newest run whose path differs from `path` only in the first missing part."""
+    """Find the newest run whose path differs from `path` only in the first missing folder."""
     ancestor = path
     while not ancestor.parent.is_dir():
         ancestor = ancestor.parent

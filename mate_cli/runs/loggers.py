@@ -85,7 +85,7 @@ class MetricsFile(Logger):
         return str(self.folder.path)
 
     def log_hyperparams(self, params: Any, *more: Any, **named: Any) -> None:  # noqa: ANN401 - Lightning's signature
-        """Ignore hyperparameters, which config.yaml contains."""
+        """Log no hyperparameters, because config.yaml contains the whole configuration."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Append the metrics of a step to metrics.jsonl as a row.
@@ -255,7 +255,7 @@ def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
 
 
 def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Log the first `TABLE_ROWS` rows of a table to W&B, if it is one of the loggers.
+    """Log the first `TABLE_ROWS` rows of a table to W&B, if W&B is one of the loggers.
 
     Args:
         loggers: loggers of the run.
@@ -271,7 +271,7 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
 
 
 def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
-    """Forward the printed lines of a run to W&B, if it is one of the loggers."""
+    """Forward the printed lines of a run to W&B, if W&B is one of the loggers."""
     for logger in loggers:
         if isinstance(logger, Dashboard):
             transcript.hand_to(logger.write_logs)

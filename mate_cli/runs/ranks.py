@@ -133,7 +133,7 @@ def rank_zero_first(make: Callable[[], T]) -> T:
 
 
 def all_reduce_sum(values: list[float]) -> list[float]:
-    """Return the sum over all ranks of each of the values."""
+    """Sum each value over all ranks, and return the sums on every rank."""
     if world_size() == 1:
         return values
     tensor = torch.tensor(values, dtype=torch.float64)

@@ -175,7 +175,7 @@ class RunFolder:
         return target
 
     def below(self, name: str) -> "RunFolder":
-        """Create a subfolder, such as the folder of a stage.
+        """Create a subfolder, such as the folder of a stage, and return its `RunFolder`.
 
         Raises:
             RunError: the subfolder is a link that leads out of this folder, or cannot be created.

@@ -59,15 +59,19 @@ class StreamedDataset(TableDataset, ABC):
     @property
     @abstractmethod
     def files(self) -> list[Shard]:
-        """Files of the tables."""
+        """Shards of the corpus: the files of the training tables."""
 
     @abstractmethod
     def maker(self, serializer: Serializer) -> Maker:
-        """Return the function that generates training examples."""
+        """Return the function that generates the training examples of a table, see `Maker`.
+
+        Args:
+            serializer: serializer that encodes the examples.
+        """
 
     @property
     def data_module(self) -> type[TableDataModule]:
-        """Class of the data module of the stream."""
+        """Class of the data module, which streams the training examples."""
         return StreamDataModule
 
 
@@ -117,7 +121,7 @@ class TableStream(Dataset[TableBatch]):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Number of tokens of `SAMPLE` examples."""
+        """Number of tokens of each of `SAMPLE` examples, which represent the stream."""
         return np.array([len(encoding) for encoding in self.some(SAMPLE)])
 
     def some(self, count: int) -> list[TableEncoding]:
@@ -196,7 +200,7 @@ class StreamDataModule(TableDataModule):
 
     @cached_property
     def stream(self) -> TableStream:
-        """Stream of training tables."""
+        """Stream of training examples generated from the files of the dataset."""
         return TableStream(self.dataset.files, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
@@ -235,7 +239,7 @@ class StreamDataModule(TableDataModule):
         return self.sample_batches(KNOWN_BY)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """Return a loader for the whole run, or for the rest of a resumed run."""
+        """Return a loader of training batches for the whole run, or the rest of a resumed run."""
         stream = copy(self.stream)
         stream.loading = replace(self.loading, micro_batch=self.schedule.micro_batch)
         stream.batch_size = self.schedule.batch_size

@@ -290,7 +290,7 @@ class TableDataModule:
         return self.sample_batches(len(self.training()))
 
     def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
-        """Set the schedule of the training split. Call this method before training.
+        """Set the batch sizes and the length of the run. Call this method before training.
 
         Args:
             schedule: sizes of batches and of the run.
@@ -300,17 +300,17 @@ class TableDataModule:
 
     @property
     def schedule(self) -> Schedule:
-        """Sizes of batches and of the run."""
+        """Batch sizes and length of the run, as set by `set_schedule`."""
         if self._schedule is None:
             raise RuntimeError("there is no schedule: call `set_schedule` before training")
         return self._schedule
 
     def epoch(self, step: int) -> float:
-        """Return the fractional epoch after `step` optimizer steps."""
+        """Return the number of epochs, possibly a fraction, that `step` optimizer steps take."""
         return round(step / (len(self.training()) // self.schedule.batch_size), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """Return a loader for the whole run, or for the rest of a resumed run."""
+        """Return a loader of training batches for the whole run, or the rest of a resumed run."""
         encodings, loading = self.encodings("train", training=True), self.loading
         lengths, first = encodings.lengths, self._first_batch
         if augmentation := self.serializer.augmentation:
@@ -383,7 +383,7 @@ def _portions(limit: int) -> int:
 
 
 def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
-    """Return the encoding indices of batches of `size` by length, the longest first."""
+    """Sort encodings by length, and return the indices of batches of `size`, longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]
 
