@@ -50,7 +50,7 @@ class PreparedVariant(NamedTuple):
 
     @property
     def parameters(self) -> list[Tensor]:
-        """The trainable parameters of the layer. Only Linformer has any."""
+        """The trainable parameters of the layer, empty for all variants except Linformer."""
         mixer = getattr(self.attention.backend, "mixer", None)
         return list(mixer.parameters()) if mixer is not None else []
 

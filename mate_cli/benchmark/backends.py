@@ -99,7 +99,7 @@ class TransformersBert(nn.Module):
         self.model = BertModel(config, add_pooling_layer=False)
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """Return the hidden states [B, T, D]."""
+        """Encode a batch, and return the hidden states of the last layer [B, T, D]."""
         return self.model(batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
 
 
@@ -116,7 +116,7 @@ class TransformersTapas(nn.Module):
         self.model = TapasModel(TapasConfig(vocab_size=VOCABULARY, **size.standard_numbers), add_pooling_layer=False)
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """Return the hidden states [B, T, D]."""
+        """Encode a batch, and return the hidden states of the last layer [B, T, D]."""
         types = [getattr(batch, name).clamp(max=rows - 1) for name, rows in TOKEN_TYPES.items()]
         output = self.model(batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=torch.stack(types, -1))
         return output.last_hidden_state

@@ -105,7 +105,10 @@ def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, 
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """Compute the example lengths of a batch whose longest example has `tokens` tokens."""
+    """Compute the example lengths of a batch whose longest example has `tokens` tokens.
+
+    All lengths are equal, except in a "mixed" batch, whose lengths are n, 3/4 n, n/2 and n/4.
+    """
     if label == "mixed":
         return [tokens - tokens * i // MIXED for i in range(MIXED)]
     return [tokens] * int(label)

@@ -220,7 +220,7 @@ def page_title(report: Report) -> str:
 
 
 def list_datasets(report: Report) -> list[str]:
-    """List the names of the datasets of all runs, sorted."""
+    """List the names of the datasets that any run of the comparison uses, sorted."""
     return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 

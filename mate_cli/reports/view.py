@@ -148,7 +148,7 @@ class View:
 
     @property
     def heading(self) -> str:
-        """Title of the table, followed by its detail."""
+        """Title of the table, followed by `detail` if there is any."""
         return " · ".join(filter(None, (self.title, self.detail)))
 
     @property
@@ -181,7 +181,7 @@ class View:
 
     @cached_property
     def widest_ends(self) -> list[float]:
-        """Largest distance from zero of the intervals of each column, 0 without intervals."""
+        """Largest absolute end of the intervals in each column, 0 for columns without intervals."""
         columns = zip(*(row.cells for row in self.rows), strict=True)
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
         return [(max(limits) or 1.0) if limits else 0.0 for limits in reach]

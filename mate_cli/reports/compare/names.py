@@ -207,12 +207,15 @@ def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
 
 
 def number_name(name: str, number: int) -> str:
-    """Append `(number)` to a name, unless the number is 1."""
+    """Append a number to a name, such as `tapas (2)`, unless the number is 1."""
     return f"{name} ({number})" if number > 1 else name
 
 
 def first_run(group: Configuration) -> LoadedRun:
-    """Return the run of a configuration that was started first, among counted runs if any."""
+    """Return the run of a configuration that was started first.
+
+    Only counted runs are considered, if there are any.
+    """
     return min(group.counted or group.runs, key=lambda run: run.text("started"))
 
 

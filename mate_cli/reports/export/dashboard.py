@@ -285,5 +285,5 @@ def shown_metrics(report: Report) -> Sequence[MetricName]:
 
 
 def splits(report: Report) -> list[str]:
-    """List the splits of `shown_metrics`."""
+    """List the splits, such as dev and test, on which any run has a score of all questions."""
     return list(dict.fromkeys(metric.split for metric in shown_metrics(report)))

@@ -215,7 +215,10 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
-    """Yield the questions of a split with a score below 1, highest confidence first."""
+    """Yield the questions of a split that a run answers incorrectly, highest confidence first.
+
+    A question is answered incorrectly if the main score of its prediction is below 1.
+    """
     questions = keep_scored(load_questions(run, split))
     score = common_score(list(questions.values()), split)
     errors = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
