@@ -432,10 +432,13 @@ def _mean(scores: torch.Tensor, is_selected: torch.Tensor) -> torch.Tensor:
 
 
 def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
-    """Gather the predictions of all ranks, in the order of a single process.
+    """Gather the predictions of all ranks, in the order in which a single process would predict.
 
-    All ranks must call this function. Each rank predicted every n-th batch. Duplicates, which fill up the last batches,
-    are removed.
+    All ranks must call this function. Rank r of n has predicted the batches r, r + n, ... Duplicates, which fill up the
+    last batches, are removed.
+
+    Args:
+        batches: predictions of each batch of this rank.
     """
     in_turn = chain.from_iterable(zip_longest(*_gather(batches), fillvalue=[]))
     predictions: dict[str, Prediction] = {}

@@ -21,7 +21,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a statement.
+    """The predicted class of a statement about a table, such as entailed or refuted.
 
     Args:
         example_id: id of the example.

@@ -111,7 +111,7 @@ def correct_spans(label_ids: torch.Tensor, max_length: int) -> torch.Tensor:
 
 
 def span_loss(logits: torch.Tensor, label_ids: torch.Tensor) -> torch.Tensor:
-    """Compute the negative log likelihood of the correct spans among all spans.
+    """Compute the negative log likelihood of the correct spans, by the softmax over all spans.
 
     Args:
         logits: logits of every span, [B, T, L], large negative for forbidden spans.

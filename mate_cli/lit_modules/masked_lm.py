@@ -55,7 +55,7 @@ class MaskedLMHead(nn.Module):
 
 @dataclass(frozen=True)
 class MaskedPieces:
-    """The result of predicting the masked tokens of one example.
+    """Counts of masked and of correctly predicted tokens of one example, and their negative log likelihood.
 
     Args:
         example_id: id of the example.

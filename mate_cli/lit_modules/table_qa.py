@@ -199,7 +199,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return super().skip_reason(example)
 
     def fit_threshold(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> None:
-        """Fit the threshold of the null score for unanswerable questions.
+        """Fit the null score above which a question is predicted to be unanswerable.
 
         The threshold with the best accuracy is selected. The threshold is not changed if the split has no unanswerable
         questions.

@@ -258,7 +258,7 @@ class MateForTableQuestionAnswering(MateForTask):
         aggregation_labels: Tensor | None = None,
         **arrays: Tensor | None,
     ) -> TableBatch:
-        """Build the batch, including numeric answers and aggregation labels.
+        """Convert the inputs of `forward`, including answers and aggregation labels, to a `TableBatch`.
 
         Args:
             *inputs: see `MateModel.batch_of`.
@@ -290,7 +290,7 @@ class MateForSequenceClassification(MateForTask):
     has_classes = True
 
     def build_task(self) -> Any:  # noqa: ANN401 - see `task`
-        """Build the task with the classes of the configuration.
+        """Build the task with the classes that `id2label` of the configuration specifies.
 
         Raises:
             ConfigError: `problem_type` is a regression or a multi-label classification.
@@ -318,7 +318,7 @@ class MateForMaskedLM(MateForTask):
 
 @dataclass
 class SpanScores(QuestionAnsweringModelOutput):
-    """The output of a span reader for a batch.
+    """The output of a span reader: transformers' start and end logits, and logits of spans.
 
     Args:
         span_logits: logit [B, T, L] at (t, l) of the span of l + 1 tokens that starts at token t, among the tokens that

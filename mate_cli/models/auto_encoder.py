@@ -133,7 +133,7 @@ class MateModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, name: str | Path | None, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401 - or a tuple
-        """Load a pre-trained model, and raise an error for missing or damaged weights.
+        """Load a model as in transformers, but raise an error for missing or damaged weights.
 
         The weights of a new head are initialized if the checkpoint has no head or a head of another type.
 
@@ -229,7 +229,7 @@ class MateModel(PreTrainedModel):
         output_hidden_states: bool | None = None,
         **arrays: Tensor | None,
     ) -> ModelOutput:
-        """Encode a batch.
+        """Compute hidden states and pooled states of a batch of tokenized tables.
 
         Args:
             input_ids: token ids, [B, T].

@@ -305,7 +305,7 @@ MAX_TIMED = 32
 
 @dataclass(frozen=True)
 class Timing:
-    """Measured duration of steps.
+    """Measured durations of training steps.
 
     Args:
         per_token: seconds of a forward and backward pass per token.

@@ -208,9 +208,9 @@ CHECKPOINTING = "model.gradient_checkpointing=true"
 
 
 def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: Hardware) -> TrainingMemory:
-    """Estimate the memory of a training step.
+    """Estimate the memory of a training step for the longest training example.
 
-    `total(hardware.micro_batch)` of the result is the sum in bytes.
+    `total(micro_batch)` of the result is the memory in bytes.
 
     Args:
         task: module with all trained parameters.
@@ -229,7 +229,7 @@ def device_memory() -> float:
 
 
 def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
-    """Return an error with the memory of a step and of the device, and a hint to save memory.
+    """Return the error for a training step that exceeds the GPU memory, with a hint to save memory.
 
     Args:
         memory: memory of a step.

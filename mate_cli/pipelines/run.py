@@ -42,7 +42,7 @@ from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe
 
 @dataclass
 class Run:
-    """A run in progress, or a finished run.
+    """The folder, record, console and loggers of a run that is in progress or finished.
 
     Args:
         folder: run folder.
@@ -280,7 +280,7 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, uni
 
 
 def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[str, str]:
-    """Return facts with the numbers of unscored and of unanswerable questions of a split.
+    """Return texts with the numbers of unscored and of unanswerable questions of a split, by title.
 
     Unscored questions have no gold answer. Zero counts are omitted.
     """
@@ -331,7 +331,7 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 
 def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> None:
-    """Add the best validation and signs that the network did not learn to a record.
+    """Record the best validation score, and signs that the network did not learn, such as a loss of 0.
 
     Args:
         record: record of a run whose training has ended.

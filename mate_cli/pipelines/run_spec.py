@@ -180,9 +180,9 @@ class RunSpec:
         return replace(self, stages=tuple(stages))
 
     def trusted(self, folder: Path | None = None) -> list[str]:
-        """Return the `trust=` values that `mate run` needs.
+        """Return the `trust=` values that `mate run` needs to continue or repeat the run.
 
-        These are user modules, and `paths` if the run has paths outside its folder.
+        The values are names of user modules, and `paths` if the run has paths outside its folder.
 
         Args:
             folder: folder of a started run, whose data have been downloaded; None for a new run.
@@ -362,7 +362,9 @@ def choose_folder(spec: RunSpec, job: int) -> RunFolder:
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
-    """Lock the folder of a run and return its existing record or a new record.
+    """Lock the folder of a run, and return the existing record of the run or a new record.
+
+    The folder of a finished run is not locked.
 
     Raises:
         RunError: another process is training the run.

@@ -195,7 +195,7 @@ def load_stage(stage: Stage, console: Console) -> Run:
 
 
 def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
-    """Replace stage references in `init.checkpoint` and `encoding.ranked_by` by paths.
+    """Replace references such as `stages.NAME` in `init.checkpoint` and `encoding.ranked_by` by paths.
 
     Args:
         config: configuration of a stage.
@@ -231,7 +231,7 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
 
 
 def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
-    """Answer and score the questions of the dev and test splits with a system.
+    """Answer the questions of the dev and test splits with a system, and record metrics and predictions.
 
     Args:
         run: run of the system.

@@ -119,7 +119,7 @@ def build_trainer(
     follow: FollowTraining,
     task: Any,  # noqa: ANN401
 ) -> pl.Trainer:
-    """Build the trainer of a run. For Lightning the run is a single epoch.
+    """Build the `pl.Trainer` of a run, which treats the whole run as a single epoch.
 
     Args:
         run: run with its folder, record and loggers.
@@ -272,7 +272,7 @@ def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) ->
 def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed: Callable[[], Iterable[str]]) -> None:
     """Check that validations compute the metrics that callbacks monitor.
 
-    Lightning fails only after a validation.
+    Lightning would fail only after the first validation.
 
     Args:
         callbacks: callbacks by their names in the configuration.
@@ -322,10 +322,10 @@ def _parts_of(nodes: Nodes) -> dict[str, Node]:
 
 
 def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
-    """Check the class of a node, and that the packages it needs are installed.
+    """Check that a configured class is a subclass of `kind`, and that the packages it needs are installed.
 
     Args:
-        node: mapping with a `_target_`.
+        node: configuration with a `_target_`.
         kind: required base class.
         where: configuration key of the node, for the error message.
 

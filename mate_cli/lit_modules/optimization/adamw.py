@@ -16,7 +16,7 @@ Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
 
 @dataclass(frozen=True)
 class AdamW:
-    """The optimizer of BERT with Adam's bias correction.
+    """Configuration of `torch.optim.AdamW` with the parameter groups and defaults of BERT.
 
     Biases and LayerNorms have no weight decay.
 
@@ -50,7 +50,7 @@ class AdamW:
 
 @dataclass(frozen=True)
 class BertAdamW(AdamW):
-    """The optimizer of BERT, without Adam's bias correction of moments.
+    """Configuration of the original optimizer of BERT: AdamW without bias correction of the moments.
 
     `trainer.gradient_clip` clips the norm of the gradient of all parameters first (1.0 in google-research/tapas). This
     optimizer then clips single gradients, which rarely has an effect.
@@ -109,7 +109,7 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
 
 def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Split the trainable parameters into groups with and without weight decay.
+    """Split the trainable parameters of a module into a group with and a group without weight decay.
 
     Biases, LayerNorms and residual weights (`omega`) have no weight decay.
     """

@@ -192,7 +192,7 @@ class TableEncoder(nn.Module):
         return batch if batch.plan is not None else replace(batch, plan=BatchPlan(batch.packing, {}))
 
     def check_exportable(self) -> None:
-        """Check that the computation does not depend on the data, so it can be exported.
+        """Check that the network can be exported: its operations must not depend on the data.
 
         Raises:
             ConfigError: an attention backend is not dense, or the network overrides `forward` or the layer class.

@@ -57,7 +57,7 @@ def read_minilm() -> CheckpointFiles:
 
 
 def read_hub(name: str) -> CheckpointFiles:
-    """Read a local checkpoint, or a model of the Hugging Face Hub or its local cache.
+    """Read a checkpoint, given its local path or its name on the Hugging Face Hub.
 
     A name on the Hub may end in a revision: `google/tapas-large@no_reset`.
 
@@ -74,9 +74,10 @@ def read_hub(name: str) -> CheckpointFiles:
 
 
 def read_path(path: Path) -> CheckpointFiles:
-    """Read a weight file, a folder with one, or a TensorFlow checkpoint.
+    """Read a local checkpoint.
 
-    A TensorFlow checkpoint is given by its prefix (`model.ckpt`).
+    Args:
+        path: weight file, folder with a weight file, or prefix of a TensorFlow checkpoint (`.../model.ckpt`).
 
     Raises:
         CheckpointError: the path has no weights, or is an archive.

@@ -268,7 +268,7 @@ def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
 
 
 def _check(data: bytes, expected: int, name: str) -> None:
-    """Verify a checksum: CRC-32C, rotated and with an offset added.
+    """Verify the masked CRC-32C checksum of bytes, which is rotated and has an offset added.
 
     Raises:
         BundleDamage: the checksum does not match.

@@ -35,7 +35,7 @@ class CellGrid:
 
     @classmethod
     def of(cls, batch: TableBatch, rows: int, columns: int) -> CellGrid:
-        """Build the grid of a batch.
+        """Assign the tokens of a batch to the cells of a grid.
 
         Args:
             batch: batch of tokens with row and column ids.

@@ -82,7 +82,7 @@ def _add_null_threshold(_: nn.Module, state: dict[str, Tensor], prefix: str, *__
 
 
 class TableAnswerHead(nn.Module):
-    """Computes logits of tokens, columns and aggregations.
+    """Computes logits of tokens, columns and aggregations for table question answering, as in TAPAS.
 
     With `allow_empty_column_selection`, a question is unanswerable if its null score exceeds `null_threshold`.
     """

@@ -26,7 +26,7 @@ class DeepenedNetwork(Protocol):
 
 
 class AddedLayers(nn.Module, ABC):
-    """Base class of new layers on top of the hidden states of other layers.
+    """Base class of new transformer layers on top of a pre-trained network (`model.extra`).
 
     Attributes:
         encoder: encoder that contains the layers.

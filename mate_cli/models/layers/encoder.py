@@ -122,7 +122,7 @@ def are_plain(kind: type[nn.Module], *modules: nn.Module) -> bool:
 
 
 class SelfAttention(nn.Module):
-    """Projection to queries, keys and values as in BERT, followed by attention.
+    """Multi-head self-attention: projections as in BERT, followed by a configurable attention backend.
 
     Attributes:
         attend: function that calls the attention, outside of the graph if the layer is compiled.

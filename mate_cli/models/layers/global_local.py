@@ -161,7 +161,7 @@ class GlobalLocal(nn.Module, Attention):
     def attend(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Compute attention of tokens and of slots.
+        """Compute the attention outputs of tokens and of slots.
 
         Args:
             tokens: query, key and value of tokens, each [B, N, T, H].

@@ -45,7 +45,7 @@ from mate_cli.tables.example import SystemAnswer, TableExample
 def evaluate_checkpoint(
     name: str, data: Mapping[str, Any], splits: Sequence[str], runtime: RuntimeOverrides
 ) -> RunFolder:
-    """Evaluate a checkpoint on splits of a dataset, and write a record as a run does.
+    """Evaluate a checkpoint on splits of a dataset, and write the results to a new run folder.
 
     Args:
         name: name of the checkpoint, see `open_checkpoint`.
@@ -210,7 +210,7 @@ def check_questions(
     *,
     partial: bool = False,
 ) -> None:
-    """Check that splits have known answers, and that a file answers enough of their questions.
+    """Check that splits have gold answers, and that an answer file covers enough of their questions.
 
     Args:
         file: file from which the answers were read.

@@ -172,7 +172,7 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """Predict all batches of a loader on all ranks.
+    """Predict all batches of a loader, and return the predictions of all ranks on every rank.
 
     Afterwards the device and the training modes of the task are restored.
 

@@ -99,7 +99,7 @@ def _is_described(folder: Path) -> bool:
 
 
 def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
-    """Check that settings only instantiate classes of mate or of trusted modules.
+    """Check that all `_target_` classes of a checkpoint belong to mate or to trusted modules.
 
     Args:
         settings: settings of a checkpoint.
@@ -185,7 +185,7 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
-    """Return the name of the tokenizer class of transformers with the same tokens.
+    """Return the name of the transformers tokenizer class that produces the same tokens as a serializer.
 
     Args:
         serializer: serializer of the exported model.

@@ -92,7 +92,7 @@ def open_tables(
 
 
 def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[QuestionInput]:
-    """Return the questions of the command line and of a file.
+    """Return the questions that the command line and a question file contain, in this order.
 
     Args:
         texts: questions of the command line.
@@ -131,7 +131,11 @@ def _open_all(
 
 
 def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
-    """Check that at least one table was not skipped.
+    """Check that at least one table or question remains.
+
+    Args:
+        items: remaining tables or questions.
+        skipped: reason for each skipped table, by path.
 
     Raises:
         DataError: all tables were skipped. The message contains the reason of the first.

@@ -37,7 +37,7 @@ Tables = Any
 
 @dataclass(frozen=True)
 class EncodedTables:
-    """Output of a network for a batch, with the field names of transformers.
+    """Hidden states and attention weights of encoded tables, with the field names of transformers.
 
     Args:
         last_hidden_state: hidden state of every token of `batch`, [B, T, D]. Zero on padding.
@@ -197,7 +197,7 @@ class Mate(LoadedModel):
 
     @check_arguments
     def batch(self, tables: Tables, questions: str | Iterable[str]) -> TableBatch:
-        """Tokenize questions about tables. A single table or question is repeated.
+        """Tokenize pairs of a question and a table. A single table or question is used for all pairs.
 
         Args:
             tables: one or more tables, see `Tables`.
@@ -248,7 +248,7 @@ class Mate(LoadedModel):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncodedTables:
-        """Encode tables and questions, or a batch of `batch`.
+        """Compute the hidden states of tables and questions, or of a batch that `batch` returned.
 
         Args:
             tables: a batch, or one or more tables, see `Tables`.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class LoadedModel(TaskModel, nn.Module):
-    """A network with its heads and tokenizer, ready to answer.
+    """A trained model, loaded from a run or a checkpoint: network, heads and tokenizer.
 
     Args:
         name: display name: the run folder or the name of the checkpoint.
@@ -60,7 +60,7 @@ class LoadedModel(TaskModel, nn.Module):
 
     @classmethod
     def load(cls, run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> Self:
-        """Load a run or a checkpoint.
+        """Load the model of a run, or of a checkpoint without a run.
 
         Args:
             run: run folder, or None.

@@ -94,7 +94,7 @@ class System(ABC):
 
     @abstractmethod
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Answer questions.
+        """Answer questions by combining the predictions of all stages.
 
         Args:
             stages: trained stages by name.
@@ -185,7 +185,7 @@ def answer_split(
 def save_answers(
     folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
 ) -> None:
-    """Write predictions/<split>.json.
+    """Write the answers of a system, with scores and cells, to predictions/<split>.json.
 
     Args:
         folder: run folder.

@@ -28,7 +28,7 @@ MIN_PROBABILITY = 1e-30
 
 @dataclass(frozen=True)
 class ReadCell:
-    """A cell that was read for a question.
+    """A cell that the reader has read for a question, with the answer that it found.
 
     Args:
         cell: (row, column), both from 0.
@@ -87,7 +87,9 @@ class PointR(System):
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Fit the weight of the reader, unless it is set or a single cell is read, and answer.
+        """Fit the weight of the reader on the dev split, and answer the questions of the split.
+
+        The weight is not fitted if it is configured or if a single cell is read.
 
         If several weights have the best F1, the smallest is used, because it relies most on the selector.
 
@@ -141,7 +143,7 @@ class PointR(System):
 def read_cells(
     reader: TrainedStage, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
 ) -> dict[str, list[ReadCell]]:
-    """Read the top-ranked cells of each question.
+    """Predict an answer in each of the top-ranked cells of each question.
 
     Args:
         reader: trained reader.
