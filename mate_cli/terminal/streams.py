@@ -73,7 +73,7 @@ class LastingStream:
 
 
 class CleanStream:
-    """A text stream that removes control characters from everything written to it.
+    """A text stream that removes control characters from all text written to the stream.
 
     `Console` removes control characters itself, so it writes to the underlying stream, `rich_proxied_file`.
 
@@ -149,7 +149,7 @@ def _open_standard_files() -> None:
 def copy_streams(copy: Callable[[str], object]) -> Iterator[None]:
     """Pass a copy of all output to stdout and stderr to `copy`, within a context.
 
-    Output of `Console` is not copied, because consoles have their own `copy` function.
+    Output of `Console` is not copied, because each console has a separate `copy` function.
     """
     original = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in original)

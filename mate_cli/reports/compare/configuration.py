@@ -365,7 +365,7 @@ def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> f
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
     """Select the runs of a configuration whose metrics count.
 
-    With `by_seed`, only the latest run of each seed counts. Two runs have the same seed if their own seeds, their
+    With `by_seed`, only the latest run of each seed counts. Two runs have the same seed if their `seed` settings, their
     folds, and the seeds of finished runs that replace their stages are equal.
 
     Args:

@@ -305,8 +305,8 @@ def paired_bootstrap(
     """Bootstrap the mean difference, by resampling the questions for both systems together.
 
     The interval is the percentile interval. The samples are shifted to a mean difference of 0 to compute p. The p-value
-    is the fraction of sampled means at least as far from 0 as the observed difference, where the observed difference
-    counts as one more sample. Variation between seeds is not included, because scores are averaged over seeds first.
+    is the fraction of sampled means at least as far from 0 as the observed difference. The observed difference is
+    included as one more sample. Variation between seeds is not included, because scores are averaged over seeds first.
 
     Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs); Berg-Kirkpatrick,
     Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP" (the shift, here in both

@@ -107,7 +107,7 @@ class LoadedRun:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """The runs below some folders, and what could not be read.
+    """The runs below some folders, and warnings about unreadable files.
 
     Args:
         runs: runs in order of their folders.

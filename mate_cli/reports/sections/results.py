@@ -100,7 +100,7 @@ def chance_note(table: ResultTable) -> str:
 
 
 def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
-    """Build a column, whose headings omit everything that the table title contains.
+    """Build a column, whose headings omit all words that the table title contains.
 
     Args:
         place: index of the column.
