@@ -379,7 +379,7 @@ def _rank(kind: str) -> tuple[bool, int, str]:
 
 
 def measure_sizes(splits: Splits) -> Sizes:
-    """Measure the sizes of questions, answers, sequences and tables. Each table counts once."""
+    """Measure the sizes of questions, answers, sequences and tables, each table once."""
     sizes = Sizes()
     tables: dict[str, Table] = {}
     for examples in splits.values():

@@ -63,7 +63,7 @@ def open_file(path: Path, *, largest: int | None = None, links: bool = False) ->
 
     Args:
         path: path of the file.
-        largest: maximum size in bytes; None for no limit.
+        largest: maximum size in bytes. None for no limit.
         links: whether to follow symbolic links.
 
     Raises:

@@ -88,7 +88,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
     Args:
         config: unresolved values by section, with the configurations of stages below `stages`.
         where: source of the configuration, for the error message.
-        trust: additional trusted modules; None if the user cannot specify any.
+        trust: additional trusted modules. None if the user cannot specify any.
 
     Raises:
         TrustError: a target is not trusted, or a value is an interpolation. The error names the value.

@@ -49,7 +49,7 @@ def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dic
     Args:
         tensors: contiguous tensors by name.
         path: file to write.
-        metadata: metadata of the safetensors header; None for no metadata.
+        metadata: metadata of the safetensors header. None for no metadata.
 
     Raises:
         OSError: the file cannot be written.
@@ -166,7 +166,7 @@ def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iter
     The context manager surrounds training. Such an error usually means that the checkpoint does not fit the run.
 
     Args:
-        path: checkpoint from which the run is resumed; None for a new run.
+        path: checkpoint from which the run is resumed. None for a new run.
         has_begun: function that returns whether an optimizer step is done. Later errors are not converted.
 
     Raises:

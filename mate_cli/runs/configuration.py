@@ -1,4 +1,4 @@
-"""The validated, typed configuration of a run.
+"""The validated configuration of a run, as classes of pydantic.
 
 A mapping with a `_target_` stays a mapping until Hydra instantiates the object. Relative paths are relative to the
 working directory of training. config.yaml stores this directory as an absolute path and relative to the run folder,

@@ -173,7 +173,7 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
     Args:
         path: path of the folder, optionally with the prefix `run=` that some commands require.
         key: configuration key or command (such as `mate run`) that has the path as value. Used to suggest another path.
-        stage: stage for which a run is requested; empty for a complete run.
+        stage: stage for which a run is requested. Empty for a complete run.
 
     Raises:
         RunError: the folder is missing or is not a run folder.
@@ -264,12 +264,12 @@ class IndexedRun:
     Args:
         name: name of the run folder.
         stamp: version of the index, and modification times and sizes of the files of the run.
-        digest: identity of the run, see `digest_run`; empty if its configuration cannot be read.
+        digest: identity of the run, see `digest_run`. Empty if its configuration cannot be read.
         status: status in the record.
         started: start time in the record.
         seed: seed of the run.
         settings: settings that distinguish the run within its experiment.
-        score: monitored metric by name; empty if there is no such metric.
+        score: monitored metric by name. Empty if there is no such metric.
         reason: reason why a finished run ended early.
     """
 

@@ -121,7 +121,7 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
-    """Let torch raise exceptions on signals, and silence the logger of torch elastic.
+    """Make torch raise exceptions on signals, and silence the logger of torch elastic.
 
     A SIGHUP that is ignored, as under nohup, stays ignored. torch handles signals in the main thread only, because
     Python allows no signal handlers in other threads.

@@ -128,7 +128,7 @@ def process_id(number: int | None = None) -> str:
     The start time distinguishes the process from later processes with the same PID.
 
     Args:
-        number: PID; None for this process.
+        number: PID. None for this process.
     """
     number = number or os.getpid()
     return f"{number}:{_start(number)}"

@@ -40,7 +40,7 @@ class MetricsFile(Logger):
     Args:
         folder: run folder.
         resume_step: step from which the run is resumed. Rows after it are removed. None for a new run.
-        log_every: steps between two rows, used to detect lost rows; None for no check.
+        log_every: steps between two rows, used to detect lost rows. None for no check.
     """
 
     def __init__(self, folder: RunFolder, resume_step: int | None = None, log_every: int | None = None) -> None:
@@ -114,7 +114,7 @@ def open_loggers(
         folder: run folder, which contains the files of all loggers.
         record: record of the run.
         config: resolved configuration.
-        resume_step: step from which the run is resumed; None for a new run.
+        resume_step: step from which the run is resumed. None for a new run.
 
     Raises:
         ConfigError: a logger cannot be instantiated.
@@ -180,8 +180,8 @@ def wandb_logger(
         config: resolved configuration.
         mode: offline, online or disabled.
         project: W&B project.
-        entity: W&B team; None for the default entity of the user.
-        group: W&B group; None for the experiment and its settings.
+        entity: W&B team. None for the default entity of the user.
+        group: W&B group. None for the experiment and its settings.
         tags: tags in addition to dataset, model, attention, init, task, seed and sweep.
         timeout: seconds to wait for the server before logging offline.
     """

@@ -32,7 +32,7 @@ def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row],
     Args:
         path: metrics file.
         step: last step of the rows to read.
-        log_every: steps between two rows, used to detect lost rows; None for no check.
+        log_every: steps between two rows, used to detect lost rows. None for no check.
 
     Returns:
         The rows, and a description of the first problem of the file; empty if there is no problem.

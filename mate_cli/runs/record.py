@@ -54,13 +54,13 @@ class RunRecord:
         settings: settings that distinguish the run within its experiment.
         status: running, finished, failed or interrupted.
         process: process that trains the run, as `pid:start`, see `runs/lock.py`.
-        sweep: folder name of the sweep of this job; empty without a sweep.
-        wandb_id: ID of the W&B run, kept when the run is resumed; empty before the run is logged to W&B.
-        monitor: monitored metric, such as `dev/f1`, which a sweep optimizes; empty if nothing is trained.
+        sweep: folder name of the sweep of this job. Empty without a sweep.
+        wandb_id: ID of the W&B run, kept when the run is resumed. Empty before the run is logged to W&B.
+        monitor: monitored metric, such as `dev/f1`, which a sweep optimizes. Empty if nothing is trained.
         best: best validation value of `monitor`, by its name, and its `step`.
         peak_memory_mb: peak memory of the GPU, or of the process without a GPU, summed over ranks.
         stages: run folder of each stage.
-        counts: number of questions behind each of `metrics` that is a mean over questions.
+        counts: number of questions over which a metric is a mean, for each such entry of `metrics`.
         questions: number of questions of each split and their hash, see `describe_questions`.
         pretraining: run folders of the previous stages from which the weights originate, in order.
         digests: hashes of the questions and tables of each split.

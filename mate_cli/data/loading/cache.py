@@ -485,7 +485,7 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def digest_code(kinds: Collection[type]) -> str:
-    """Return a digest of the user-defined and paper code behind some classes.
+    """Return a digest of the user-defined and paper code that defines some classes.
 
     The digest covers the user-defined modules of the classes and their bases, and whole papers in `mate_cli.papers`.
 
