@@ -60,7 +60,7 @@ def _offsets(
     SIZE: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> tl.tensor:
-    """Return offsets into [P, N, H] of rows of one head, and the mask of real numbers.
+    """Return the memory offsets of the rows of one head in a tensor [P, N, H], and a mask.
 
     The mask selects real rows and columns below SIZE.
     """

@@ -41,7 +41,7 @@ def _several(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Score or analyze runs, or score checkpoints or a file of answers.
+    """Compute the metrics of finished runs, of checkpoints or of a file of answers.
 
     The results are printed, and written to the run folders or to new folders.
 

@@ -173,7 +173,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return self._epoch[1]
 
     def _name(self, epoch: int, positions: np.ndarray) -> list[Any]:
-        """Return the example indices of a micro-batch.
+        """Return the dataset indices of the examples of a micro-batch.
 
         `positions` are positions in the permutation of the epoch.
         """

@@ -157,7 +157,7 @@ class RowHopping(CandidateChoice):
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return one example per question and node in a row with the answer. The node is the input of the hop."""
+        """Return one example per question and start node of the hop in a table row with the answer."""
         return [
             replace(example, example_id=f"{example.example_id}/{index}")
             for group in self._beginnings(examples)

@@ -50,7 +50,7 @@ class RowError(ValueError):
 
 
 class RowTableError(RowError):
-    """The table file of a row cannot be used.
+    """Error of a question whose table file cannot be used.
 
     The error is reported once for all rows of the table.
     """

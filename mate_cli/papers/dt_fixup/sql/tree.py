@@ -166,7 +166,7 @@ class _TreeMaker:
         return column if replacement is None else replacement
 
     def _conditions(self, conditions: ir.Conditions) -> Tree:
-        """Return a right-nested tree of conditions joined by "and" or "or"."""
+        """Return the syntax tree of SQL conditions, nested to the right by their "and" and "or"."""
         *condition_trees, tree = map(self._condition, conditions)
         for condition_tree, connector in reversed([*zip(condition_trees, conditions.connectors, strict=True)]):
             tree = Tree(connector.capitalize(), [condition_tree, tree])

@@ -119,7 +119,7 @@ class MixtureHead(nn.Module):
 
 
 class ReadingLogits(NamedTuple):
-    """Logits for an answer in one of K nodes of L tokens and S sentences.
+    """Logits of the answer's node, tokens and sentence, for K nodes per question.
 
     Args:
         nodes: logit that each node contains the answer [B, K], `NO_LOGIT` for padding nodes.

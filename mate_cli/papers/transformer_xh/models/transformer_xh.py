@@ -149,7 +149,7 @@ class GatHop(Hop):
 
 
 class DotHop(Hop):
-    """Scaled dot-product attention between hubs, as in the paper.
+    """Scaled dot-product attention between the hub tokens of linked nodes.
 
     Queries, keys, values and the output have separate projections.
     """
