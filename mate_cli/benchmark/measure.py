@@ -17,7 +17,7 @@ from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.lock import release_lock
-from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
+from mate_cli.runs.record import Clock, RunFolder, RunRecord, utc_timestamp
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.progress import time_text
 
@@ -81,7 +81,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
         record.status, record.reason = "failed", f"{type(error).__name__}: {error}"
         raise
     finally:
-        record.finished, record.wall_seconds = now(), round(clock(), 1)
+        record.finished, record.wall_seconds = utc_timestamp(), round(clock(), 1)
         folder.write_record(record)
         release_lock(folder.path)
     return folder

@@ -155,12 +155,12 @@ def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
     Returns:
         Cost by stage key (see `_key`).
     """
-    from mate_cli.files.hub import nothing_fetched
+    from mate_cli.files.hub import offline_mode
     from mate_cli.pipelines.estimate import estimate, open_dataset
 
     distinct = {_key(stage): stage for stage in stages}
     seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))
-    with nothing_fetched():
+    with offline_mode():
         keys, open_cached = sorted(distinct, key=lambda key: str(distinct[key].config.data)), lru_cache(1)(open_dataset)
         costs = {key: estimate(distinct[key].config, seconds, open_cached) for key in keys}
     return {key: costs[key] for key in distinct}

@@ -29,7 +29,7 @@ MAX_NAME = 80
 """Maximum bytes of the file name that the name of its temporary folder contains."""
 
 
-def name_draft(target: Path) -> Path:
+def temporary_path(target: Path) -> Path:
     """Return a unique path, next to `target`, for a temporary folder in which to write it."""
     return target.with_name(f".{_short_name(target)}.{secrets.token_hex(DIGITS // 2)}.draft")
 
@@ -143,7 +143,7 @@ def _make_draft(target: Path) -> tuple[Path, int]:
         The folder, and the file descriptor of its lock.
     """
     while True:
-        draft = name_draft(target)
+        draft = temporary_path(target)
         draft.mkdir()
         # FileNotFoundError: before the lock was held, another process removed the folder as stale.
         with suppress(FileNotFoundError):

@@ -105,7 +105,7 @@ def is_reachable() -> bool:
 
 
 @contextmanager
-def nothing_fetched() -> Iterator[None]:
+def offline_mode() -> Iterator[None]:
     """Restrict `hub_file` to cached files inside the context, as HF_HUB_OFFLINE=1 does."""
     from huggingface_hub import constants
 

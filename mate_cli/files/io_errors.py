@@ -14,15 +14,15 @@ from textwrap import shorten
 
 from mate_cli.errors import MateError, known_cause
 
-FULL, CLOSED = "Free space, and run it again", "Check the permissions of the folder"
-REFUSALS = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), FULL),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), CLOSED),
+DISK_FULL_HINT, NO_ACCESS_HINT = "Free space, and run it again", "Check the permissions of the folder"
+OS_ERROR_HINTS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), DISK_FULL_HINT),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), NO_ACCESS_HINT),
 }
 """Hints for the error numbers (errno) of full, read-only or inaccessible disks."""
 
 
-LOWER = "Lower hardware.micro_batch or encoding.max_tokens"
+REDUCE_MEMORY_HINT = "Lower hardware.micro_batch or encoding.max_tokens"
 _NO_MEMORY = re.compile(
     r"out of memory|(?:can't|cannot) allocate memory|not enough memory|bad_alloc|ALLOC_FAILED", re.I
 )
@@ -35,15 +35,15 @@ def find_known_error(error: BaseException) -> MateError | None:
     """
     if mate_error := known_cause(error):
         return mate_error
-    if isinstance(error, OSError) and error.errno in REFUSALS:
+    if isinstance(error, OSError) and error.errno in OS_ERROR_HINTS:
         path = str(error.filename) if error.filename else None
-        return MateError(shorten_reason(error), where=path, remedy=REFUSALS[error.errno])
+        return MateError(shorten_reason(error), where=path, remedy=OS_ERROR_HINTS[error.errno])
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (
             isinstance(cause, (RuntimeError, OSError)) and _NO_MEMORY.search(str(cause)[:2000])
         ):
-            return MateError("out of memory", remedy=LOWER)
+            return MateError("out of memory", remedy=REDUCE_MEMORY_HINT)
         cause = cause.__cause__
     return None
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mate_cli.quoting import format_setting
 
-NAMES = ("best.safetensors", "final.safetensors")
+WEIGHT_FILES = ("best.safetensors", "final.safetensors")
 """Weights files in the folder `checkpoints` of a run, in order of preference."""
 
 
@@ -17,7 +17,7 @@ def suggest_run_weights(folder: Path, key: str = "init.checkpoint") -> str | Non
         folder: folder of a run, or a folder that contains runs.
         key: configuration key of the weights file.
     """
-    files = [file for name in NAMES for file in folder.glob(f"**/checkpoints/{name}")]
+    files = [file for name in WEIGHT_FILES for file in folder.glob(f"**/checkpoints/{name}")]
     # `max` returns the first of equal files, which has the preferred name.
     newest = max(files, key=lambda file: file.parent.stat().st_mtime, default=None)
     return f"Did you mean {format_setting(key, newest)}?" if newest else None

@@ -33,7 +33,7 @@ from mate_cli.pipelines.run_spec import RunSpec
 from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.metrics_file import Row, seconds_so_far
-from mate_cli.runs.record import NOT_LEARNT, STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, now
+from mate_cli.runs.record import NOT_LEARNT, STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, utc_timestamp
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import copy_streams
@@ -104,7 +104,7 @@ def record_outcome(run: Run) -> Iterator[None]:
         is_rejected = isinstance(cause, MateError) and run.folder.metrics_sizes() == sizes
         raise
     finally:
-        record.finished, record.wall_seconds = now(), round(run.clock(), 1)
+        record.finished, record.wall_seconds = utc_timestamp(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         try:
             if is_rejected:

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from mate_cli.errors import MateError, MissingRunError, RunError
 from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_file_errors
-from mate_cli.files.outside import PATHS, check_inside_run, check_names, remove_paths, stay_inside
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
+from mate_cli.files.sandbox import PATHS, check_inside_run, check_names, remove_paths, restrict_to_folder
 from mate_cli.files.targets import check_targets, find_targets, find_user_modules
 from mate_cli.runs.configuration import BASE, ORIGIN, Base, Node, RunConfig, describe_base, find_base, load_config
 from mate_cli.runs.folders import find_resumable, find_same, finished_run, is_running, new_folder
@@ -208,7 +208,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
     values = rename_targets(read_yaml(file, RunError, "Give a folder below outputs/"))
     modules = [word for word in trust if word != PATHS]
     check_targets(values, str(file), modules)
-    values, trust = stay_inside(values, file.parent, trust, str(file)), modules
+    values, trust = restrict_to_folder(values, file.parent, trust, str(file)), modules
     with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}

@@ -16,7 +16,7 @@ from rich.text import Text
 from mate_cli.data.datasets.catalogue import require_train
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
-from mate_cli.files.run_weights import NAMES
+from mate_cli.files.run_weights import WEIGHT_FILES
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import describe_questions
@@ -33,7 +33,7 @@ from mate_cli.runs.folders import find_same
 from mate_cli.runs.identity import digest_run, warn_changed
 from mate_cli.runs.lock import LockedError, acquire_lock, release_lock
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.wandb_runs import hide_agent
+from mate_cli.runs.wandb_runs import detach_sweep_agent
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
@@ -65,7 +65,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         if ranks.is_rank_zero():
             warn_changed(run.record.code, spec.code, folder.path)
         if run.record.status == "finished":
-            lost = not (spec.system or any((run.folder.checkpoints / name).exists() for name in NAMES))
+            lost = not (spec.system or any((run.folder.checkpoints / name).exists() for name in WEIGHT_FILES))
             suffix = ", but its weights are gone; to train it again, move its record.json away" if lost else ""
             run.console.print(f"{run.folder.path} is already finished{suffix}", soft_wrap=True)
         else:
@@ -182,7 +182,7 @@ def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
     stage = replace(stage, config=with_folders(stage.config, done))
     spec = RunSpec((stage,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
     folder = shared_folder(stage, whole.console) if stage.shared else whole.folder.below(stage.name)
-    with hide_agent():
+    with detach_sweep_agent():
         return train_spec(spec, folder, is_stage=True)
 
 

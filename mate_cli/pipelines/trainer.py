@@ -54,7 +54,7 @@ from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks import Checkpoints, FollowTraining, Reproducible
 from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
-from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
+from mate_cli.runs.loggers import close_loggers, forward_console_lines, open_loggers
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.serializers.serializer import Serializer
 
@@ -204,7 +204,7 @@ def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: in
     if ranks.is_rank_zero():
         run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
         run.close_loggers = close_loggers
-        hand_lines(run.transcript, run.loggers)
+        forward_console_lines(run.transcript, run.loggers)
 
 
 def check_trainer(cfg: RunConfig) -> None:

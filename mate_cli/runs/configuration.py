@@ -28,9 +28,9 @@ from pydantic import (
 
 from mate_cli.errors import ConfigError, DataError, RunError, known_cause
 from mate_cli.files.io_errors import shorten_reason
-from mate_cli.files.outside import remove_paths
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
+from mate_cli.files.sandbox import remove_paths
 from mate_cli.files.targets import check_targets
 
 Node = dict[str, Any]

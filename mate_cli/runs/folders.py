@@ -28,14 +28,14 @@ from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import (
     CODE,
-    NO_EFFECT,
     PLACES,
+    RESULT_NEUTRAL_KEYS,
     Difference,
     differences,
     digest,
     digest_run,
     flat_keys,
-    telling_texts,
+    format_identity_values,
 )
 from mate_cli.runs.lock import NAME as LOCK
 from mate_cli.runs.lock import acquire_lock, is_dead, is_locked
@@ -55,7 +55,7 @@ RECORDED = ("status", "started", "seed", "settings")
 """Entries of record.json that the index contains."""
 FOREIGN = "foreign"
 """Status of a folder whose record.json was written by another program."""
-VERSION = digest({"schema": 3, "ignored": list(NO_EFFECT)})
+VERSION = digest({"schema": 3, "ignored": list(RESULT_NEUTRAL_KEYS)})
 """Version of index lines, which depends on the keys of the run identity. Lines of another version are recomputed."""
 
 
@@ -158,7 +158,7 @@ def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunF
         path = next((folder for folder in folders if _has_config(folder, config)), folders[0])
     else:
         path = open_run(resume, "resume").path
-    changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
+    changed = first_difference(path, config, (*PLACES, *RESULT_NEUTRAL_KEYS))
     if changed:
         key, run_value, value = changed
         setting = f"with {key}={run_value}, not {value}" if run_value is not None else f"without {key}={value}"
@@ -231,7 +231,7 @@ def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
 
 
 def first_difference(
-    folder: Path, config: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
+    folder: Path, config: Mapping[str, Any], ignored: tuple[str, ...] = RESULT_NEUTRAL_KEYS
 ) -> Difference | None:
     """Find the first key whose value differs between config.yaml of a run and `config`.
 
@@ -391,4 +391,4 @@ def _read_block(text: str) -> dict[str, str]:
     Cached across runs, because YAML parsing is slow.
     """
     values = parse_yaml(text)
-    return telling_texts(values) if isinstance(values, dict) else {}
+    return format_identity_values(values) if isinstance(values, dict) else {}

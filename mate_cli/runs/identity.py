@@ -27,7 +27,7 @@ import mate_cli
 from mate_cli.files.safe_load import to_json
 from mate_cli.files.targets import find_beside
 
-NO_EFFECT = (
+RESULT_NEUTRAL_KEYS = (
     *("resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "run", "deterministic"),
     *("origin.", "data.download", "trainer.log_every", "trainer.checkpoint_every", "trainer.options.profiler."),
 )
@@ -36,7 +36,7 @@ PLACES = ("data.root", "data.datasets")
 """Keys of the data folders, which may have moved since a run was trained."""
 FOLD = "data.dev_fold"
 """Key of the dev fold of a cross-validation run."""
-REPEATED = ("seed", FOLD, *PLACES, *NO_EFFECT)
+SEED_REPEAT_KEYS = ("seed", FOLD, *PLACES, *RESULT_NEUTRAL_KEYS)
 """Keys that may differ between repetitions of an experiment."""
 ABSENT = "absent"
 """Placeholder for the value of a missing setting."""
@@ -114,7 +114,7 @@ def value_text(value: object) -> str:
     return str(value).replace("'", "").replace(" ", "") if isinstance(value, (list, dict)) else str(value)
 
 
-def of_stage(key: str) -> tuple[str, str]:
+def split_stage_prefix(key: str) -> tuple[str, str]:
     """Split a dotted key into the prefix of its stage and the rest.
 
     `stages.NAME.optimizer.lr` gives (`stages.NAME.`, `optimizer.lr`). The prefix is empty for a key of the run itself.
@@ -124,24 +124,24 @@ def of_stage(key: str) -> tuple[str, str]:
 
 
 @cache
-def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
+def is_ignored(key: str, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> bool:
     """Return whether `ignored` contains a key or, with a final dot, one of its parents.
 
     Keys ignored for a run are ignored for its stages too, except `stages.NAME.run`.
     """
-    stage, setting = of_stage(key)
+    stage, setting = split_stage_prefix(key)
     if stage and setting == "run":
         return key in ignored
     sections = accumulate(re.findall(r"[^.]*\.", f"{setting}."))  # `trainer.`, `trainer.options.`
     return not {key, setting, *sections}.isdisjoint(ignored)
 
 
-def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:
+def filter_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dict[str, Any]:
     """Return the values by dotted key, except of keys that are ignored, see `is_ignored`."""
     return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
 
 
-def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) -> Iterator[tuple[str, str]]:
+def iter_settings(words: Iterable[str], ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> Iterator[tuple[str, str]]:
     """Yield (key, value) of each override `key=value` whose key is not ignored."""
     for word in words:
         key, _, value = word.partition("=")
@@ -161,7 +161,7 @@ def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def differences(
-    before: Mapping[str, Any], now: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
+    before: Mapping[str, Any], now: Mapping[str, Any], ignored: tuple[str, ...] = RESULT_NEUTRAL_KEYS
 ) -> Iterator[Difference]:
     """Yield each key whose values differ between two configurations, with both values.
 
@@ -184,15 +184,15 @@ def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
         config: resolved configuration.
         code: hash of each user-defined source file of the run.
     """
-    return digest({**telling_texts(config), CODE: digest(code)})
+    return digest({**format_identity_values(config), CODE: digest(code)})
 
 
-def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
+def format_identity_values(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration values that can change a result, as text by dotted key.
 
     Null values are omitted.
     """
-    values = telling_values(flat_keys(config), NO_EFFECT)
+    values = filter_values(flat_keys(config), RESULT_NEUTRAL_KEYS)
     return {key: value_text(value) for key, value in values.items() if value is not None}
 
 
@@ -222,7 +222,7 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     `MAX_NAME` characters, keys are shortened to their last part, settings that do not fit are omitted (settings of
     `data` are added last), and a hash is appended.
     """
-    overrides = [word for word in settings if any(telling_settings([word]))]
+    overrides = [word for word in settings if any(iter_settings([word]))]
     words = sorted(overrides, key=lambda word: ("." in word.partition("=")[0], word))
     name = " · ".join([experiment, *words])
     if len(name) <= MAX_NAME:
@@ -230,7 +230,7 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]
     name, room = experiment[: MAX_NAME // 2], MAX_NAME - len(mark) - 3
     # File names of data are the longest values and the least informative.
-    for key, value in sorted(telling_settings(words), key=lambda setting: setting[0].startswith("data.")):
+    for key, value in sorted(iter_settings(words), key=lambda setting: setting[0].startswith("data.")):
         text = f" · {key.rpartition('.')[2]}={value}"
         name += text if len(name) + len(text) <= room else ""
     return f"{name} … {mark}"

@@ -27,20 +27,20 @@ from mate_cli import errors
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.lock import LAUNCHER, entrust_lock
+from mate_cli.runs.lock import LAUNCHER, delegate_lock
 from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import STOPPED, RunFolder
 
-ARRIVAL = timedelta(minutes=5)
+RENDEZVOUS_TIMEOUT = timedelta(minutes=5)
 """Maximum time that a rank waits for all ranks to start."""
 TIMEOUT = timedelta(hours=2)
 """Timeout of collective operations, which is long because rank 0 may first encode a large dataset."""
-PATIENCE, ENDING, STOPPING = 15.0, 10, 120
+FAILURE_GRACE_SECONDS, TERMINATE_SECONDS, STOP_SECONDS = 15.0, 10, 120
 """Grace periods in seconds: after another rank failed, after SIGTERM, and to save a checkpoint after the user or the
 scheduler interrupts the run."""
 INTERRUPTED = 130
 """Exit code of an interrupted process."""
-PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TORCHRUN_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables in which torchrun passes the rank of a process."""
 START_REMEDY = "Start mate by torchrun or srun, or unset RANK, WORLD_SIZE and SLURM_STEP_NUM_TASKS for one process"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -63,7 +63,7 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
     """
     sizes = folder.metrics_sizes()
     try:
-        code = launch_processes(command, hardware, entrust_lock(folder.path))
+        code = launch_processes(command, hardware, delegate_lock(folder.path))
     except MateError as error:
         if isinstance(error.__cause__, ChildFailedError):
             folder.write_text("traceback.txt", str(error.__cause__))
@@ -88,7 +88,7 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
     Args:
         command: program and arguments of each process.
         hardware: configured hardware, with the number of processes.
-        entrusted: environment variables by which the processes use the run lock of this process, see `entrust_lock`.
+        entrusted: environment variables by which the processes use the run lock of this process, see `delegate_lock`.
             None if this process holds no lock.
 
     Returns:
@@ -109,11 +109,11 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
         try:
             workers.start()
             failed = _wait(workers)
-            _end(workers, ENDING)
+            _end(workers, TERMINATE_SECONDS)
         except SignalException:
             stopped, failed = True, None
             with suppress(SignalException):  # A second signal kills the processes at once.
-                _end(workers, STOPPING)
+                _end(workers, STOP_SECONDS)
         finally:
             workers.close(signal.SIGKILL)
         return _result(workers, failed, stopped)
@@ -138,7 +138,7 @@ def _signals_as_exceptions() -> Iterator[None]:
 
 
 def _wait(workers: SubprocessContext) -> int | None:
-    """Wait until all processes have ended, at most `PATIENCE` seconds after a failure.
+    """Wait until all processes have ended, at most `FAILURE_GRACE_SECONDS` seconds after a failure.
 
     Returns:
         The rank that failed first, or None if no process failed.
@@ -147,8 +147,8 @@ def _wait(workers: SubprocessContext) -> int | None:
     while len(codes := _codes(workers)) < workers.nprocs and time.monotonic() < until:
         failed = _first_failure(workers, codes) if failed is None else failed
         if until == float("inf") and (failed is not None or any(codes.values())):
-            until = time.monotonic() + PATIENCE
-            _wake(workers)
+            until = time.monotonic() + FAILURE_GRACE_SECONDS
+            _continue_stopped(workers)
         time.sleep(0.1)
     failed = _first_failure(workers, codes) if failed is None else failed
     return next((rank for rank, code in codes.items() if code), None) if failed is None else failed
@@ -173,11 +173,11 @@ def _first_failure(workers: SubprocessContext, codes: Mapping[int, int]) -> int 
 
 def _end(workers: SubprocessContext, seconds: int) -> None:
     """Send SIGTERM to the remaining processes, and SIGKILL if they still run after `seconds`."""
-    _wake(workers)
+    _continue_stopped(workers)
     workers.close(signal.SIGTERM, timeout=seconds)
 
 
-def _wake(workers: SubprocessContext) -> None:
+def _continue_stopped(workers: SubprocessContext) -> None:
     """Send SIGCONT to suspended processes, which could not handle SIGTERM otherwise."""
     for number in workers.pids().values():
         with suppress(ProcessLookupError):
@@ -227,7 +227,7 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
         MateError: the error raised inside the context. A process that was started by `launch_processes` exits instead,
             and the launcher reports the error.
     """
-    variables = find_place(os.environ)
+    variables = read_rank_variables(os.environ)
     if not variables or dist.is_initialized():
         yield
         return
@@ -236,7 +236,7 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
     if not hardware.threads:
         torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
     try:
-        with nullcontext() if variables["RANK"] == "0" else _silence():
+        with nullcontext() if variables["RANK"] == "0" else _mute_output():
             _connect(hardware.accelerator)
             yield
             dist.barrier()
@@ -255,7 +255,7 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def _mute_output() -> Iterator[None]:
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -271,8 +271,8 @@ def _connect(accelerator: str) -> None:
 
     def meet() -> None:
         try:
-            store, rank, size = next(rendezvous("env://", timeout=ARRIVAL))
-            store.set_timeout(ARRIVAL)
+            store, rank, size = next(rendezvous("env://", timeout=RENDEZVOUS_TIMEOUT))
+            store.set_timeout(RENDEZVOUS_TIMEOUT)
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
         except Exception as error:
             failures.append(error)
@@ -287,7 +287,7 @@ def _connect(accelerator: str) -> None:
         raise RunError(problem, where=address, remedy="Read what the others have printed") from failures[0]
 
 
-def find_place(environment: Mapping[str, str]) -> dict[str, str]:
+def read_rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the rank, the world size and the rendezvous address of this process.
 
     The variables of all launchers are returned under the names that torchrun uses.
@@ -296,23 +296,23 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
         environment: environment variables of torchrun, Slurm or a PyTorchJob on Kubernetes.
 
     Returns:
-        The variables in `PLACE` and NODE_RANK, by name. Empty if this is the only process of the run.
+        The variables in `TORCHRUN_VARIABLES` and NODE_RANK, by name. Empty if this is the only process of the run.
 
     Raises:
         ConfigError: a variable of the launcher is missing or no number. The message names the variable.
     """
-    if set(PLACE) <= set(environment):
+    if set(TORCHRUN_VARIABLES) <= set(environment):
         node = environment.get("GROUP_RANK", environment.get("NODE_RANK", "0"))
         _check_numbers(environment, "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")
         if not environment["MASTER_ADDR"]:
             raise ConfigError("is missing", where="MASTER_ADDR", remedy=START_REMEDY)
-        return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}
+        return {**{name: environment[name] for name in TORCHRUN_VARIABLES}, "NODE_RANK": node}
     if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":  # srun sets it, a batch script alone does not.
         if environment.get("WORLD_SIZE", "" if "RANK" in environment else "1") == "1":
             return {}
         # A PyTorchJob on Kubernetes starts one process in each pod and sets no LOCAL_RANK.
         in_pod = {"NODE_RANK": environment.get("RANK", ""), **environment, "LOCAL_RANK": "0"}
-        return find_place({**dict.fromkeys(PLACE, ""), **in_pod})
+        return read_rank_variables({**dict.fromkeys(TORCHRUN_VARIABLES, ""), **in_pod})
     _check_numbers(environment, *(f"SLURM_{name}" for name in ("STEP_NUM_TASKS", "PROCID", "LOCALID", "NODEID")))
     nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
     # The port differs between job steps, and every process of a step computes the same port.
@@ -343,13 +343,13 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
 
     Args:
         hardware: configured numbers of devices and nodes.
-        environment: see `find_place`.
+        environment: see `read_rank_variables`.
 
     Raises:
         ConfigError: the launcher started another number of processes than configured, no launcher started processes on
             several nodes, or this machine has too few GPUs or CPU cores.
     """
-    size, variables = hardware.devices * hardware.nodes, find_place(environment)
+    size, variables = hardware.devices * hardware.nodes, read_rank_variables(environment)
     if variables and int(variables["WORLD_SIZE"]) != size:
         raise ConfigError(
             f"{variables['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}",

@@ -23,11 +23,11 @@ from mate_cli.files.io_errors import wrap_file_errors
 NAME = ".lock"
 ENTRUSTED = "MATE_LOCKED"
 """Environment variable with the folder that the parent process has locked for this process."""
-PATIENCE = 0.5
+LOCK_WAIT_SECONDS = 0.5
 """Seconds to wait for a lock. A process that only checks whether a run is locked holds the lock for an instant."""
 LAUNCHER = "MATE_LAUNCHER"
 """Environment variable with the process ID of the launcher of this process."""
-ENDING = 120
+EXIT_SECONDS = 120
 """Seconds to save a checkpoint after the launcher has ended."""
 
 
@@ -39,10 +39,10 @@ _held: dict[Path, tuple[FileLock, int]] = {}
 """Lock and file descriptor of each folder locked by this process. The descriptor stays valid if the folder is moved."""
 
 
-def acquire_lock(folder: Path, patience: float = PATIENCE) -> None:
+def acquire_lock(folder: Path, patience: float = LOCK_WAIT_SECONDS) -> None:
     """Lock the folder of a run.
 
-    Does nothing if this process or its parent (see `entrust_lock`) holds the lock.
+    Does nothing if this process or its parent (see `delegate_lock`) holds the lock.
 
     Args:
         folder: folder of a run or of an experiment.
@@ -76,7 +76,7 @@ def _take_over(lock: FileLock) -> None:
         lock.acquire(timeout=-1, poll_interval=0.2)
 
 
-def entrust_lock(folder: Path) -> dict[str, str]:
+def delegate_lock(folder: Path) -> dict[str, str]:
     """Return environment variables that let a child process use the run lock of this process."""
     return {ENTRUSTED: str(folder.resolve())}
 
@@ -135,10 +135,10 @@ def process_id(number: int | None = None) -> str:
 
 
 @cache
-def end_with(launcher: int) -> None:
+def terminate_with_parent(launcher: int) -> None:
     """Send SIGTERM to this process once its parent process has ended.
 
-    A killed launcher cannot send the signal itself. `ENDING` seconds after the signal this process exits.
+    A killed launcher cannot send the signal itself. `EXIT_SECONDS` seconds after the signal this process exits.
 
     Args:
         launcher: PID of the parent process.
@@ -148,7 +148,7 @@ def end_with(launcher: int) -> None:
         while os.getppid() == launcher:
             time.sleep(1)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(ENDING)
+        time.sleep(EXIT_SECONDS)
         os._exit(MateError.exit_code)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -157,7 +157,7 @@ def end_with(launcher: int) -> None:
 def end_with_launcher() -> None:
     """Terminate this process once its launcher has ended. Does nothing without a launcher."""
     if launcher := os.environ.get(LAUNCHER):
-        end_with(int(launcher))
+        terminate_with_parent(int(launcher))
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:

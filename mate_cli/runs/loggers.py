@@ -270,7 +270,7 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
             logger.log_table(name, columns=list(columns), data=cells)
 
 
-def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
+def forward_console_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
     """Forward the printed lines of a run to W&B, if W&B is one of the loggers."""
     for logger in loggers:
         if isinstance(logger, Dashboard):

@@ -81,7 +81,7 @@ class RunRecord:
     status: str = "running"
     reason: str | None = None
     argv: list[str] = field(default_factory=lambda: list(sys.argv))
-    started: str = field(default_factory=lambda: now())
+    started: str = field(default_factory=lambda: utc_timestamp())
     finished: str | None = None
     wall_seconds: float = 0.0
     host: str = field(default_factory=platform.node)
@@ -184,7 +184,7 @@ class RunFolder:
         self._made[:0] = folder._made
         return folder
 
-    def remember(self, name: str) -> Path:
+    def back_up(self, name: str) -> Path:
         """Store the current content of a file, so that `undo` can restore it, and return its path."""
         target = self.place(name)
         if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
@@ -200,7 +200,7 @@ class RunFolder:
         Raises:
             RunError: the disk is full or the folder is read-only. An existing file is unchanged.
         """
-        return write_text(self.remember(name), text, "Free space, and run it again (training: with resume=last)")
+        return write_text(self.back_up(name), text, "Free space, and run it again (training: with resume=last)")
 
     def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
         """Write a JSON file of the run atomically."""
@@ -257,7 +257,7 @@ class RunFolder:
             folder = RunFolder(path.parent)
             record = folder.read_record()
             if record.status != "finished":
-                record.status, record.reason, record.finished = status, reason[:500], now()
+                record.status, record.reason, record.finished = status, reason[:500], utc_timestamp()
                 folder.write_record(record)
 
     def read_record(self) -> RunRecord:
@@ -369,7 +369,7 @@ class Clock:
         return time.monotonic() - self._start
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     """Return the current UTC time in ISO 8601 with a resolution of seconds."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 

@@ -82,7 +82,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 
 
 @contextmanager
-def hide_agent() -> Iterator[None]:
+def detach_sweep_agent() -> Iterator[None]:
     """Remove the environment variables of a W&B sweep agent inside the context.
 
     Stages of a run are trained in this context, because the agent waits for the complete run, not for its stages.

@@ -34,7 +34,7 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
 
-class LastingStream:
+class BrokenPipeSafeStream:
     """A text stream that discards output after the reader of its pipe has exited.
 
     A run therefore continues after, for example, `mate train ... | head` has closed the pipe.
@@ -50,17 +50,17 @@ class LastingStream:
         """Write a text unless the pipe is broken, and return the length of the text."""
         if before_write:
             before_write()
-        with self._outliving():
+        with self._ignore_broken_pipe():
             self.raw_stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream unless the pipe is broken."""
-        with self._outliving():
+        with self._ignore_broken_pipe():
             self.raw_stream.flush()
 
     @contextmanager
-    def _outliving(self) -> Iterator[None]:
+    def _ignore_broken_pipe(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
@@ -85,7 +85,7 @@ class CleanStream:
     def __init__(self, stream: IO[str] | CleanStream, copy: Callable[[str], object] | None = None) -> None:
         # rich reads the underlying stream from this attribute.
         self.rich_proxied_file: Any = (
-            stream.rich_proxied_file if isinstance(stream, CleanStream) else LastingStream(stream)
+            stream.rich_proxied_file if isinstance(stream, CleanStream) else BrokenPipeSafeStream(stream)
         )
         self._copy = copy
 

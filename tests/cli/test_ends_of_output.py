@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.terminal.streams import LastingStream
+from mate_cli.terminal.streams import BrokenPipeSafeStream
 from tests.reports.runs import build_demo
 
 MATE = f"{sys.executable} -m mate_cli"
@@ -20,7 +20,7 @@ def test_a_stream_outlives_its_reader():
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as file:
-        stream = LastingStream(file)
+        stream = BrokenPipeSafeStream(file)
         for _ in range(3):
             stream.write("x" * 100_000)
             stream.flush()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError
-from mate_cli.files.io_errors import LOWER, find_known_error
+from mate_cli.files.io_errors import REDUCE_MEMORY_HINT, find_known_error
 
 
 def allocate_tensor():
@@ -34,7 +34,7 @@ SHORTAGES = {
 def test_too_little_memory_is_one_error_with_what_to_lower(kind):
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of any type
         SHORTAGES[kind]()
-    assert str(find_known_error(raised.value)) == f"out of memory. {LOWER}."
+    assert str(find_known_error(raised.value)) == f"out of memory. {REDUCE_MEMORY_HINT}."
 
 
 def test_other_errors_stay_what_they_are():

@@ -13,10 +13,16 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import ConfigError, DataError, RunError
-from mate_cli.files.atomic import name_draft
+from mate_cli.files.atomic import temporary_path
 from mate_cli.runs import launch, ranks
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes, train_in_processes
+from mate_cli.runs.launch import (
+    check_processes,
+    join_processes,
+    launch_processes,
+    read_rank_variables,
+    train_in_processes,
+)
 from mate_cli.runs.record import RunFolder, RunRecord
 
 SLURM = {
@@ -44,14 +50,14 @@ def hardware(**changes):
 
 
 def test_slurm_says_which_process_this_is():
-    place = find_place(SLURM)
+    place = read_rank_variables(SLURM)
     assert (place["RANK"], place["LOCAL_RANK"], place["NODE_RANK"], place["WORLD_SIZE"]) == ("5", "1", "1", "8")
     assert place["MASTER_ADDR"] == "gpu07"
 
 
 def test_every_step_of_a_job_meets_at_a_place_of_its_own():
     others = [{**SLURM, "SLURM_PROCID": "0"}, {**SLURM, "SLURM_STEP_ID": "3"}, {**SLURM, "SLURM_JOB_ID": "4712"}]
-    ports = [find_place(one)["MASTER_PORT"] for one in (SLURM, *others)]
+    ports = [read_rank_variables(one)["MASTER_PORT"] for one in (SLURM, *others)]
     assert ports[0] == ports[1]
     assert len(set(ports)) == 3
     assert all(1024 < int(port) < 65536 for port in ports)
@@ -61,35 +67,35 @@ def test_every_step_of_a_job_meets_at_a_place_of_its_own():
 def test_what_slurm_does_not_say_is_named(name):
     without = {key: value for key, value in SLURM.items() if key != name}
     with pytest.raises(ConfigError, match=rf"{name}: is no number \(abc\)\. Start mate by torchrun or srun"):
-        find_place({**without, name: "abc"})
+        read_rank_variables({**without, name: "abc"})
     if name != "SLURM_STEP_NUM_TASKS":
         with pytest.raises(ConfigError, match=f"{name}: is missing"):
-            find_place(without)
+            read_rank_variables(without)
 
 
 POD = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"}
 
 
 def test_a_pod_of_a_pytorchjob_is_one_process_of_a_node():
-    place = find_place(POD)
+    place = read_rank_variables(POD)
     assert (place["RANK"], place["LOCAL_RANK"], place["NODE_RANK"], place["WORLD_SIZE"]) == ("1", "0", "1", "2")
     check_processes(hardware(nodes=2), POD)
     with pytest.raises(ConfigError, match=r"hardware.nodes is 1\. .*torchrun"):
         check_processes(hardware(), POD)
     with pytest.raises(ConfigError, match=r"hardware.devices: .*torchrun in each pod"):
         check_processes(hardware(devices=2), POD)
-    assert find_place({**POD, "WORLD_SIZE": "1"}) == {}
+    assert read_rank_variables({**POD, "WORLD_SIZE": "1"}) == {}
 
 
 @pytest.mark.parametrize("name", POD)
 def test_a_rank_never_trains_alone(name):
     without = {key: value for key, value in POD.items() if key != name}
     with pytest.raises(ConfigError, match=rf"{name}: is missing\. Start mate by torchrun"):
-        find_place(without)
+        read_rank_variables(without)
 
 
 def test_torchrun_comes_before_slurm():
-    place = find_place({**SLURM, **TORCHRUN})
+    place = read_rank_variables({**SLURM, **TORCHRUN})
     assert (place["RANK"], place["NODE_RANK"]) == ("3", "1")
 
 
@@ -98,7 +104,7 @@ def test_torchrun_comes_before_slurm():
 )
 def test_nobody_has_started_processes(environment):
     """Also in a batch script without srun, and in a step of one process, which may start others on its machine."""
-    assert find_place(environment) == {}
+    assert read_rank_variables(environment) == {}
 
 
 def test_processes_and_configuration_must_agree():
@@ -174,8 +180,8 @@ def alive(folder: Path) -> list[int]:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
-    monkeypatch.setattr(launch, "PATIENCE", 0.5)
-    monkeypatch.setattr(launch, "ENDING", 1)
+    monkeypatch.setattr(launch, "FAILURE_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(launch, "TERMINATE_SECONDS", 1)
 
 
 @pytest.fixture
@@ -319,7 +325,7 @@ def read(folder: RunFolder) -> tuple[str, str | None]:
 
 def test_records_that_processes_could_not_complete_are_completed(tmp_path):
     run, stage, done = record(tmp_path), record(tmp_path / "reader"), record(tmp_path / "ranker", "finished")
-    draft = name_draft(tmp_path / "reader" / "record.json")  # of a process that was killed while it wrote
+    draft = temporary_path(tmp_path / "reader" / "record.json")  # of a process that was killed while it wrote
     draft.mkdir()
     (draft / "record.json").write_text("")
     with pytest.raises(RunError, match="was killed by SIGKILL"):
@@ -345,9 +351,9 @@ from mate_cli.errors import DataError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.launch import join_processes
-from mate_cli.runs.lock import LAUNCHER, end_with
+from mate_cli.runs.lock import LAUNCHER, terminate_with_parent
 
-end_with(int(os.environ[LAUNCHER]))
+terminate_with_parent(int(os.environ[LAUNCHER]))
 with join_processes(Hardware.model_validate_json(sys.argv[1])):
     open(f"{sys.argv[2]}/{ranks.rank()}.pid", "w").write(str(os.getpid()))
     print("rank", ranks.rank(), ranks.local_rank(), ranks.all_reduce_sum([1.0 + ranks.rank()]), flush=True)

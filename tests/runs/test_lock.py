@@ -60,7 +60,7 @@ def test_who_only_looks_does_not_keep_a_writer_away(tmp_path):
 
 
 def test_a_lock_is_held_for_another_process_and_goes_over_to_it(tmp_path, holder, monkeypatch):
-    for name, value in lock.entrust_lock(tmp_path).items():
+    for name, value in lock.delegate_lock(tmp_path).items():
         monkeypatch.setenv(name, value)
     lock.acquire_lock(tmp_path)  # that process holds it for this one
     holder.kill()
@@ -77,7 +77,7 @@ def test_a_lock_is_held_for_another_process_and_goes_over_to_it(tmp_path, holder
 
 
 def test_a_process_does_not_release_the_lock_that_another_process_holds_for_it(tmp_path, holder, monkeypatch):
-    for name, value in lock.entrust_lock(tmp_path).items():
+    for name, value in lock.delegate_lock(tmp_path).items():
         monkeypatch.setenv(name, value)
     lock.acquire_lock(tmp_path)
     lock.release_lock(tmp_path)

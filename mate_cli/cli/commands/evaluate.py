@@ -85,14 +85,14 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
 
     from mate_cli.runs import ranks
     from mate_cli.runs.identity import hash_package
-    from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes
+    from mate_cli.runs.launch import check_processes, join_processes, launch_processes, read_rank_variables
     from mate_cli.runs.lock import end_with_launcher
     from mate_cli.runs.record import package_versions
     from mate_cli.terminal.progress import leave_line
 
     end_with_launcher()
     check_processes(cfg.hardware, os.environ)
-    if cfg.hardware.devices > 1 and not find_place(os.environ):
+    if cfg.hardware.devices > 1 and not read_rank_variables(os.environ):
         leave_line()
         try:
             if launch_processes([*PROGRAM, "evaluate", *sys.argv[1:]], cfg.hardware):

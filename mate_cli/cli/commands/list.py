@@ -224,9 +224,9 @@ def describe_run(run: IndexedRun, status: str) -> str:
         status: current status, such as `finished`.
     """
     from mate_cli.metrics.specs import MetricName
-    from mate_cli.runs.identity import telling_settings
+    from mate_cli.runs.identity import iter_settings
 
     scores = [f"{MetricName.parse(name).title} {MetricName.parse(name).spec.text(v)}" for name, v in run.score.items()]
-    settings = [f"{key}={value}" for key, value in telling_settings(run.settings)]
+    settings = [f"{key}={value}" for key, value in iter_settings(run.settings)]
     status = f"{status} ({run.reason})" if run.reason else status
     return " · ".join([status, *scores, f"seed {run.seed}", *settings])

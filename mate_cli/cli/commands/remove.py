@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mate_cli.cli.overrides import split_flags
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.files.atomic import name_draft
+from mate_cli.files.atomic import temporary_path
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.runs.folders import is_running
 from mate_cli.runs.lock import acquire_lock, release_lock
@@ -97,7 +97,7 @@ def remove_run(path: Path) -> None:
     """
     check_removable(path)
     acquire_lock(path)
-    temporary = name_draft(path)
+    temporary = temporary_path(path)
     try:
         with wrap_file_errors(path, RunError, "cannot be removed", "Make it writable"):
             path.rename(temporary)

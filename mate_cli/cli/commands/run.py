@@ -62,7 +62,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     from mate_cli.cli.check import check_parts
     from mate_cli.cli.commands.train import execute, join_others
     from mate_cli.files.io_errors import wrap_file_errors
-    from mate_cli.files.outside import check_settings
+    from mate_cli.files.sandbox import check_settings
     from mate_cli.files.targets import find_beside
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.configuration import explain_places, read_base

@@ -219,10 +219,10 @@ def join_others(spec: RunSpec) -> Iterator[None]:
         yield
         return
     from mate_cli.runs import ranks
-    from mate_cli.runs.launch import check_processes, find_place, join_processes
+    from mate_cli.runs.launch import check_processes, join_processes, read_rank_variables
 
     hardware = spec.last.config.hardware
-    if find_place(os.environ):
+    if read_rank_variables(os.environ):
         check_processes(hardware, os.environ)
     with join_processes(hardware):
         ranks.require_agreement(code_facts(spec), "Start all with the same words, in the same version of mate")
@@ -231,10 +231,10 @@ def join_others(spec: RunSpec) -> Iterator[None]:
 
 def code_facts(spec: RunSpec) -> dict[str, str]:
     """Return the settings, code hashes and package versions that must agree on all ranks."""
-    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
+    from mate_cli.runs.identity import PLACES, RESULT_NEUTRAL_KEYS, filter_values, flat_keys, hash_package, value_text
     from mate_cli.runs.record import package_versions
 
-    settings = telling_values(flat_keys(spec.values()), (*PLACES, *NO_EFFECT))
+    settings = filter_values(flat_keys(spec.values()), (*PLACES, *RESULT_NEUTRAL_KEYS))
     code = {"the code of mate": hash_package(), **spec.code, **package_versions()}
     return {name: value_text(value) for name, value in (settings | code).items()}
 
@@ -259,7 +259,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     from mate_cli.cli.check import check_machine
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
-    from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
+    from mate_cli.runs.launch import check_processes, join_processes, read_rank_variables, train_in_processes
     from mate_cli.runs.lock import acquire_lock, end_with_launcher, release_lock
     from mate_cli.runs.record import STOPPED
 
@@ -269,7 +269,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
         check_machine(spec)
     else:
         check_processes(hardware, os.environ)
-    if hardware.devices > 1 and not find_place(os.environ):
+    if hardware.devices > 1 and not read_rank_variables(os.environ):
         folder = folder or prepare_run(spec)[0]
         acquire_lock(folder.path)
         command = [*PROGRAM, "run", str(folder.path), *more, *(f"trust={word}" for word in trust)]

@@ -45,7 +45,7 @@ from mate_cli.quoting import format_command
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import (
     CONF,
-    REPEATED,
+    SEED_REPEAT_KEYS,
     Names,
     differences,
     flat_keys,
@@ -142,7 +142,7 @@ class Composition:
             if str(self.choices.get(group)) != str(default_options.get(group)) and not is_ignored(group)
         }
         base, final = _leaves(self.base), _leaves(self.config)
-        for key, base_value, _ in differences(base, final, REPEATED):
+        for key, base_value, _ in differences(base, final, SEED_REPEAT_KEYS):
             unset = base_value
             # The default is an interpolation: resolve it to see the value without the override.
             if "${" in str(base_value):

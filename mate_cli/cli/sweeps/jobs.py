@@ -22,7 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from mate_cli.cli.app import PROGRAM
 from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
-from mate_cli.files.io_errors import LOWER
+from mate_cli.files.io_errors import REDUCE_MEMORY_HINT
 from mate_cli.quoting import format_command
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
     """
     from mate_cli.files.safe_load import load_json
     from mate_cli.pipelines.run_spec import load_spec
-    from mate_cli.runs.lock import end_with
+    from mate_cli.runs.lock import terminate_with_parent
     from mate_cli.runs.record import RunFolder
 
     if sweep and os.getpid() != sweep:
-        end_with(sweep)
+        terminate_with_parent(sweep)
     notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
     if not spec_file(notes.path, number).exists():
         return FAILED
@@ -161,10 +161,10 @@ def follow_job(
         The final record, and the reason for the end. The record is None if the checks of the run failed, in which case
             the folder is removed.
     """
-    from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_id, release_lock
+    from mate_cli.runs.lock import LAUNCHER, delegate_lock, process_id, release_lock
     from mate_cli.runs.record import STOPPED
 
-    errors = folder.remember("stderr.txt")
+    errors = folder.back_up("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
     # Use a file, because subprocesses of a killed process could keep a pipe open.
     errors.unlink(missing_ok=True)  # The file may be a symbolic link.
@@ -175,7 +175,7 @@ def follow_job(
             stdin=subprocess.DEVNULL,
             stderr=file,
             start_new_session=True,
-            env={**os.environ, **entrust_lock(folder.path), LAUNCHER: str(os.getpid())},
+            env={**os.environ, **delegate_lock(folder.path), LAUNCHER: str(os.getpid())},
         ) as process,
     ):
         begun(f"{platform.node()} {process_id(process.pid)}")
@@ -237,6 +237,6 @@ def end_reason(code: int, stderr: str) -> str:
         stderr: error output of the process.
     """
     if code < 0:
-        return f"{KILLED} ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
+        return f"{KILLED} ({signal.Signals(-code).name}): out of memory, or killed manually. {REDUCE_MEMORY_HINT}"
     message = stderr.rpartition("error: ")[2].strip() if "error: " in stderr else stderr.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"

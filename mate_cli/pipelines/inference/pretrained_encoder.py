@@ -15,7 +15,7 @@ from mate_cli.arguments import check_arguments
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import ConfigError, DataError, RunError
-from mate_cli.files.outside import default_cache
+from mate_cli.files.sandbox import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.evaluation.evaluation import predict

@@ -17,13 +17,13 @@ from mate_cli.reports.runs.load import LoadedRun, read_flat_config
 from mate_cli.runs.identity import (
     ABSENT,
     FOLD,
-    REPEATED,
+    SEED_REPEAT_KEYS,
     code_setting,
     differing_keys,
     digest,
-    of_stage,
-    telling_settings,
-    telling_values,
+    filter_values,
+    iter_settings,
+    split_stage_prefix,
 )
 from mate_cli.runs.record import NOT_TRAINED
 
@@ -121,7 +121,7 @@ def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
 
 
 def split_by_settings(
-    runs: list[LoadedRun], ignored: tuple[str, ...] = REPEATED
+    runs: list[LoadedRun], ignored: tuple[str, ...] = SEED_REPEAT_KEYS
 ) -> list[tuple[dict[str, str], list[LoadedRun]]]:
     """Split runs into groups with equal settings, except ignored settings such as the seed.
 
@@ -140,7 +140,7 @@ def split_by_settings(
         for key, stage_config in stand_ins(run).items():
             if key in config:
                 config[key] = repeated.setdefault(
-                    (key, frozenset(telling_values(stage_config, ignored).items())), config[key]
+                    (key, frozenset(filter_values(stage_config, ignored).items())), config[key]
                 )
     differing = differing_keys(configs)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
@@ -149,13 +149,13 @@ def split_by_settings(
     return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
 
 
-def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, str]:
+def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dict[str, str]:
     """Return the configuration and code versions of a run as flat settings.
 
     Ignored keys are omitted. If the run has no config.yaml, the settings are its overrides.
     """
-    config = run.config or dict(telling_settings(run.words("overrides"), ()))
-    return telling_values({**config, **dict(telling_settings(code_setting(run.part("code"))))}, ignored)
+    config = run.config or dict(iter_settings(run.words("overrides"), ()))
+    return filter_values({**config, **dict(iter_settings(code_setting(run.part("code"))))}, ignored)
 
 
 def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
@@ -164,7 +164,7 @@ def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
     Returns:
         The flat configuration of each readable run, by the key that contains the path of the run.
     """
-    folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
+    folders = {key: Path(folder) for key, folder in run.config.items() if split_stage_prefix(key)[1] == "run"}
     configs = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
     return {key: config for key, config in configs.items() if config}
 

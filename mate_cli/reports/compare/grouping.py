@@ -19,7 +19,7 @@ from mate_cli.reports.compare.configuration import (
 )
 from mate_cli.reports.compare.names import name_configurations
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.runs.identity import REPEATED
+from mate_cli.runs.identity import SEED_REPEAT_KEYS
 
 
 def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
@@ -43,7 +43,7 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
     groups: list[Configuration] = []
     for identity, members in families.items():
         fields = dict(zip(keys, identity, strict=True))
-        parts = [({}, members)] if options.by else split_by_settings(members, (*REPEATED, *options.ignore))
+        parts = [({}, members)] if options.by else split_by_settings(members, (*SEED_REPEAT_KEYS, *options.ignore))
         for distinguishing, part in parts:
             for repeated in split_by_questions(part):
                 repeat_runs = repeats(repeated, bool(options.status), by_seed=not options.by)

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from mate_cli.reports.compare.configuration import Configuration, settings
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.runs.identity import ABSENT, configuration_name, differing_keys, of_stage
+from mate_cli.runs.identity import ABSENT, configuration_name, differing_keys, split_stage_prefix
 
 TELLING = (
     *("init", "trainer.max_epochs", "trainer.max_steps", "trainer.batch_size", "optimizer.lr"),
@@ -114,7 +114,7 @@ def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
                 key in group_settings or not is_replaced(key, group_settings, group_values)
             ):
                 values.setdefault(class_name(key, group_settings.get(key, ABSENT)), []).append(group.label)
-        name = of_stage(key)[1]
+        name = split_stage_prefix(key)[1]
         # The name is shown already, or the group only proposes values for other keys.
         is_named = name in NAMED_KEYS or name.startswith("init.")
         if len(values) > 1 and not is_named:
@@ -142,7 +142,7 @@ def has_stage(key: str, settled: Mapping[str, str]) -> bool:
 
     Return True for settings that belong to no stage.
     """
-    stage, name = of_stage(key)
+    stage, name = split_stage_prefix(key)
     return not stage or (key in settled if name == "run" else any(other_key.startswith(stage) for other_key in settled))
 
 
@@ -156,7 +156,7 @@ def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[s
         settled: settings of the configuration without the key.
         others: settings of all configurations.
     """
-    stage, name = of_stage(key)
+    stage, name = split_stage_prefix(key)
     target = f"{stage}{name.partition('.')[0]}{TARGET}"
     return not key.endswith(TARGET) and any(key in v and v.get(target) != settled.get(target) for v in others)
 

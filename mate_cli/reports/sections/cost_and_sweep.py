@@ -16,7 +16,7 @@ from mate_cli.reports.compare.tables import PublishedResult, paper_cell, publish
 from mate_cli.reports.format import count_text, duration_text, rate_text
 from mate_cli.reports.sections.results import blocks_of, group_data, metric_data, score_cell, score_names
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
-from mate_cli.runs.identity import REPEATED, differing_keys
+from mate_cli.runs.identity import SEED_REPEAT_KEYS, differing_keys
 
 MAX_POINTS = 40
 """Maximum number of configurations in the plot of a score against a cost."""
@@ -308,7 +308,7 @@ def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
     factor = 100 if metric.spec.is_share else 1
     scored_runs = [run for run in group.counted if metric.full in run.metrics]
     return [
-        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full])
+        ScoredRun(group.label, settings(run, (*SEED_REPEAT_KEYS, "name")), factor * run.metrics[metric.full])
         for run in scored_runs
     ]
 

@@ -27,7 +27,7 @@ from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.sections.questions import verdict
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
-from mate_cli.runs.identity import ABSENT, CODE, REPEATED, differing_keys, is_ignored
+from mate_cli.runs.identity import ABSENT, CODE, SEED_REPEAT_KEYS, differing_keys, is_ignored
 
 MAX_SETTINGS, FIRST = 20, 100
 """Maximum number of settings to group by, and number of rows rendered in the page.
@@ -96,7 +96,7 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
 
 def list_varying_settings(report: Report) -> list[str]:
     """List the settings to group runs by: the fields, then other settings that differ."""
-    keys = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
+    keys = differing_keys([settings(run, (*SEED_REPEAT_KEYS, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in keys if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 

@@ -34,7 +34,7 @@ from mate_cli.data.datasets.labelled.rows import (
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.errors import DataError
-from mate_cli.files.outside import default_cache
+from mate_cli.files.sandbox import default_cache
 from mate_cli.tables.example import UNUSABLE, Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches

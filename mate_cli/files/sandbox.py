@@ -96,7 +96,7 @@ def _remove_values(config: dict[str, Any]) -> Iterator[Keys]:
             yield "logger", name
 
 
-def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], where: str) -> dict[str, Any]:
+def restrict_to_folder(config: Mapping[str, Any], folder: Path, trust: Sequence[str], where: str) -> dict[str, Any]:
     """Apply `remove_paths` to an untrusted configuration, and print the replaced keys.
 
     Args:

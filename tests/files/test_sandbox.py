@@ -13,8 +13,8 @@ from hydra._internal import target_policy
 from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import RunError, TrustError
-from mate_cli.files.outside import check_inside_run, default_cache, remove_paths, stay_inside
 from mate_cli.files.safe_load import to_yaml
+from mate_cli.files.sandbox import check_inside_run, default_cache, remove_paths, restrict_to_folder
 from mate_cli.files.targets import check_targets
 from mate_cli.pipelines.run_spec import load_spec
 
@@ -56,8 +56,8 @@ def test_what_leads_out_is_removed_unless_paths_are_trusted(tmp_path, config):
         assert removed
         assert remove_paths(inside, tmp_path) == (inside, [])
         assert inside != made
-        assert stay_inside(made, tmp_path, ["another"], "config.yaml") == inside
-        assert stay_inside(made, tmp_path, ["paths"], "config.yaml") == made
+        assert restrict_to_folder(made, tmp_path, ["another"], "config.yaml") == inside
+        assert restrict_to_folder(made, tmp_path, ["paths"], "config.yaml") == made
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_leads_out_is_removed_unless_paths_are_trusted(tmp_path, config):
 )
 def test_what_can_stay_inside_does(tmp_path, monkeypatch, config, inside):
     monkeypatch.delenv("MATE_CACHE", raising=False)
-    assert stay_inside(config, tmp_path, [], "config.yaml") == json.loads(
+    assert restrict_to_folder(config, tmp_path, [], "config.yaml") == json.loads(
         json.dumps(inside).replace("FOLDER", str(tmp_path))
     )
 
