@@ -127,7 +127,7 @@ class Attention(ABC):
             ConfigError: this attention cannot compute the pattern with this dropout.
         """
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count the operations of this attention on a batch, to estimate its cost.
 
         By default, these are the query-key pairs that the pattern allows, which is the minimum.
@@ -183,15 +183,15 @@ class AttentionBackend(Attention):
         Called in data workers, on the CPU, so that training steps do not wait for it. The default does nothing.
         """
 
-    def facts(self) -> Mapping[str, str]:
+    def describe_usage(self) -> Mapping[str, str]:
         """Describe how often the backend was used so far, for the record of a run. The default is empty."""
         return {}
 
     def counts(self) -> dict[str, int]:
-        """Return the counts from which `facts` is computed, to be saved in the checkpoint."""
+        """Return the counts from which `describe_usage` is computed, to be saved in the checkpoint."""
         return {}
 
-    def count_on(self, counts: Mapping[str, int]) -> None:
+    def load_counts(self, counts: Mapping[str, int]) -> None:
         """Restore usage counts from a checkpoint, so that a resumed run continues them."""
 
 
@@ -227,7 +227,7 @@ class Planner:
     layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
     device: str = "cpu"
 
-    def on(self, device: str) -> Planner:
+    def for_device(self, device: str) -> Planner:
         """Return a planner for another device type.
 
         Call it in the main process: data workers cannot query devices.

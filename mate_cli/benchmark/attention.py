@@ -152,7 +152,7 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _work(self, variant: PreparedVariant, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else forward_pass, variant, qkv)
-        count = variant.attention.backend.work(AttentionPlan(variant.attention.pattern, batch))
+        count = variant.attention.backend.count_operations(AttentionPlan(variant.attention.pattern, batch))
         return Variant(call, work_flops(count, self.head_size, backward=backward) / 1e9)
 
 
@@ -188,7 +188,7 @@ def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.devic
         ConfigError: the backend does not support the pattern.
     """
     attention.backend.supports(attention.pattern)
-    planned_batch, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
+    planned_batch, ms = time_plan(Planner((attention.prepared,)).for_device(device.type), batch)
     return PreparedVariant(attention, AttentionPlan(attention.pattern, planned_batch.to(device))), ms
 
 

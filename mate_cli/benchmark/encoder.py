@@ -187,7 +187,7 @@ def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple
     """
     if not isinstance(model, TableEncoder):
         return EncoderJob(model, batch.to(device), batch), None
-    planned_batch, ms = time_plan(model.planner.on(device.type), batch)
+    planned_batch, ms = time_plan(model.planner.for_device(device.type), batch)
     return EncoderJob(model, planned_batch.to(device), batch), ms
 
 
@@ -219,7 +219,7 @@ def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
     """
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
-    count = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
+    count = Sdpa().count_operations(AttentionPlan(Full(size.num_heads), job.counted))
     attention = work_flops(count, size.head_size, backward=backward)
     return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
 

@@ -93,8 +93,8 @@ class TaskSpec:
 
     Args:
         monitor: validation metric that selects the best checkpoint. Its `MetricSpec` declares the direction.
-        label: token labels that the encoding must annotate, such as "cells" or "span" (`Serializer.marks`). None: no
-            token labels are needed.
+        label: token labels that the encoding must annotate, such as "cells" or "span" (`Serializer.label_kind`). None: no token
+            labels are needed.
         encoding: option of the config group `encoding` that annotates these labels. Other options may do so too.
         table_answers: type of answers for a user's table. None if predictions do not refer to the contents of a table.
         transformers_class: class of transformers for the same task with TAPAS. None if transformers has no such class.
@@ -143,7 +143,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     spec: ClassVar[TaskSpec]
     """The declaration of the task."""
-    right_name: ClassVar[str] = "right"
+    correct_title: ClassVar[str] = "right"
     """Column title of `is_correct` in tables of predictions."""
 
     @abstractmethod
@@ -237,13 +237,13 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         learner = self.encoder.auxiliary_encoder
         if learner is not None:
             self.early_head = build(learner)
-            self.encoder.share_token_scorer(self.early_head)
+            self.encoder.tie_token_scorer(self.early_head)
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """Compute the mean loss of a batch, a scalar, including the loss of the auxiliary encoder."""
-        return self.loss_of(self.encoder(batch))
+        return self.compute_loss(self.encoder(batch))
 
-    def loss_of(self, output: EncoderOutput) -> torch.Tensor:
+    def compute_loss(self, output: EncoderOutput) -> torch.Tensor:
         """Compute the mean loss of a batch, a scalar, from the output of the network for this batch."""
         loss = self.output_loss(output, self.head, self.encoder)
         learner = self.encoder.auxiliary_encoder
@@ -447,7 +447,7 @@ def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
     return list(predictions.values())
 
 
-def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
+def all_reduce_counts(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
     """Sum counts over all ranks, by name.
 
     All ranks must call this function with the same names.

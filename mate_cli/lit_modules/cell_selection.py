@@ -16,7 +16,7 @@ from mate_cli.lit_modules.base import (
     Training,
     with_probabilities,
 )
-from mate_cli.lit_modules.losses import binary, hard_em, marginal_likelihood
+from mate_cli.lit_modules.losses import binary_cross_entropy, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import score_rankings
 from mate_cli.metrics.specs import Metric
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
@@ -25,7 +25,7 @@ from mate_cli.models.layers.encoder import Dropout, FastDropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
-LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binary": binary}
+LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binary": binary_cross_entropy}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         auto_class="TableQuestionAnswering",
     )
     # The answer may be in a passage that the cell links to.
-    right_name = "right cell"
+    correct_title = "right cell"
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.lit_modules.base import TableTask, add_up
+from mate_cli.lit_modules.base import TableTask, all_reduce_counts
 from mate_cli.metrics.pruning import pruning_scores
 from mate_cli.models.base.task_model import TaskModel
 from mate_cli.tables.example import TableExample
@@ -125,12 +125,12 @@ class LitTask(TaskModel, pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save the usage counts of the attention backends, and the counts of examples with a loss."""
         checkpoint[COUNTS] = [backend.counts() for backend in self.task.encoder.backends]
-        checkpoint[LOSSES] = add_up(self.task.loss_counts)
+        checkpoint[LOSSES] = all_reduce_counts(self.task.loss_counts)
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         """Restore the counts that `on_save_checkpoint` saved."""
         for backend, counts in zip(self.task.encoder.backends, checkpoint[COUNTS], strict=True):
-            backend.count_on(counts)
+            backend.load_counts(counts)
         self.task.loss_counts = {kind: torch.tensor(counts) for kind, counts in checkpoint[LOSSES].items()}
 
 
@@ -159,7 +159,7 @@ class CountedSteps:
             term_counts = [self.task.count_terms(batch) for batch in step if not batch.is_filler]
             names = self.task.count_terms(step[0])
             sums = {name: torch.tensor([sum(int(counts[name]) for counts in term_counts), len(step)]) for name in names}
-            means = {name: (total or 1) / parts for name, (total, parts) in add_up(sums).items()}
+            means = {name: (total or 1) / parts for name, (total, parts) in all_reduce_counts(sums).items()}
             yield from (replace(batch, step_counts=means) for batch in step)
 
 

@@ -1,8 +1,8 @@
 """Losses of selecting candidates, several of which may be correct, and spans.
 
 Losses of candidates take logits [B, K], a mask of entries that are not padding [B, K], and a mask of correct candidates
-[B, K]. They return the loss of each example [B]. The loss is 0 if an example has no correct candidate (`binary`: no
-entries).
+[B, K]. They return the loss of each example [B]. The loss is 0 if an example has no correct candidate
+(`binary_cross_entropy`: no entries).
 
 Source of the loss of cells and aggregations (`TableAnswerLoss`), where aggregation 0 is none: google-research/tapas,
 `tapas_classifier_model`: `_get_classification_outputs`, `_single_column_cell_selection_loss`,
@@ -56,7 +56,7 @@ def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) 
     return _expected(log_probabilities, labels * (candidates & mask))
 
 
-def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+def binary_cross_entropy(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     """Compute the binary cross entropy, averaged over the entries of each example without padding, [B].
 
     Args:
@@ -131,7 +131,7 @@ Supervision = Literal["none", "supervised", "weak"]
 AverageApproximation = Literal["ratio", "first_order", "second_order"]
 LabelWeighting = Literal["released", "intended"]
 
-SMALL = 1e-10
+EPSILON = 1e-10
 """Constant added to denominators."""
 
 
@@ -326,7 +326,7 @@ def expected_result(
     values = torch.where(values.isfinite(), values, 0.0)
     count, total = probabilities.sum(-1), (probabilities * values).sum(-1)
     if approximation == "ratio":
-        average = total / (count + SMALL)
+        average = total / (count + EPSILON)
     else:
         average = (values * probabilities * _inverse_count(probabilities, approximation)).sum(-1)
     return (torch.stack([total, average, count], dim=-1) * aggregations).sum(-1)
@@ -359,7 +359,7 @@ def answer_loss(
     """
     answers = torch.where(answers.isnan(), 0.0, answers)
     if normalise:
-        scale = torch.maximum(expected.abs(), answers.abs()).detach() + SMALL
+        scale = torch.maximum(expected.abs(), answers.abs()).detach() + EPSILON
         expected, answers = expected / scale, answers / scale
     return huber_loss(expected * computed, answers * computed, delta=delta, reduction="none")
 

@@ -165,7 +165,7 @@ class MateForTask(TaskModel, MateModel):
         """
         has_labels = getattr(output.batch, self.labels_name) is not None
         try:
-            loss = {"loss": self.task.loss_of(output)} if has_labels else {}
+            loss = {"loss": self.task.compute_loss(output)} if has_labels else {}
             return loss | self.task.auto_scores(output, length)
         except Exception as error:
             if not is_exported():

@@ -81,10 +81,10 @@ class TokenScores(nn.Module):
         """
         batch, states = output.batch, self.dropout(output.states)
         if self.tokens is None:
-            return outside_counts(self._column_scores(states, batch), batch)
-        return outside_counts(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
+            return mask_non_table_scores(self._column_scores(states, batch), batch)
+        return mask_non_table_scores(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
-    def share_layer(self, head: nn.Module) -> bool:
+    def tie_layer(self, head: nn.Module) -> bool:
         """Replace the layer of a head that scores tokens or columns by a reference to the layer of this module.
 
         Args:
@@ -124,13 +124,13 @@ class SharedLayer:
         return scores
 
 
-def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
+def mask_non_table_scores(scores: Tensor, batch: TableBatch) -> Tensor:
     """Set the scores [B, T] of tokens outside the table to 0 (log of probability 1), and of padding to -inf."""
     outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
     return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
 
 
-def best_tokens(scores: Tensor, count: int) -> Tensor:
+def topk_token_indices(scores: Tensor, count: int) -> Tensor:
     """Return the indices of the tokens with the highest scores in each example.
 
     Args:
@@ -204,7 +204,7 @@ class Dot(TableEncoder):
         """The pruning transformer if it has a separate loss, else None."""
         return None if self.learn == "joint" else self.pruner
 
-    def share_token_scorer(self, head: nn.Module) -> None:
+    def tie_token_scorer(self, head: nn.Module) -> None:
         """Share the token scorer with the head of the pruning transformer, as in google-research/tapas.
 
         The scorer is frozen if no loss trains it: the head has no scores of the same type, and no gradient reaches the
@@ -213,7 +213,7 @@ class Dot(TableEncoder):
         Args:
             head: second head of the task, on the pruning transformer.
         """
-        is_shared = self.scores.share_layer(head)
+        is_shared = self.scores.tie_layer(head)
         self.scores.requires_grad_(is_shared or self.learn != "pruning")
 
     @property
@@ -234,7 +234,7 @@ class Dot(TableEncoder):
         """Select at most K tokens of each example, and encode the selected tokens in their original order."""
         early = None if self.pruner is None else self.pruner(batch)
         scores = self.token_scores(batch, early)
-        indices = best_tokens(scores.detach(), self.keep)
+        indices = topk_token_indices(scores.detach(), self.keep)
         kept_batch = self.packed(renumber_positions(batch, indices, self.size.max_positions))
         plans = self.plans(kept_batch)
         bias = None
@@ -252,6 +252,6 @@ class Dot(TableEncoder):
             early: output of the pruning transformer. None: every token has log probability 0.
         """
         if early is None:
-            return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
+            return mask_non_table_scores(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
         scores: Tensor = self.scores(early)
         return scores

@@ -108,7 +108,7 @@ class MixedAttention(Attention):
     def __init__(self, mixer: Mixer) -> None:
         self.mixer = mixer
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count the pairs of tokens and slots, padding included, for the projection and for attention."""
         examples, tokens = plan.packing.shape
         pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from hydra.utils import get_class, instantiate
 
-from mate_cli.attention.backends.auto import portable
+from mate_cli.attention.backends.auto import with_fallback
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import Schedule, plan_schedule
@@ -110,7 +110,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     freeze(encoder, encoder.freeze)
     # Modules that are frozen completely override `train` to disable dropout, and Lightning does not change modes.
     encoder.train()
-    encoder.use_cache(cache)
+    encoder.set_cache_folder(cache)
     _check_length(serializer, encoder)
     loading = LoaderOptions(
         micro_batch=hardware.micro_batch,
@@ -120,7 +120,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
         reset_positions=serializer.reset_positions,
         max_positions=encoder.size.max_positions,
         cache=cache / "encodings",
-        prepare=encoder.planner.on(device.type),
+        prepare=encoder.planner.for_device(device.type),
         pin_memory=hardware.accelerator == "gpu",
         limit_train=cfg.limits[0],
         limit_test=cfg.limits[1],
@@ -182,7 +182,7 @@ def _attention(node: Node, device: str, *, moved: bool) -> tuple[AttentionBacken
     backend: AttentionBackend = instantiate(node)
     if not moved:
         backend.check_machine(device)
-    usable = portable(backend, device)
+    usable = with_fallback(backend, device)
     if usable is backend:
         return backend, {}
     name = type(backend).__name__.lower()
@@ -284,7 +284,7 @@ def check_label(cfg: ModelConfig) -> None:
     """
     task: type[TableTask[Any, Any]] = get_class(cfg.task["_target_"])
     serializer: type[Serializer] = get_class(cfg.encoding["_target_"])
-    encoded_label = serializer.marks(cfg.encoding)
+    encoded_label = serializer.label_kind(cfg.encoding)
     label = task.spec.label
     if label is not None and label != encoded_label:
         problem = f"{task.__name__} needs labels of {label}, but this encoding marks {encoded_label}"

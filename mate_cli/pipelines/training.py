@@ -14,7 +14,7 @@ from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.io_errors import find_known_error, shorten_reason
-from mate_cli.lit_modules.base import add_up
+from mate_cli.lit_modules.base import all_reduce_counts
 from mate_cli.lit_modules.lit_task import LitData, LitTask, read_recipe
 from mate_cli.metrics.calibration import RELIABLE_ANSWERS
 from mate_cli.models.base.costs import encoder_flops
@@ -115,7 +115,7 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
                 _restore(module, checkpoint)
     if step < schedule.total_steps:
         _record_fit(run, parts, trainer.global_step, progress)
-    record_learning(record, read_rows(run.folder.path / "metrics.jsonl"), add_up(task.loss_counts))
+    record_learning(record, read_rows(run.folder.path / "metrics.jsonl"), all_reduce_counts(task.loss_counts))
     merge_adapters(task)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)

@@ -67,10 +67,10 @@ class Counting(Sdpa):
         self.calls += 1
         return super().forward(*arguments)
 
-    def work(self, plan):
+    def count_operations(self, plan):
         return Work(PAIRS_PER_EXAMPLE * plan.packing.shape[0])
 
-    def facts(self):
+    def describe_usage(self):
         return {"counting": f"{self.calls} calls"}
 
 
@@ -163,7 +163,7 @@ class Sides:
     name: str
     count: int = 64
     splits = ("train", "dev", "test")
-    facts: Mapping[str, str] = field(default_factory=dict)
+    describe_usage: Mapping[str, str] = field(default_factory=dict)
 
     def examples(self, split):
         random = Random(split)
@@ -192,7 +192,7 @@ class SideSerializer(TapasSerializer):
         return Figure()
 
     @classmethod
-    def marks(cls, options):
+    def label_kind(cls, options):
         return "side"
 
     def encode(self, examples):

@@ -6,7 +6,7 @@ import torch
 from batches import attend_padded, one_table, pad, projections
 from pretended_gpu import pretended_gpu
 
-from mate_cli.attention.backends.auto import Auto, portable
+from mate_cli.attention.backends.auto import Auto, with_fallback
 from mate_cli.attention.backends.native import Native, native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
@@ -22,7 +22,7 @@ PATTERN = RowColumnHeads(16)
 def planned(device, batch, pattern=PATTERN):
     """The backend, and the plan that the device would get."""
     auto = Auto()
-    prepared = Planner(((pattern, auto),)).on(device)(batch)
+    prepared = Planner(((pattern, auto),)).for_device(device)(batch)
     return auto, AttentionPlan(pattern, prepared, device)
 
 
@@ -79,7 +79,7 @@ def test_a_cpu_run_beside_a_card_is_planned_for_the_cpu(card):
 def test_loading_processes_never_ask_the_card(monkeypatch):
     auto, batch = Auto(), long_tables(count=1)
     with pretended_gpu():
-        planner = Planner(((PATTERN, auto),)).on("cuda")
+        planner = Planner(((PATTERN, auto),)).for_device("cuda")
 
     def refused(*_):
         raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
@@ -98,7 +98,7 @@ def test_a_plan_for_another_device_changes_nothing_but_time():
     batch = pad([one_table(np.random.default_rng(0), 20, 20, 6, 16)])
     pattern, inputs, auto = RowColumnHeads(4), projections(batch), Auto()
     with pretended_gpu():
-        there = Planner(((pattern, auto),)).on("cuda")(batch)
+        there = Planner(((pattern, auto),)).for_device("cuda")(batch)
     here = AttentionPlan(pattern, there)
     expected = attend_padded(Sdpa(), inputs, AttentionPlan(pattern, batch))
     torch.testing.assert_close(attend_padded(auto, inputs, here), expected, atol=1e-5, rtol=1e-5)
@@ -119,16 +119,16 @@ def test_a_prepared_plan_has_all_that_a_card_would_ask_for():
 def test_what_a_machine_lacks_is_replaced(monkeypatch):
     backend = Triton()
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    assert isinstance(portable(backend, "cpu"), Auto)
+    assert isinstance(with_fallback(backend, "cpu"), Auto)
     with pretended_gpu("A100"):
-        assert portable(backend, "cuda") is backend
-        assert isinstance(portable(backend, "cpu"), Auto)
+        assert with_fallback(backend, "cuda") is backend
+        assert isinstance(with_fallback(backend, "cpu"), Auto)
     with pretended_gpu("T4"):
-        assert isinstance(portable(backend, "cuda"), Auto)
+        assert isinstance(with_fallback(backend, "cuda"), Auto)
 
 
 @pytest.mark.parametrize("backend", [Sdpa(), Segments(), Native(), Auto()], ids=lambda one: type(one).__name__)
 def test_what_runs_anywhere_stays(backend):
-    assert portable(backend, "cpu") is backend
+    assert with_fallback(backend, "cpu") is backend
     with pretended_gpu("T4"):
-        assert portable(backend, "cuda") is backend
+        assert with_fallback(backend, "cuda") is backend

@@ -261,4 +261,4 @@ def test_auto_is_dense_for_short_tables_and_segmented_for_long_ones():
     for plan in plans:
         for _ in range(2):  # two layers count as one batch
             attend_padded(auto, projections(plan.batch), plan)
-    assert auto.facts()["attention"] == f"sdpa in 2, {fast} in 1 of 3 batches"
+    assert auto.describe_usage()["attention"] == f"sdpa in 2, {fast} in 1 of 3 batches"

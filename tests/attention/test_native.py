@@ -26,10 +26,10 @@ def compiled():
 @pytest.fixture
 def fresh():
     """Nothing is loaded or said before and after."""
-    for cached in (native._load, native.say_if_missing):
+    for cached in (native._load, native.warn_if_unavailable):
         cached.cache_clear()
     yield
-    for cached in (native._load, native.say_if_missing):
+    for cached in (native._load, native.warn_if_unavailable):
         cached.cache_clear()
 
 

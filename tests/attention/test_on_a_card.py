@@ -21,7 +21,7 @@ TABLES = {"wide": ("hybridqa_like", 384), "tall": ("tall", 700)}
 
 def results(backend, batch, inputs, device, dropout=0.0):
     """Outputs and gradients, planned as for training and moved as Lightning moves them; on the CPU in 32 bits."""
-    plan = AttentionPlan(PATTERN, Planner(((PATTERN, backend),)).on(device)(batch).to(device))
+    plan = AttentionPlan(PATTERN, Planner(((PATTERN, backend),)).for_device(device)(batch).to(device))
     inputs = [one.detach().to(device).requires_grad_() for one in inputs]
     output = attend_padded(backend, inputs, plan, dropout=dropout)
     probe = torch.linspace(-1, 1, output.numel(), device=device).view(output.shape)

@@ -14,7 +14,7 @@ from golden import tapas
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import EncoderOutput
-from mate_cli.models.dot import Dot, TokenScores, best_tokens
+from mate_cli.models.dot import Dot, TokenScores, topk_token_indices
 from mate_cli.models.layers.encoder import FirstState
 from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
@@ -72,7 +72,7 @@ def golden_network(select, **options):
 @pytest.mark.parametrize("count", [3, 5, 8])
 def test_ranks_and_gathered_tokens_are_those_of_the_reference(count):
     scores, mask = golden("topk/scores"), golden("topk/input_mask") == 1
-    found = best_tokens(scores.log().masked_fill(~mask, -torch.inf), count)
+    found = topk_token_indices(scores.log().masked_fill(~mask, -torch.inf), count)
     # Padding of this case has a score, which it never has in a network: there it takes a place, and what it displaced
     # comes last.
     expected = golden(f"topk/gather_index_k{count}").long().sort(1).values
@@ -199,8 +199,8 @@ def test_the_question_and_the_best_stay_in_their_order():
 
 def test_of_equal_scores_the_earlier_stay():
     scores = torch.tensor([[0.0, -1.0, -1.0, -1.0, 0.0, -1.0]])
-    assert best_tokens(scores, 4).tolist() == [[0, 1, 2, 4]]
-    assert best_tokens(scores, 9).tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert topk_token_indices(scores, 4).tolist() == [[0, 1, 2, 4]]
+    assert topk_token_indices(scores, 9).tolist() == [[0, 1, 2, 3, 4, 5]]
 
 
 @pytest.mark.parametrize("kind", ["cells", "tokens"])
@@ -292,7 +292,7 @@ class Summed(torch.nn.Module):
 
 def test_a_lent_score_is_trained_and_saved_in_one_place():
     model, head = network(learn="both"), Summed()
-    model.share_token_scorer(head)
+    model.tie_token_scorer(head)
     assert list(head.state_dict()) == []
     head.score(model(tables()).early.states).pow(2).sum().backward()
     assert model.scores.tokens.weight.grad.abs().max() > 0

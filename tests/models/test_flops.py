@@ -45,7 +45,7 @@ def test_the_tasks_of_segments_hold_the_needed_pairs(batch):
 
 
 def computed_pairs(backend, pattern, batch):
-    return backend.work(AttentionPlan(pattern, batch)).pairs
+    return backend.count_operations(AttentionPlan(pattern, batch)).pairs
 
 
 def test_pairs_that_backends_compute():
@@ -69,7 +69,7 @@ def test_operations_follow_the_convention():
 def test_mixing_counts_for_linformer():
     batch = pad([one_table(np.random.default_rng(0), 3, 2, 2, 3)])
     mixed, tokens = MixedAttention(Mixer(64, 8, shared=True)), batch.input_ids.numel()
-    pair, work = 4 * 16, mixed.work(AttentionPlan(Full(2), batch))
+    pair, work = 4 * 16, mixed.count_operations(AttentionPlan(Full(2), batch))
     assert work_flops(work, 16, backward=False) == 2 * tokens * 8 * 2 * pair
     assert work_flops(work, 16, backward=True) == 2 * tokens * 8 * (3.5 + 3) * pair
 

@@ -49,7 +49,7 @@ def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(netwo
     words = ["experiment=quickstart_cells", f"model={network}", "model.size=tiny"]
     with pytest.raises(ConfigError, match=r"attention: .*cannot use Bucketed.* Use attention=auto"):
         parts_of([*words, "attention=bucketed"])
-    assert parts_of(words).task.encoder.facts() == {}
+    assert parts_of(words).task.encoder.describe_usage() == {}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_every_label_that_a_task_needs_has_an_encoding():
     assert len({spec.label for spec in specs}) >= 10
     for spec in specs:
         encoding = run_config([f"encoding={spec.encoding}", "data=sample", "init.tokenizer=sample"]).encoding
-        assert get_class(encoding["_target_"]).marks(encoding) == spec.label
+        assert get_class(encoding["_target_"]).label_kind(encoding) == spec.label
 
 
 def test_what_a_system_costs_is_the_sum_of_its_stages():

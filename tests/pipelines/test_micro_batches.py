@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from small_releases import SAMPLES
 
 from mate_cli.lit_modules import lit_task
-from mate_cli.lit_modules.base import add_up
+from mate_cli.lit_modules.base import all_reduce_counts
 from mate_cli.lit_modules.lit_task import CountedSteps
 from mate_cli.models.layers.encoder import FastDropout
 from mate_cli.pipelines.assembly import assemble
@@ -97,7 +97,7 @@ def step_of(parts, found, micro_batch, ranks, monkeypatch):
     shares = [batches[rank::ranks] for rank in range(ranks)]
     reached: list = []  # what each rank would send the others
     with monkeypatch.context() as patch:
-        patch.setattr(lit_task, "add_up", lambda sums: reached.append(sums) or add_up(sums))
+        patch.setattr(lit_task, "add_up", lambda sums: reached.append(sums) or all_reduce_counts(sums))
         for share in shares:
             next(iter(CountedSteps(share, parts.task, len(share))))
         totals = {name: sum(sums[name] for sums in reached).tolist() for name in reached[0]}

@@ -13,7 +13,7 @@ from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import CheckpointError
 from mate_cli.models.checkpoints.settings import OPTIONS
-from mate_cli.models.checkpoints.tensorflow import TRAINED
+from mate_cli.models.checkpoints.tensorflow import RELEASED_OPTIONS
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.tables.example import TableExample
@@ -118,9 +118,11 @@ def test_a_name_that_says_nothing_is_made_up_for_by_the_configuration(tmp_path):
     assert config.task["temperature"] == 0.5
 
 
-@pytest.mark.parametrize("data", TRAINED)
+@pytest.mark.parametrize("data", RELEASED_OPTIONS)
 def test_options_by_name_are_those_of_the_experiment(data):
     task = composed(config_dir(), "train", [f"experiment={data}_mate"]).task
-    mine = {ours: TRAINED[data][theirs] for ours, theirs in OPTIONS.items() if theirs in TRAINED[data]}
+    mine = {
+        ours: RELEASED_OPTIONS[data][theirs] for ours, theirs in OPTIONS.items() if theirs in RELEASED_OPTIONS[data]
+    }
     assert mine == {ours: task[ours] for ours in mine}
-    assert TRAINED[data].get("use_answer_as_supervision", False) is (task["aggregation"] == "weak")
+    assert RELEASED_OPTIONS[data].get("use_answer_as_supervision", False) is (task["aggregation"] == "weak")

@@ -59,11 +59,11 @@ class Auto(AttentionBackend):
         plan.derive("counted", lambda _: self.batches.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count the operations of the backend selected for this batch."""
-        return self._backends[self.choose(plan)].work(plan)
+        return self._backends[self.choose(plan)].count_operations(plan)
 
-    def facts(self) -> Mapping[str, str]:
+    def describe_usage(self) -> Mapping[str, str]:
         """Return how many batches each backend computed so far, as text."""
         counts = [f"{name} in {count:,}" for name, count in self.batches.most_common()]
         return {"attention": f"{', '.join(counts)} of {self.batches.total():,} batches"}
@@ -72,7 +72,7 @@ class Auto(AttentionBackend):
         """Return the number of batches that each backend computed."""
         return dict(self.batches)
 
-    def count_on(self, counts: Mapping[str, int]) -> None:
+    def load_counts(self, counts: Mapping[str, int]) -> None:
         """Restore the number of batches of each backend. Unknown names are ignored."""
         self.batches = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
@@ -111,7 +111,7 @@ class Auto(AttentionBackend):
         return "triton"
 
 
-def portable(backend: AttentionBackend, device: str) -> AttentionBackend:
+def with_fallback(backend: AttentionBackend, device: str) -> AttentionBackend:
     """Return `backend` if it can run on this device type of this machine, else `Auto`.
 
     Weights do not depend on the attention backend, so a finished run can be used on other machines.

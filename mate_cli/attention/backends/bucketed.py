@@ -75,7 +75,7 @@ class Bucketed(SegmentBackend):
         """Compute and cache the sorting order and the masks of the windows."""
         self._views(plan)
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count the pairs of the first section and of the windows.
 
         The first section attends to all tokens, and other tokens to the first section and three buckets.

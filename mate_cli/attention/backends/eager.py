@@ -15,7 +15,7 @@ class Eager(AttentionBackend):
     cheaper to compute than to transfer.
     """
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count T^2 query-key pairs per head and example, padding included."""
         return Work(all_pairs(plan.pattern, plan.batch))
 

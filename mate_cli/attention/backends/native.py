@@ -40,7 +40,7 @@ class Native(SegmentBackend):
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Raise `ConfigError` if the pattern has no segments. Compile the kernels, so that training does not wait."""
         super().supports(pattern, dropout)
-        say_if_missing()
+        warn_if_unavailable()
 
     def prepare(self, plan: AttentionPlan) -> None:
         """Compute and cache the tasks, or the tables of `segments` if there are no kernels."""
@@ -85,7 +85,7 @@ def native_kernels() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def say_if_missing() -> None:
+def warn_if_unavailable() -> None:
     """Warn, once per process, if the kernels are unavailable, with the reason and a hint."""
     kernels, reason = _load()
     if kernels is None:

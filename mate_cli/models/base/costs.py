@@ -7,7 +7,7 @@ that keeps a kernel below peak throughput.
 
 Memory is the peak of a training step. Each tensor that the backward pass needs is counted once, in addition to the
 weights, their gradients and the two moments of Adam. Attention logits are not counted, because `triton` and the fused
-kernels of PyTorch do not store them. `USABLE` leaves a reserve for libraries and the allocator.
+kernels of PyTorch do not store them. `USABLE_MEMORY_FRACTION` leaves a reserve for libraries and the allocator.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ def _layers_flops(layers: Sequence[EncoderLayer], batch: TableBatch, *, backward
     plans = plan_layers([layer.spec.pattern for layer in layers], batch)
     tokens, total = int(batch.attention_mask.sum()), 0.0
     for (size, spec), count in Counter((layer.size, layer.spec) for layer in layers).items():
-        layer_work = spec.backend.work(plans[spec.pattern])
+        layer_work = spec.backend.count_operations(plans[spec.pattern])
         dense = _layer_flops(size, tokens + layer_work.memory, backward=backward)
         total += count * (dense + work_flops(layer_work, size.head_size, backward=backward))
     return total
@@ -55,7 +55,7 @@ def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
     Linformer's projection of keys and values to slots is included.
 
     Args:
-        work: operation counts of the layer on a batch, from `Attention.work`.
+        work: operation counts of the layer on a batch, from `Attention.count_operations`.
         head_size: size H of an attention head.
         backward: also count the backward pass.
     """
@@ -90,13 +90,13 @@ def _layer_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
     return 2.0 * weights * tokens * (1 + DENSE_BACKWARD * backward)
 
 
-USABLE = 0.85
+USABLE_MEMORY_FRACTION = 0.85
 """Fraction of device memory to plan for. The rest is for libraries and fragmentation. An estimate, not measured."""
-FULL, HALF = 4, 2
+FP32_BYTES, HALF_BYTES = 4, 2
 """Bytes of a number in 32 bits and in 16 bits."""
-OPTIMIZER = 3 * FULL
+OPTIMIZER = 3 * FP32_BYTES
 """Bytes per weight of its gradient and of the two moments of Adam."""
-COPIED = ("Segments", "Sdpa", "Bucketed", "Eager")
+COPYING_BACKENDS = ("Segments", "Sdpa", "Bucketed", "Eager")
 """Backends that store sorted or padded copies of queries, keys, values and outputs for the backward pass."""
 
 
@@ -109,7 +109,7 @@ class TrainingMemory:
         parameters: number of parameters of the whole network.
         tokens: number of tokens of the longest example.
         half: whether activations have 16 bits (bf16-mixed, 16-mixed). Hidden states between layers and weights have 32.
-        copies: whether attention stores copies of its inputs and outputs, see `COPIED`.
+        copies: whether attention stores copies of its inputs and outputs, see `COPYING_BACKENDS`.
         checkpointing: whether only the hidden states between layers are stored, and one layer at a time is recomputed.
     """
 
@@ -127,8 +127,8 @@ class TrainingMemory:
         In 16 bits autocast copies all weights. In 32 bits without checkpointing, the joint projection stores the
         concatenated weights of queries, keys and values for the backward pass.
         """
-        joint = 0 if self.half or self.checkpointing else sum(3 * FULL * size.hidden_size**2 for size in self.layers)
-        return self.parameters * (FULL + OPTIMIZER + HALF * self.half) + joint
+        joint_weights = 0 if self.half or self.checkpointing else sum(3 * size.hidden_size**2 for size in self.layers)
+        return self.parameters * (FP32_BYTES + OPTIMIZER + HALF_BYTES * self.half) + FP32_BYTES * joint_weights
 
     def layer(self, size: EncoderSize) -> int:
         """Compute the bytes per token that one layer stores for its backward pass.
@@ -137,19 +137,19 @@ class TrainingMemory:
         values, and the inputs and outputs of the activation, as well as the inputs of both norms in 32 bits, and one
         byte for each number that dropout may drop. In 16 bits the result is 38 x D if I is 4 x D.
         """
-        width, number = size.hidden_size, HALF if self.half else FULL
-        activations = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
-        return activations + FULL * size.num_heads + self.copies * 4 * number * width
+        width, number = size.hidden_size, HALF_BYTES if self.half else FP32_BYTES
+        activations = number * (6 * width + 2 * size.intermediate_size) + 2 * FP32_BYTES * width + 2 * width
+        return activations + FP32_BYTES * size.num_heads + self.copies * 4 * number * width
 
     @property
     def per_token(self) -> int:
         """Bytes per token of activations of all layers, embeddings, output, and gradients of one layer."""
         width = max(size.hidden_size for size in self.layers)
-        number = HALF if self.half else FULL
-        embeddings_and_output = 3 * FULL * width + width
-        gradients = max(2 * number * size.intermediate_size + 3 * FULL * size.hidden_size for size in self.layers)
+        number = HALF_BYTES if self.half else FP32_BYTES
+        embeddings_and_output = 3 * FP32_BYTES * width + width
+        gradients = max(2 * number * size.intermediate_size + 3 * FP32_BYTES * size.hidden_size for size in self.layers)
         if self.checkpointing:
-            activations = sum(FULL * size.hidden_size for size in self.layers) + max(map(self.layer, self.layers))
+            activations = sum(FP32_BYTES * size.hidden_size for size in self.layers) + max(map(self.layer, self.layers))
         else:
             activations = sum(map(self.layer, self.layers))
         return activations + embeddings_and_output + gradients
@@ -160,7 +160,7 @@ class TrainingMemory:
 
     def most_examples(self, memory: float) -> int:
         """Compute how many examples of maximum length fit into `memory` bytes, possibly 0."""
-        return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
+        return max(0, int((USABLE_MEMORY_FRACTION * memory - self.weights) // (self.tokens * self.per_token)))
 
     def with_checkpointing(self) -> "TrainingMemory":
         """Return the estimate for the same training step with gradient checkpointing."""
@@ -179,6 +179,6 @@ def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half
     encoders = list(encoder.encoders.values())
     # A network without known layers is counted as a single layer.
     layers = tuple(layer.size for network in encoders for layer in network.layers) or (encoder.size,)
-    copies = any(type(backend).__name__ in COPIED for backend in encoder.backends)
+    copies = any(type(backend).__name__ in COPYING_BACKENDS for backend in encoder.backends)
     checkpointing = all(network.encoder.gradient_checkpointing for network in encoders)
     return TrainingMemory(layers, parameters, tokens, half=half, copies=copies, checkpointing=checkpointing)

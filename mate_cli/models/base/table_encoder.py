@@ -121,7 +121,7 @@ class TableEncoder(nn.Module):
             self.extra = extra.build(width, layers, returned=width, gradient_checkpointing=checkpointing)
 
     @classmethod
-    def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def convert_released_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Rename the tensors of a released checkpoint to the parameter names of this network.
 
         Args:
@@ -129,7 +129,7 @@ class TableEncoder(nn.Module):
         """
         return tensors
 
-    def use_cache(self, folder: Path) -> None:
+    def set_cache_folder(self, folder: Path) -> None:
         """Set the folder in which the network may cache results per input. The default does nothing."""
 
     @property
@@ -142,7 +142,7 @@ class TableEncoder(nn.Module):
         """The inner encoder that a second head on `EncoderOutput.early` trains. None: no second head."""
         return None
 
-    def share_token_scorer(self, head: nn.Module) -> None:
+    def tie_token_scorer(self, head: nn.Module) -> None:
         """Use the layer that scores tokens for pruning in the head of the auxiliary encoder, too.
 
         The default does nothing.
@@ -219,9 +219,9 @@ class TableEncoder(nn.Module):
         """The distinct attention backends of the layers."""
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
-    def facts(self) -> Mapping[str, str]:
+    def describe_usage(self) -> Mapping[str, str]:
         """Return human-readable usage counts of each attention backend, for the record of a run."""
-        return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
+        return {name: fact for backend in self.backends for name, fact in backend.describe_usage().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch: embeddings, layers and pooler. Hidden states of padding are zero."""

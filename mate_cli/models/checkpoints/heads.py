@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
 
-INSIDE = ("encoder.", "early_head.")
+NON_HEAD_PREFIXES = ("encoder.", "early_head.")
 """Prefixes of task parameters that belong to no head. All other parameters belong to the heads."""
 
 
@@ -36,7 +36,7 @@ def head_names(task: nn.Module) -> dict[str, str]:
     return {
         name: released_name
         for name, released_name in names.items()
-        if name in parameters and not name.startswith(INSIDE)
+        if name in parameters and not name.startswith(NON_HEAD_PREFIXES)
     }
 
 
@@ -77,20 +77,18 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     """
     names = head_names(task)
     if wanted == "auto":
-        names |= {n: n for n in task.state_dict() if n in tensors and not n.startswith(INSIDE)}
+        names |= {n: n for n in task.state_dict() if n in tensors and not n.startswith(NON_HEAD_PREFIXES)}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint can provide", where="init.heads", remedy="Use auto")
     # Names of the same parameters in earlier runs of other tasks.
     run_names = _names_of_classes(task, "run_names")
     sources = {name: (name, released_name, *run_names.get(name, ())) for name, released_name in names.items()}
-    first_aliases = {
-        name: next((alias for alias in aliases if alias in tensors), None) for name, aliases in sources.items()
-    }
-    selected_sources = {} if wanted is False else first_aliases
+    first_aliases = {name: next((alias for alias in names if alias in tensors), None) for name, names in sources.items()}
+    aliases = {} if wanted is False else first_aliases
     # The state dict also contains buffers, such as a fitted threshold.
     parameters = task.state_dict(keep_vars=True)
     loaded_sources = {
-        name: source for name, source in selected_sources.items() if source and fits(parameters[name], tensors[source])
+        name: source for name, source in aliases.items() if source and shapes_match(parameters[name], tensors[source])
     }
     missing_names = [name for name in names if name not in loaded_sources]
     if wanted is True and missing_names:
@@ -101,7 +99,7 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     return LoadedHeads(tuple(loaded_sources), tuple(missing_names), frozenset(loaded_sources.values()))
 
 
-def fits(ours: Tensor, theirs: Tensor) -> bool:
+def shapes_match(ours: Tensor, theirs: Tensor) -> bool:
     """Return whether two tensors have the same shape, ignoring axes of size 1."""
     shapes = ([size for size in tensor.shape if size > 1] for tensor in (ours, theirs))
     return next(shapes) == next(shapes)

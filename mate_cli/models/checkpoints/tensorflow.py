@@ -40,7 +40,7 @@ RELEASED_DOT = re.compile(
     r"(?P<pruner>[a-z]+)_(?P<keep>\d+)_[a-z]+"
 )
 """Pattern of the names of released DoT checkpoints. Only the name states how the network reads tables (`DOT.md`)."""
-TRAINED: dict[str, dict[str, Any]] = {
+RELEASED_OPTIONS: dict[str, dict[str, Any]] = {
     "sqa": {"select_one_column": True, "allow_empty_column_selection": False},
     "wtq": {
         "temperature": 0.0352513,
@@ -99,9 +99,9 @@ def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
     if isinstance(config.get("type_vocab_size"), list):
         settings["type_vocab_sizes"] = config["type_vocab_size"]
     if match := RELEASED_DOT.fullmatch(name):
-        settings = {POSITIONS: True, **TRAINED.get(match["data"], {}), **settings}
+        settings = {POSITIONS: True, **RELEASED_OPTIONS.get(match["data"], {}), **settings}
     if match := RELEASED.fullmatch(name):
-        data_options = TRAINED.get((match["data"] or "").partition("_")[0], {})
+        data_options = RELEASED_OPTIONS.get((match["data"] or "").partition("_")[0], {})
         settings = {POSITIONS: match["reset"] is not None, **data_options, **settings}
     return settings
 

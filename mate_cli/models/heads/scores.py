@@ -43,7 +43,7 @@ class CellSelectionHead(nn.Module):
     """Computes the logit of each body cell: a linear layer on hidden states, averaged over the cell's tokens."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
-    """The layer that scores tokens, which may be shared with a token selector (`TokenScores.share_layer`)."""
+    """The layer that scores tokens, which may be shared with a token selector (`TokenScores.tie_layer`)."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

@@ -100,7 +100,7 @@ class TableAnswerHead(nn.Module):
     """Names of the parameters in checkpoints of transformers."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "cells", "columns": "columns"}
-    """Layers that score tokens and columns, which may be shared with a selector (`TokenScores.share_layer`)."""
+    """Layers that score tokens and columns, which may be shared with a selector (`TokenScores.tie_layer`)."""
 
     def __init__(self, hidden_size: int, options: HeadOptions) -> None:
         super().__init__()

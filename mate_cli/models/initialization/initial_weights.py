@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
+from mate_cli.models.checkpoints.heads import LoadedHeads, heads_inside, load_heads, shapes_match
 from mate_cli.models.checkpoints.settings import RUN, Origin
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
@@ -284,7 +284,7 @@ def _unprefixed_tensors(files: CheckpointFiles, encoder: TableEncoder) -> dict[s
     for name, tensor in tensors.items():
         *parts, leaf = name.removeprefix(prefixes[0]).split(".")
         unprefixed[".".join([*parts, renamed.get(leaf, leaf)])] = tensor
-    return dict(encoder.standard_names(unprefixed))
+    return dict(encoder.convert_released_names(unprefixed))
 
 
 def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, is_inner: bool) -> None:
@@ -372,7 +372,7 @@ def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tens
     """
     loaded_names = [name for name in state if name in tensors]
     for name in loaded_names:
-        tensor = tensors[name].reshape(state[name].shape) if fits(state[name], tensors[name]) else tensors[name]
+        tensor = tensors[name].reshape(state[name].shape) if shapes_match(state[name], tensors[name]) else tensors[name]
         rows = min(len(state[name]), len(tensor))
         if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != tensor.shape:
             raise CheckpointError(

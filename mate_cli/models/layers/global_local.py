@@ -140,7 +140,7 @@ class GlobalLocal(nn.Module, Attention):
         self.of_tokens = RelativeScores(size, options.relations)
         self.of_slots = RelativeScores(size, options.relations)
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count query-key pairs: tokens with their window, tokens with slots, slots with tokens and slots."""
         examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
         with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)

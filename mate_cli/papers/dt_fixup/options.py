@@ -39,7 +39,7 @@ class OptionSerializer(Serializer):
         self._cache = PieceCache(self.tokenizer)
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return the name of the labels, which mark the correct option."""
         return "options"
 

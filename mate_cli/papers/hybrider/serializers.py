@@ -120,7 +120,7 @@ class RankingSerializer(CandidateSerializer):
     """
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return the name of the labels, which mark nodes in a row with the answer."""
         return "nodes"
 
@@ -164,7 +164,7 @@ class HoppingSerializer(CandidateSerializer):
     """
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return the name of the labels, which mark the candidate that contains the answer."""
         return "hops"
 

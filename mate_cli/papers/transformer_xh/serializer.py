@@ -92,7 +92,7 @@ class EvidenceSerializer(Serializer):
         self._cache = PieceCache(self.tokenizer)
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return the name of the labels, which mark nodes or rows with the answer, or the text of the answer."""
         label: Label = options.get("label", cls.label)
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label

@@ -18,7 +18,7 @@ from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment, Verdict
-from mate_cli.lit_modules.losses import binary
+from mate_cli.lit_modules.losses import binary_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import group_by_subset
@@ -107,7 +107,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         """
         logits: ReadingLogits = head(output, encoder.pooler)
         targets = reading_targets(output.batch, logits)
-        losses = binary(logits.nodes, targets.judged, targets.answers) + span_losses(logits, targets)
+        losses = binary_cross_entropy(logits.nodes, targets.judged, targets.answers) + span_losses(logits, targets)
         if self.supporting_sentences:
             losses = losses + sentence_losses(logits, targets)
         loss = self.average_terms(losses.sum(), output.batch)
@@ -353,7 +353,9 @@ class EvidenceEntailment(Entailment):
         else:
             total = nll_loss(mixture.log_probabilities, batch.class_ids, reduction="sum")
         is_evidence = (batch.label_ids.gather(1, mixture.tokens) > 0) & mixture.mask
-        evidence_loss = (binary(mixture.node_logits, mixture.mask, is_evidence) * is_evidence.any(-1)).sum()
+        evidence_loss = (
+            binary_cross_entropy(mixture.node_logits, mixture.mask, is_evidence) * is_evidence.any(-1)
+        ).sum()
         return self.average_terms(total, batch) + self.average_terms(evidence_loss, batch, "evidence")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:

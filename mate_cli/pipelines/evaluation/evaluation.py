@@ -66,7 +66,7 @@ class SplitResult:
             texts, cells = (" | ".join(answer.texts), answer.coordinates) if answer else ("", ())
             picked = [*_cells(self.task, prediction)]
             rows.append([name, example.question, texts, [*cells], self.answers.get(name, ""), picked, correct, score])
-        columns = ["answer", "answer_cells", "prediction", "prediction_cells", self.task.right_name, self._score]
+        columns = ["answer", "answer_cells", "prediction", "prediction_cells", self.task.correct_title, self._score]
         return ["id", "question", *columns], rows
 
     @property

@@ -98,7 +98,7 @@ class MaskingSerializer(Serializer):
         self._remembered = 0
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return "pieces", the name of the labels of masked language modeling, which the task must expect."""
         return "pieces"
 

@@ -27,7 +27,7 @@ OF_ANSWERS = ("cells", "span")
 
 LOADED_OPTIONS = ("tokenizer", "ranker", "ranked_by")
 """Constructor arguments that are not part of `fingerprint`, because they are loaded objects with own fingerprints."""
-OF_TRAINING = ("shuffle",)
+TRAINING_ONLY_OPTIONS = ("shuffle",)
 """Options that affect encodings only in training, and are therefore excluded from the fingerprint."""
 MAX_LINES = 255
 """Largest row and column id, given by the size of their embedding tables."""
@@ -71,7 +71,7 @@ class Serializer(ABC):
     @property
     def fingerprint(self) -> str:
         """Text of all options that affect encodings, which is part of the key of cached encodings."""
-        names = [field.name for field in fields(self) if field.name not in (*LOADED_OPTIONS, *OF_TRAINING)]
+        names = [field.name for field in fields(self) if field.name not in (*LOADED_OPTIONS, *TRAINING_ONLY_OPTIONS)]
         options = {name: getattr(self, name) for name in names}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
@@ -81,7 +81,7 @@ class Serializer(ABC):
         return None
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return the label kind of the encodings, without loading a vocabulary.
 
         Args:

@@ -93,8 +93,8 @@ class Relating(Attention, torch.nn.Module):
         super().__init__()
         self.plain, self.values = Sdpa(), torch.nn.Parameter(torch.empty(5, size.head_size))
 
-    def work(self, plan):
-        return self.plain.work(plan)
+    def count_operations(self, plan):
+        return self.plain.count_operations(plan)
 
     def value_tables(self):
         return (self.values,)

@@ -115,7 +115,7 @@ def frozen(**options):
 def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path):
     batch = batch_of(encodings)
     kept = frozen()
-    kept.use_cache(tmp_path)
+    kept.set_cache_folder(tmp_path)
     plain = frozen()
     torch.testing.assert_close(kept.train()(batch).states, plain(batch).states, atol=1e-2, rtol=1e-2)
     assert not kept.embeddings.training

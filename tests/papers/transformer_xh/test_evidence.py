@@ -229,7 +229,7 @@ def test_a_node_that_is_too_long_loses_words_of_its_longer_part_and_keeps_its_en
 def test_rows_and_their_features():
     maker = serializer(unit="row", lexical_features=True)
     encoding = encoded(maker, question())
-    assert [EvidenceSerializer.marks(given) for given in ({"unit": "row"}, {}, {"label": "answer"})] == [
+    assert [EvidenceSerializer.label_kind(given) for given in ({"unit": "row"}, {}, {"label": "answer"})] == [
         "rows",
         "evidence",
         "answer",

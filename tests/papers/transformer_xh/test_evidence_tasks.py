@@ -8,7 +8,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.losses import binary
+from mate_cli.lit_modules.losses import binary_cross_entropy
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.heads.scores import NO_LOGIT
@@ -106,7 +106,7 @@ def test_the_binary_loss_by_hand():
     mask = torch.tensor([[True, True, False], [True, False, False]])
     right = torch.tensor([[True, False, False], [False, False, False]])
     expected = [(math.log(2) + math.log1p(math.exp(2))) / 2, math.log1p(math.exp(1))]
-    torch.testing.assert_close(binary(logits, mask, right), torch.tensor(expected))
+    torch.testing.assert_close(binary_cross_entropy(logits, mask, right), torch.tensor(expected))
 
 
 def test_reading_losses_by_hand():
@@ -208,7 +208,7 @@ def test_a_mixture_by_hand_and_the_loss_of_known_evidence():
     plain = task.loss(batch)
     labelled = replace(batch, label_ids=(batch.row_ids == 1).long())
     right = torch.tensor([[True, False, False]]).expand(4, 3)
-    of_nodes = binary(found.node_logits, found.mask, right)
+    of_nodes = binary_cross_entropy(found.node_logits, found.mask, right)
     torch.testing.assert_close(task.loss(labelled), plain + of_nodes.mean())
     some = torch.tensor([[1], [0], [0], [1]])  # of the others the evidence is unknown
     partly = replace(batch, label_ids=labelled.label_ids * some)

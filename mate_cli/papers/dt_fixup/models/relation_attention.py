@@ -46,7 +46,7 @@ class RelationAttention(nn.Module, Attention):
         nn.init.xavier_normal_(self.relation_key)
         nn.init.xavier_normal_(self.relation_value)
 
-    def work(self, plan: AttentionPlan) -> Work:
+    def count_operations(self, plan: AttentionPlan) -> Work:
         """Count all query-key pairs, plus one pair per query and relation."""
         pairs = all_pairs(plan.pattern, plan.batch)
         queries = pairs // plan.batch.input_ids.shape[1]

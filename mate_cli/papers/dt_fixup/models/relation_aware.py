@@ -202,7 +202,7 @@ class RelationAware(TableEncoder):
         weights = (*self.embeddings.parameters(), *self.encoder.parameters())
         return not any(weight.requires_grad for weight in weights)
 
-    def use_cache(self, folder: Path) -> None:
+    def set_cache_folder(self, folder: Path) -> None:
         """Cache states of inputs with gold queries in a folder if the token encoder is frozen."""
         self.cache = FrozenFeatures(folder / "frozen_states") if self.frozen else None
 

@@ -61,7 +61,7 @@ class SchemaSerializer(Serializer):
         return shuffle_names if self.shuffle else None
 
     @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
+    def label_kind(cls, options: Mapping[str, Any]) -> Label:
         """Return the name of the labels, which are the actions that derive the gold query."""
         return "sql"
 

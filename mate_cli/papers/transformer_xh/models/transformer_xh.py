@@ -292,7 +292,7 @@ class TransformerXh(TableEncoder):
                 layer.initialize_hop()
 
     @classmethod
-    def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def convert_released_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Map released tensors to the parameter names of this network, see `hop_names`."""
         return hop_names(tensors)
 
