@@ -6,7 +6,7 @@ import torch
 from configurations import run_config
 from safetensors.torch import load_file
 
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.machine import RuntimeOverrides
@@ -35,7 +35,7 @@ def finished_run(folder: Path, words: list[str], **record) -> Path:
     """
     typed = [*SMALL, *words]
     config = run_config(typed).on_machine(here(folder / "cache").hardware, here(folder / "cache").paths)
-    task = assemble(config, NoDataset()).task
+    task = assemble(config, EmptyDataset()).task
     generator = torch.Generator().manual_seed(1)
     for parameter in task.parameters():
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)

@@ -80,7 +80,7 @@ def compose_line(words):
     """Compose what a command would do; of a sweep, its first job."""
     command, *words = words[1:]
     assert command in app.COMMANDS
-    module = importlib.import_module(f"mate_cli.cli.commands.{app.RUN_BY.get(command, (command,))[0]}")
+    module = importlib.import_module(f"mate_cli.cli.commands.{app.COMMAND_ALIASES.get(command, (command,))[0]}")
     if hasattr(module, "arguments"):
         words = module.arguments(words)
     if command == "explain":

@@ -23,7 +23,7 @@ from mate_cli import Mate
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.check import count_examples
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.metrics.specs import MetricName, result_of
 from mate_cli.models.base.costs import attention_flops, dense_flops, encoder_flops
 from mate_cli.models.initialization.initial_weights import InitialWeights
@@ -111,7 +111,7 @@ def test_a_schedule_of_torch_lasts_as_long_as_the_run(run):
 
 
 def test_flops_are_counted_as_the_backend_says(run):
-    task = assemble(load_config(run, TRUST), NoDataset()).task
+    task = assemble(load_config(run, TRUST), EmptyDataset()).task
     ids = torch.tensor([[0, 1, 1, 2]])
     batch = batch_from(ids, ids, ids.clamp(max=1), torch.ones_like(ids))
     size = task.encoder.size
@@ -254,7 +254,7 @@ def test_an_export_may_have_been_trained_with_any(ordinary, clone, capsys):
 
 def test_the_head_of_an_earlier_run_is_loaded(run):
     weights = run / "checkpoints" / "final.safetensors"
-    task = assemble(load_config(run, TRUST), NoDataset()).task
+    task = assemble(load_config(run, TRUST), EmptyDataset()).task
     report = InitialWeights("path", str(weights), tokenizer="sample").load(task.encoder, task)
     assert {"head.hidden.weight", "head.cells.score.weight"} <= set(report.loaded)
     assert (report.new, report.unused) == ((), ())

@@ -21,7 +21,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of
+from mate_cli.pipelines.machine import get_device
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.layout import TableBatch
 
@@ -77,10 +77,10 @@ class AttentionFlow(Analysis):
         encoder, data = parts.task.encoder, parts.data
         for network in encoder.encoders.values():
             refuse_slots(network)
-        device = device_of(config.hardware)
+        device = get_device(config.hardware)
         parts.task.to(device).eval()
         examples = pick_evenly(data.examples(split), self.examples)
-        loader = data.loader_of(examples, f"{split}, {self.name}")
+        loader = data.build_eval_loader(examples, f"{split}, {self.name}")
         flows = observe(encoder, (batch.to(device) for batch in loader), parts.serializer.tokenizer.cls_id)
         if not all(flow.examples for flow in flows.values()):
             raise RunError(

@@ -47,14 +47,14 @@ COMMANDS = {
     "doctor": "Show hardware and software of this machine, and missing parts.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
-"""Description of each subcommand by name. A subcommand is the module of `commands` with its name, or see `RUN_BY`."""
-RUN_BY = {"diff": ("compare", "run_diff")}
+"""Description of each subcommand by name. It is the module of `commands` with its name, or see `COMMAND_ALIASES`."""
+COMMAND_ALIASES = {"diff": ("compare", "run_diff")}
 """Module and function of each command that is implemented in the module of another command."""
-NEEDS_NO_WORDS = ("list", "doctor")
+COMMANDS_WITHOUT_ARGUMENTS = ("list", "doctor")
 """Commands without a configuration that run without arguments. The other such commands print their help instead."""
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
 """Command that starts `mate` in a subprocess, without importing modules from the subprocess's working directory."""
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that interrupt `mate` as Ctrl-C (SIGINT) does."""
 
 
@@ -74,15 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(name) == "":
             del os.environ[name]
     try:
-        with clean_streams(), plain_warnings(), handle_signals((signal.SIGINT, *ENDING), interrupt):
+        with clean_streams(), plain_warnings(), handle_signals((signal.SIGINT, *TERMINATION_SIGNALS), interrupt):
             try:
-                check_words(words)
+                check_arguments(words)
                 protect_subprocesses()
                 code = dispatch(words)
             except Exception as error:
                 if (user_error := find_known_error(error)) is None:
                     raise
-                code = report(user_error)
+                code = print_error(user_error)
             sys.stdout.flush()
         return code
     except SystemExit as stop:
@@ -106,7 +106,7 @@ def is_interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def check_words(words: Sequence[str]) -> None:
+def check_arguments(words: Sequence[str]) -> None:
     """Check that all command-line arguments are UTF-8 and that the working directory exists.
 
     Raises:
@@ -166,10 +166,10 @@ def dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         hint = texts.nearest(name, COMMANDS, prefix="mate ") or "mate --help lists all"
         raise ConfigError("no such command", where=name, remedy=hint)
-    home, function = RUN_BY.get(name, (name, "run"))
+    home, function = COMMAND_ALIASES.get(name, (name, "run"))
     module = importlib.import_module(f"mate_cli.cli.commands.{home}")
     if hasattr(module, "run_plain"):
-        if {"--help", "-h"} & {*arguments} or (not arguments and name not in NEEDS_NO_WORDS):
+        if {"--help", "-h"} & {*arguments} or (not arguments and name not in COMMANDS_WITHOUT_ARGUMENTS):
             print(module.HELP)
             return 0
         return int(module.run_plain(arguments))
@@ -183,8 +183,8 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
     Args:
         name: subcommand, which is also the name of its primary configuration in `conf/`.
-        module: module of the command. The optional attributes `TEXTS`, `ACTIONS`, `takes_word` and `arguments` adapt
-            the argument syntax. The optional `run_words` replaces composition and `function`.
+        module: module of the command. The optional attributes `TEXT_KEYS`, `ACTIONS`, `accepts_argument` and `arguments`
+            adapt the argument syntax. The optional `run_command` replaces composition and `function`.
         function: name of the function in `module` that is called with the validated configuration.
         words: arguments after the subcommand.
     """
@@ -205,7 +205,7 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
         with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors(name, overrides, module.__file__):
             print(text(name, topic, [word for word in overrides if "=" in word]))
         return 0
-    takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
+    takes, texts_of = getattr(module, "accepts_argument", lambda word: False), getattr(module, "TEXT_KEYS", ())
     actions = getattr(module, "ACTIONS", ())
     Syntax(name, takes, texts_of, actions).check(words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
@@ -221,10 +221,10 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
         hydra_arguments(name, words),
     ):
         use_user_config()
-        if hasattr(module, "run_words"):
-            return int(module.run_words(words) or 0)
+        if hasattr(module, "run_command"):
+            return int(module.run_command(words) or 0)
         if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
-            answer_by_hydra(name)
+            run_hydra_info_flags(name)
             return 0
         # hydra.main would compose the configuration twice.
         from hydra import compose
@@ -241,7 +241,7 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     return 0
 
 
-def answer_by_hydra(config_name: str) -> None:
+def run_hydra_info_flags(config_name: str) -> None:
     """Run `hydra.main` for flags that print information, such as `--cfg` and `--info`.
 
     The arguments are read from `sys.argv`.
@@ -279,7 +279,7 @@ def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
             os.environ["HYDRA_FULL_ERROR"] = saved_setting
 
 
-def report(error: MateError) -> int:
+def print_error(error: MateError) -> int:
     """Print `error: <message>` on stderr and return the exit code of the error."""
     from rich.text import Text
 

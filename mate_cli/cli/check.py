@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec, Stage
     from mate_cli.runs.configuration import Nodes, RunConfig
 
-ANSWER = 5.0
+SERVER_TIMEOUT_SECONDS = 5.0
 """Timeout in seconds for the response of a logger's server."""
-PUBLISHED = {
+PUBLISHED_SIZES = {
     "google/tapas-": ("tiny", "mini", "small", "medium", "base", "large"),
     "bert-": ("base", "large"),
     "FacebookAI/roberta-": ("base", "large"),
@@ -141,14 +141,14 @@ def check_servers(loggers: Nodes) -> None:
     """
     for key, node in loggers.items():
         for name, value in (node or {}).items():
-            if isinstance(value, str) and value.startswith(("http://", "https://")) and not answers(value):
+            if isinstance(value, str) and value.startswith(("http://", "https://")) and not is_reachable(value):
                 problem = f"{value} cannot be reached"
                 hint = "Start the server, or log without it: logger=none; metrics.jsonl holds everything"
                 raise ConfigError(problem, where=f"logger.{key}.{name}", remedy=hint)
 
 
 @cache
-def answers(address: str) -> bool:
+def is_reachable(address: str) -> bool:
     """Return whether a server is reachable, using the proxy of the environment.
 
     After any HTTP response or a TLS error, the server is reachable. The result is cached per address.
@@ -158,7 +158,7 @@ def answers(address: str) -> bool:
     from urllib.request import urlopen
 
     try:
-        urlopen(address, timeout=ANSWER).close()
+        urlopen(address, timeout=SERVER_TIMEOUT_SECONDS).close()
     except HTTPError:
         return True
     except URLError as error:
@@ -272,12 +272,12 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
 def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
     """Check that a checkpoint is published in the network size that its name contains.
 
-    The published sizes are in `PUBLISHED`.
+    The published sizes are in `PUBLISHED_SIZES`.
 
     Raises:
         ConfigError: no checkpoint of this size is published. The error lists the published sizes.
     """
-    for prefix, sizes in PUBLISHED.items():
+    for prefix, sizes in PUBLISHED_SIZES.items():
         match = re.match(rf"{re.escape(prefix)}{re.escape(size)}(?=$|[-@])", checkpoint)
         if not match or size in sizes:
             continue

@@ -149,12 +149,12 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
     a model and a dataset.
     """
     overrides: dict[str, Any] = {}
-    for content in extended_choice(group, name):
+    for content in load_extended_option(group, name):
         overrides |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
     return overrides
 
 
-def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
+def load_extended_option(group: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the contents of the files that an option extends, then the content of its file."""
     yield from map(read_config, extended_files(group, name))
 
@@ -165,7 +165,7 @@ def read_choice(group: str, name: str) -> dict[str, Any]:
     Keys are merged at the top level only. `defaults` is removed.
     """
     content: dict[str, Any] = {}
-    for part in extended_choice(group, name):
+    for part in load_extended_option(group, name):
         content |= part
     return {key: value for key, value in content.items() if key != "defaults"}
 

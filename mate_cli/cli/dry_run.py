@@ -34,7 +34,7 @@ GIGABYTE = 10**9
 UNKNOWN = "time not known"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 VOCABULARIES = ("vocab.txt", "tokenizer.json", "vocab.json")
-FULL = 4
+BYTES_PER_PARAMETER = 4
 """Bytes per parameter (float32)."""
 ON_HUB = ("bert", "roberta", "tapas")
 """Values of `init.kind` whose checkpoint is a name on the Hugging Face Hub."""
@@ -244,7 +244,7 @@ def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
     init = config.init
     checkpoint = str(init.get("checkpoint"))
     if init.get("kind") in ON_HUB and not Path(checkpoint).exists() and not _is_cached(checkpoint, WEIGHTS):
-        size = f"about {FULL * parameters / 1e6:,.0f} MB" if parameters else "size not known"
+        size = f"about {BYTES_PER_PARAMETER * parameters / 1e6:,.0f} MB" if parameters else "size not known"
         yield f"weights of {checkpoint} ({size})"
     tokenizer = str(init.get("tokenizer"))
     is_local = tokenizer in ("minilm", "sample") or Path(tokenizer).exists()
@@ -303,7 +303,7 @@ def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, Missin
             errors[error.stage] = error
 
 
-def print_dry_sweep(arguments: Sequence[str]) -> int:
+def print_sweep_plan(arguments: Sequence[str]) -> int:
     """Print the jobs of a sweep with their estimated training times.
 
     Args:

@@ -40,7 +40,7 @@ LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 800
 have 566 MB."""
 MAX_UNPACKED = 1 << 34
 """Maximum unpacked size of an archive in bytes."""
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 """Chunk size of reads in bytes."""
 
 
@@ -94,7 +94,7 @@ def _content(stream: IO[bytes], location: Path | str) -> bytes:
         DataError: the content is larger than `largest_file()`.
     """
     limit, content = largest_file(), BytesIO()
-    while chunk := stream.read(PIECE):
+    while chunk := stream.read(CHUNK_BYTES):
         content.write(chunk)
         if content.tell() > limit:
             hint = f"To read it, set {LARGEST} to a larger number"
@@ -251,25 +251,25 @@ def _read_through(streams: Iterable[IO[bytes]], location: Path) -> None:
     """
     budget = MAX_UNPACKED
     for stream in streams:
-        while chunk := stream.read(PIECE):
+        while chunk := stream.read(CHUNK_BYTES):
             budget -= len(chunk)
             if budget < 0:
                 raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(location))
 
 
-DEEPER = 200
+MAX_SUBFOLDERS = 200
 """Maximum number of subfolders that are searched to suggest the location of files."""
 
 
 def folders_below(root: Path) -> list[Path]:
-    """Return at most `DEEPER` subfolders of a folder, at any depth, breadth first."""
+    """Return at most `MAX_SUBFOLDERS` subfolders of a folder, at any depth, breadth first."""
     folders: list[Path] = []
     waiting = [root] if root.is_dir() else []
-    while waiting and len(folders) < DEEPER:
+    while waiting and len(folders) < MAX_SUBFOLDERS:
         with suppress(OSError):
             subfolders = sorted(path for path in waiting.pop(0).iterdir() if path.is_dir() and not path.is_symlink())
             folders, waiting = folders + subfolders, waiting + subfolders
-    return folders[:DEEPER]
+    return folders[:MAX_SUBFOLDERS]
 
 
 class ReleaseFiles:

@@ -190,7 +190,7 @@ def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Itera
         yield Problem(file, keys[0], f"its table {description}{more}")
 
 
-def counts_in_words(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     """Format counts with their names as text, in singular or plural."""
     single = {name: re.sub("ies$", "y", name).removesuffix("s") for name in counts}
     return ", ".join(f"{count:,} {single[name] if count == 1 else name}" for name, count in counts.items())
@@ -250,7 +250,7 @@ Reason = Callable[[TableExample], str]
 """Returns the reason why an example is excluded, or "" if it is used."""
 
 
-def find_gaps(
+def find_empty_entries(
     splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem], unit: str
 ) -> Iterator[Problem]:
     """Yield a problem for each empty split, id or table that no known problem explains.

@@ -28,9 +28,9 @@ CHUNK, BLOCK = 1 << 10, 1 << 18
 MAX_SIZE = 1 << 32
 """Maximum size of a download in bytes. A larger file is assumed to be endless."""
 ATTEMPTS = 5
-BUSY = (429, 500, 502, 503, 504)
+RETRY_STATUS_CODES = (429, 500, 502, 503, 504)
 """HTTP status codes after which a request is retried."""
-SILENT = 30.0
+READ_TIMEOUT_SECONDS = 30.0
 """Timeout in seconds for connecting and between received bytes."""
 PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before the second attempt, doubled for each later attempt, and maximum pause that a server may request."""
@@ -145,12 +145,12 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
         try:
             return _receive_once(url, part, checked=checked) and begun
         except requests.HTTPError as error:
-            if error.response.status_code not in BUSY:
+            if error.response.status_code not in RETRY_STATUS_CODES:
                 raise DataError(
                     f"the server returned {error}", where=url, remedy="Check the address or try later"
                 ) from error
             failure: requests.RequestException = error
-            pause = max(pause, _asked_pause(error.response))
+            pause = max(pause, _retry_after(error.response))
         except requests.RequestException as error:
             failure = error
         if attempt < ATTEMPTS - 1:
@@ -164,7 +164,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
     ) from failure
 
 
-def _asked_pause(response: requests.Response) -> float:
+def _retry_after(response: requests.Response) -> float:
     """Return the pause in seconds that the header Retry-After requests, up to `MAX_PAUSE`."""
     header = response.headers.get("Retry-After", "")
     return min(float(header), MAX_PAUSE) if header.isascii() and header.isdigit() else 0.0
@@ -173,7 +173,7 @@ def _asked_pause(response: requests.Response) -> float:
 def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
     have = part.stat().st_size if checked and part.is_file() and not part.is_symlink() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with requests.get(url, headers=headers, stream=True, timeout=SILENT) as response:
+    with requests.get(url, headers=headers, stream=True, timeout=READ_TIMEOUT_SECONDS) as response:
         partial = response.status_code == requests.codes.partial_content
         if response.status_code == requests.codes.requested_range_not_satisfiable or (
             partial and not _starts_at(response, have)

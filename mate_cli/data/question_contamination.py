@@ -21,7 +21,7 @@ EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionMarks:
+class QuestionFingerprint:
     """Normalized words of a question and its answer, to compare it with other questions.
 
     Args:
@@ -36,7 +36,7 @@ class QuestionMarks:
 
     @classmethod
     @lru_cache(maxsize=1 << 10)
-    def of(cls, question: HybridQAQuestion) -> QuestionMarks:
+    def of(cls, question: HybridQAQuestion) -> QuestionFingerprint:
         """Return the cached fingerprint of a question."""
         words, answer = normalize_words(question.text), question.answer
         grams = sorted(sorted({*words, *map(" ".join, pairwise(words))}), key=len, reverse=True)
@@ -51,12 +51,12 @@ class QuestionMarks:
         """
         return self.grams[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
 
-    def overlap(self, other: QuestionMarks) -> float:
+    def overlap(self, other: QuestionFingerprint) -> float:
         """Return the Jaccard index of the grams of this and another question, from 0 to 1."""
         shared_count = len({*self.grams}.intersection(other.grams))
         return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 
-    def same_answer(self, other: QuestionMarks) -> bool:
+    def same_answer(self, other: QuestionFingerprint) -> bool:
         """Return whether two questions have equal answers and may ask for the same value.
 
         The result is False if each question contains a number that the other question lacks.
@@ -78,7 +78,7 @@ class KnownQuestions:
     def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
         # Fingerprints of the questions, by table.
-        self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
+        self._marks: dict[str, list[QuestionFingerprint]] = defaultdict(list)
         # Set of questions with a gram, as one bit per question, by table and gram.
         self._having: dict[str, dict[str, int]] = defaultdict(dict)
         for question in questions:
@@ -86,13 +86,13 @@ class KnownQuestions:
 
     def add(self, question: HybridQAQuestion) -> None:
         """Add the fingerprint of a question to the index."""
-        fingerprint, bits_by_gram = QuestionMarks.of(question), self._having[question.table_id]
+        fingerprint, bits_by_gram = QuestionFingerprint.of(question), self._having[question.table_id]
         table_questions = self._marks[question.table_id]
         for gram in fingerprint.rarest(self.near):
             bits_by_gram[gram] = bits_by_gram.get(gram, 0) | 1 << len(table_questions)
         table_questions.append(fingerprint)
 
-    def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
+    def find_repeat(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
         """Return "equal" or "near-equal" if a question of the same table is indexed, else "".
 
         Args:
@@ -102,7 +102,7 @@ class KnownQuestions:
         """
         if question.table_id not in self._marks:
             return ""
-        fingerprint, table_questions = QuestionMarks.of(question), self._marks[question.table_id]
+        fingerprint, table_questions = QuestionFingerprint.of(question), self._marks[question.table_id]
         bits_by_gram = self._having[question.table_id]
         candidate_bits = 0
         for gram in fingerprint.rarest(self.near):
@@ -146,9 +146,9 @@ def find_repetitions(
     known_evaluation, known_training = KnownQuestions(near, evaluation), KnownQuestions(near, training)
     reasons = []
     for question in questions:
-        relation, origin = known_evaluation.holds(question), EVALUATION
+        relation, origin = known_evaluation.find_repeat(question), EVALUATION
         if not relation:
-            relation, origin = known_training.holds(question, same_answer=True), TRAINING
+            relation, origin = known_training.find_repeat(question, same_answer=True), TRAINING
         if not relation:
             known_training.add(question)
         reasons.append(f"{relation} to {origin}" if relation else "")

@@ -15,7 +15,7 @@ from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import Schedule, plan_schedule
 from mate_cli.data.loading.parallel import count_cores
-from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule
+from mate_cli.data.loading.table_data_module import EmptyDataset, LoaderOptions, TableDataModule
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.lit_modules.base import TableTask
@@ -30,7 +30,7 @@ from mate_cli.models.checkpoints.settings import (
 )
 from mate_cli.models.initialization.initial_weights import Initializer, LoadReport
 from mate_cli.models.layers.low_rank import add_adapters, freeze
-from mate_cli.pipelines.machine import device_of, keep_random_states, open_cache, resolve_profile
+from mate_cli.pipelines.machine import get_device, keep_random_states, open_cache, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.checkpoints import load_module, sha256
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
@@ -85,8 +85,8 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
         ConfigError: the configured classes do not fit together, or the machine does not support one of them.
         CheckpointError: the initial weights do not fit the network.
     """
-    hardware, device = resolve_profile(cfg.hardware, moved=moved), device_of(cfg.hardware)
-    use_machine(hardware)
+    hardware, device = resolve_profile(cfg.hardware, moved=moved), get_device(cfg.hardware)
+    configure_process(hardware)
     torch.manual_seed(cfg.seed)
     check_label(cfg)
     if "vocab_size" in cfg.model:
@@ -164,7 +164,7 @@ def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int)
     return min(max(1, round(cfg.trainer.val_every * (examples // schedule.batch_size))), schedule.total_steps)
 
 
-def use_machine(hardware: Hardware) -> None:
+def configure_process(hardware: Hardware) -> None:
     """Set the number of CPU threads of torch, and whether GPUs use TF32 in matrix products."""
     if hardware.threads:
         torch.set_num_threads(hardware.threads)
@@ -250,7 +250,7 @@ class CellRanker:
             encoding for encoding in self._parts.serializer.encode(examples) if isinstance(encoding, TableEncoding)
         ]
         encodings.sort(key=len, reverse=True)
-        device, size = device_of(self.config.hardware), 2 * loading.micro_batch
+        device, size = get_device(self.config.hardware), 2 * loading.micro_batch
         task.to(device)
         with torch.inference_mode():
             for start in range(0, len(encodings), size):
@@ -269,7 +269,7 @@ class CellRanker:
     @cached_property
     def _parts(self) -> Parts:
         with keep_random_states():
-            parts = load_best(self.config, self.folder, NoDataset())
+            parts = load_best(self.config, self.folder, EmptyDataset())
         parts.task.eval()
         return parts
 

@@ -32,7 +32,7 @@ from mate_cli.files.hub import hub_file
 from mate_cli.lit_modules.lit_task import build_optimizer, read_recipe
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
-from mate_cli.pipelines.machine import device_of, resolve_profile, step_memory
+from mate_cli.pipelines.machine import get_device, resolve_profile, step_memory
 from mate_cli.pipelines.run_spec import FROM_STAGE
 from mate_cli.pipelines.trainer import check_scores
 from mate_cli.runs.configuration import Node, RunConfig
@@ -44,7 +44,7 @@ SAMPLED = 48
 SPLITS = ("train", "dev", "test")
 TOKENIZER = "init.tokenizer"
 """Configuration key of the tokenizer, which the run may download."""
-FORWARD = 1 / 3
+FORWARD_COST_RATIO = 1 / 3
 """Cost of a forward pass relative to a forward and backward pass, which has three times the matrix products."""
 
 
@@ -88,11 +88,11 @@ def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], Table
         open_data: function that returns a dataset for its settings as JSON text, such as `open_dataset`.
     """
     cost = Cost(schedule=_planned_steps(config))
-    config = _without_other_runs(config, cost)
+    config = _drop_row_ranking(config, cost)
     with (
         Progress("counting examples") as progress,
         TemporaryDirectory(prefix="mate_") as cache,
-        _kernels_kept(config.paths.cache, cache),
+        _temporary_kernel_cache(config.paths.cache, cache),
     ):
         try:
             _estimate(config, seconds, cache, cost, progress, open_data)
@@ -157,7 +157,7 @@ def _planned_steps(config: RunConfig) -> Schedule | None:
 
 
 @contextmanager
-def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
+def _temporary_kernel_cache(cache: str, temporary: str) -> Iterator[None]:
     """Use a temporary folder for compiled kernels in the context if the cache folder does not exist."""
     if Path(cache).expanduser().is_dir():
         yield
@@ -166,7 +166,7 @@ def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
         yield
 
 
-def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
+def _drop_row_ranking(config: RunConfig, cost: Cost) -> RunConfig:
     """Return a copy without row ranking, which needs an earlier run."""
     if not config.encoding.get("ranked_by"):
         return config
@@ -254,7 +254,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
     """
     data = parts.data
     if isinstance(data, StreamDataModule):
-        sample = data.stream.some(SAMPLED)
+        sample = data.stream.sample_encodings(SAMPLED)
         if not is_known:
             return sample
         cost.examples["train"] = len(data.training())
@@ -291,7 +291,7 @@ def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], 
     examples = cost.examples.get("train", 0)
     validations = -(-schedule.total_steps // steps_between_validations(config, schedule, examples)) if examples else 0
     predicted = cost.examples.get("dev", 0) * (validations + 1) + cost.examples.get("test", 0)
-    passes = train_passes + FORWARD * predicted / schedule.ranks
+    passes = train_passes + FORWARD_COST_RATIO * predicted / schedule.ranks
     cost.seconds = passes * tokens * timing.per_token + schedule.total_steps * timing.update
     cost.timed, cost.at_least = timing.batches, not timing.batches
 
@@ -332,7 +332,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
         size: number of examples of a micro-batch.
         seconds: maximum time in seconds.
     """
-    hardware, device, task = resolve_profile(config.hardware), device_of(config.hardware), parts.task
+    hardware, device, task = resolve_profile(config.hardware), get_device(config.hardware), parts.task
     if device.type == "cpu":
         # Compile the kernels before the first batch is timed.
         native_kernels()

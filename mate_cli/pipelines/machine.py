@@ -87,7 +87,7 @@ def resolve_hardware(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"hardware": resolve_profile(config.hardware)})
 
 
-def device_of(hardware: Hardware) -> torch.device:
+def get_device(hardware: Hardware) -> torch.device:
     """Return the torch device on which this rank computes, such as `cuda:1` for local rank 1."""
     accelerator = resolve_profile(hardware, moved=True).accelerator
     if accelerator == "gpu":
@@ -245,7 +245,9 @@ def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> 
 def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
     """Suggest smaller micro-batches, gradient checkpointing, both, or fewer tokens."""
     lower = memory.with_checkpointing()
-    size, lower_size = (_at_most(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, lower))
+    size, lower_size = (
+        _round_down(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, lower)
+    )
     choices = [f"hardware.micro_batch={size}"] if size else []
     if not memory.checkpointing:
         if lower.most_examples(available) >= micro_batch:
@@ -257,7 +259,7 @@ def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
     return "Set a smaller encoding.max_tokens or model.size, or use a device with more memory"
 
 
-def _at_most(examples: int, limit: int) -> int:
+def _round_down(examples: int, limit: int) -> int:
     """Return the largest power of two that exceeds neither number, or 0 if a number is less than 1."""
     bound = min(examples, limit)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
@@ -311,6 +313,6 @@ def prediction_advice(micro_batch: int) -> MateError:
     Batches of predictions have twice the size of the micro-batch.
     """
     problem = f"predictions for batches of {2 * micro_batch} examples need more memory than this device has"
-    smaller = _at_most(micro_batch - 1, micro_batch // 2)
+    smaller = _round_down(micro_batch - 1, micro_batch // 2)
     hint = f"Set hardware.micro_batch={smaller}" if smaller else "Use a device with more memory, or hardware=cpu"
     return RunError(problem, where="hardware.micro_batch", remedy=hint)

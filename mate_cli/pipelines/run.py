@@ -210,11 +210,11 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
     specs = sorted({name.spec for name in parsed}, key=lambda spec: (spec.order, spec.name))
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     # Never folded: baselines of several splits differ at the end of this column.
-    table.add_column("split", no_wrap=True, min_width=max(map(len, map(_owner, parsed)), default=0))
+    table.add_column("split", no_wrap=True, min_width=max(map(len, map(_split_and_baseline, parsed)), default=0))
     table.add_column("questions", overflow="fold")  # Long names of subsets may differ at the end.
     for spec in specs:
         table.add_column(spec.title, justify="right")
-    for owner, names in groupby(sorted(parsed, key=_place), key=_owner):
+    for owner, names in groupby(sorted(parsed, key=_place), key=_split_and_baseline):
         rows = [list(group) for _, group in groupby(names, key=lambda name: name.part)]
         for index, group in enumerate(rows):
             texts = {name.spec: name.spec.text(metrics[name.full]) for name in group}
@@ -228,14 +228,14 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
     return table
 
 
-def _owner(name: MetricName) -> str:
+def _split_and_baseline(name: MetricName) -> str:
     """Return the split with the baseline, if any, as prefix: `dev` or `tfidf/dev`."""
     return "/".join(filter(None, [name.baseline, name.split]))
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
     """Return the sort key of a metric: baselines last, then by split, all questions before subsets."""
-    return bool(name.baseline), _owner(name), bool(name.part), subset_rank(name.part), name.part
+    return bool(name.baseline), _split_and_baseline(name), bool(name.part), subset_rank(name.part), name.part
 
 
 def count_parameters(module: nn.Module) -> tuple[int, int]:
@@ -244,7 +244,7 @@ def count_parameters(module: nn.Module) -> tuple[int, int]:
     return sum(size for size, _ in sizes), sum(size for size, is_trainable in sizes if is_trainable)
 
 
-IN_WORDS = {
+SKIP_REASON_TEXT = {
     "no answer": "without an answer",
     "no text": "without an answer",
     "missing": "whose answer is neither in their table nor in its passages",
@@ -314,7 +314,7 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
         examples: training examples.
         skip_reason: function that returns why the task cannot train on an example, or "" if it can.
     """
-    reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(skip_reason, examples) if reason)
+    reasons = Counter(SKIP_REASON_TEXT.get(reason, reason) for reason in map(skip_reason, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
         record.facts["not trained on"] = f"of {len(examples):,} training questions read, {counts_text(reasons)}"
@@ -343,11 +343,11 @@ def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping
         score = row.get(record.monitor)
         if score is not None and spec.is_better(score, best_score):
             best_score, record.best = score, {record.monitor: score, "step": row["step"]}
-    if faults := list(_faults(record.monitor, rows, loss_counts)):
+    if faults := list(_training_warnings(record.monitor, rows, loss_counts)):
         record.facts[NOT_LEARNT] = "; ".join(faults)
 
 
-def _faults(monitor: str, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> Iterator[str]:
+def _training_warnings(monitor: str, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> Iterator[str]:
     losses, scores = ([row[name] for row in rows if name in row] for name in ("train/loss", monitor))
     if losses and all(loss == 0 for loss in losses):
         yield "train/loss is 0 in every step"

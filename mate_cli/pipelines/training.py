@@ -26,8 +26,8 @@ from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluat
 from mate_cli.pipelines.machine import (
     COMPILE,
     device_memory,
-    device_of,
     explain_memory_errors,
+    get_device,
     memory_error,
     step_memory,
 )
@@ -208,7 +208,7 @@ def _prepare_weights(run: Run, parts: Parts, hardware: Hardware) -> None:
     Rank 0 measures the training split and broadcasts the results to the other ranks.
     """
     encoder, cpu = parts.task.encoder, torch.device("cpu")
-    device = cpu if encoder.extra is None else device_of(hardware)
+    device = cpu if encoder.extra is None else get_device(hardware)
     encoder.to(device)
     batches = (batch.to(device) for batch in track(parts.data.every_batch(), "preparing initial weights", "batches"))
     try:

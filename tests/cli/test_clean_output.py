@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.export.data_files import harmless, report_csv
+from mate_cli.reports.export.data_files import escape_csv_cell, report_csv
 from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import CleanStream, copy_streams, printable
 from tests.reports.runs import build_run
@@ -100,19 +100,19 @@ def test_what_is_typed_wrong_is_said_cleanly(capfd, monkeypatch, tmp_path):
     "value", ["-7.5", "-1,204", "+3", "-12 %", "-", "--", "-€ 3.5", "-1e-5", "a=1", "", "x", 3, -1.5]
 )
 def test_numbers_stay_in_csv(value):
-    assert harmless(value) == value
+    assert escape_csv_cell(value) == value
 
 
 @pytest.mark.parametrize("value", ["=cmd|' /C calc'!A0", "=1+1", "+1+1", "-2+3", "@SUM(1)", "\t=1", "-1-cmd|x", "\r=1"])
 def test_formulas_are_quoted_in_csv(value):
-    assert harmless(value) == "'" + value.replace("\r", "")
+    assert escape_csv_cell(value) == "'" + value.replace("\r", "")
 
 
 @pytest.mark.parametrize("mark", STEERING)
 def test_cells_of_csv_are_cleaned(mark):
-    assert harmless(f"a{mark}b") == printable(f"a{mark}b")
-    assert str(harmless(f"{mark}=1+1")).startswith("'=") == (printable(mark) == "")
-    assert is_clean(str(harmless(f"a{mark}b")))
+    assert escape_csv_cell(f"a{mark}b") == printable(f"a{mark}b")
+    assert str(escape_csv_cell(f"{mark}=1+1")).startswith("'=") == (printable(mark) == "")
+    assert is_clean(str(escape_csv_cell(f"a{mark}b")))
 
 
 @pytest.mark.parametrize("mark", STEERING)

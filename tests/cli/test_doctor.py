@@ -11,7 +11,7 @@ from mate_cli.cli.commands import doctor
 @pytest.fixture
 def quick(monkeypatch, tmp_path):
     """Look at nothing that takes seconds or a network."""
-    monkeypatch.setattr(doctor, "LOOKS", (doctor.look_at_packages, doctor.look_at_folders, doctor.look_at_services))
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.check_packages, doctor.check_folders, doctor.check_services))
     monkeypatch.setattr(doctor, "TIMEOUT", 0.01)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "200")
@@ -38,6 +38,6 @@ def test_what_is_missing_has_a_remedy(quick, capsys, monkeypatch):
 
 
 def test_devices_and_kernels_are_looked_at():
-    found = {one.name: one for look in (doctor.look_at_devices, doctor.look_at_kernels) for one in look()}
+    found = {one.name: one for look in (doctor.check_devices, doctor.check_kernels) for one in look()}
     assert {"CPU", "C++ kernels"} <= found.keys()
     assert all(one.verdict in doctor.STYLES for one in found.values())

@@ -12,8 +12,8 @@ import forked_commands
 import pytest
 
 from mate_cli.cli import app
-from mate_cli.cli.app import ENDING, handle_signals, interrupt
-from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
+from mate_cli.cli.app import TERMINATION_SIGNALS, handle_signals, interrupt
+from mate_cli.cli.sweeps.stopping import STOP_FILE_NAME, StopHandler, is_stopped
 from mate_cli.runs.lock import process_id
 
 SAVES = (
@@ -23,15 +23,15 @@ SAVES += "print('begun', flush=True); time.sleep(60)"
 HANGS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); time.sleep(60)"
 
 
-@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("number", TERMINATION_SIGNALS)
 def test_a_command_ends_as_after_an_interrupt(number):
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), handle_signals(ENDING, interrupt):
+    with pytest.raises(KeyboardInterrupt), handle_signals(TERMINATION_SIGNALS, interrupt):
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, *ENDING])
+@pytest.mark.parametrize("number", [signal.SIGINT, *TERMINATION_SIGNALS])
 def test_a_signal_where_clean_up_fails_ends_with_130(monkeypatch, number):
     def compose(_):
         try:
@@ -45,7 +45,7 @@ def test_a_signal_where_clean_up_fails_ends_with_130(monkeypatch, number):
 
 def test_what_is_forked_ends_as_without():
     ready, begun = os.pipe()
-    with handle_signals(ENDING, interrupt):
+    with handle_signals(TERMINATION_SIGNALS, interrupt):
         if (forked := os.fork()) == 0:
             os.write(begun, b".")
             time.sleep(60)
@@ -125,7 +125,7 @@ def give_up():
     raise RuntimeError("a worker is lost")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, *ENDING])
+@pytest.mark.parametrize("number", [signal.SIGINT, *TERMINATION_SIGNALS])
 @pytest.mark.parametrize("then", [[], [give_up]])
 def test_a_sweep_waits_for_its_jobs_whatever_its_launcher_does(tmp_path, job, number, then):
     (tmp_path / "0.json").write_text('{"process": "another-machine 1:1"}')
@@ -147,11 +147,11 @@ def test_without_a_job_at_work_a_sweep_ends_at_once(tmp_path):
     (tmp_path / "0.json").write_text('{"process": null}')
     with pytest.raises(KeyboardInterrupt):
         sweep(tmp_path, asked(signal.SIGTERM), lambda: pytest.fail("it goes on"))
-    assert (tmp_path / MARK).exists()
+    assert (tmp_path / STOP_FILE_NAME).exists()
 
 
 @pytest.mark.long  # a process of its own takes longer than five seconds to begin
-@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("number", TERMINATION_SIGNALS)
 def test_a_run_that_has_not_begun_to_train_says_that_it_was_stopped(tmp_path, number):
     words = ["experiment=quickstart_cells", "logger=none", "hardware.threads=1", f"paths.outputs={tmp_path}"]
     run = forked_commands.start("train", *words)

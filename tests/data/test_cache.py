@@ -43,7 +43,7 @@ def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path)
             np.testing.assert_array_equal(getattr(split[index], name), getattr(encoding, name))
         assert split[index].cut.tolist() == encoding.cut.tolist()
     assert split.lengths.tolist() == [len(encoding) for encoding in fresh]
-    assert split.uncut_tokens == {encoding.example_id: encoding.uncut_tokens for encoding in fresh}
+    assert split.untruncated_lengths == {encoding.example_id: encoding.uncut_tokens for encoding in fresh}
     assert split.cuts.tolist() == [encoding.cut.tolist() for encoding in fresh]
 
 
@@ -127,7 +127,7 @@ def test_arrays_that_a_serializer_adds_reach_every_batch(examples, serializer, t
     split = encode_split(examples[:4], adding, tmp_path, "dev")
     assert [len(split[place].more) for place in range(4)] == [0, 3, 0, 3]
     data = TableDataModule(Sample(), adding, loading(tmp_path, workers=1), list, list)
-    (batch,) = data.loader_of(examples[:4], "dev")
+    (batch,) = data.build_eval_loader(examples[:4], "dev")
     for row, place in enumerate(map(split.example_ids.index, batch.example_ids)):
         length, is_added = len(split[place]), place % 2
         shares = batch.more[SHARES][row]

@@ -5,7 +5,7 @@ import json
 import pytest
 from table_releases import WRITERS
 
-from mate_cli.data.check import counts_in_words
+from mate_cli.data.check import format_counts
 from mate_cli.data.datasets.hybridqa.reader import is_cell
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
@@ -73,4 +73,4 @@ def test_an_answer_node_is_a_cell_of_its_table(place):
 
 
 def test_one_of_a_kind_is_in_the_singular():
-    assert counts_in_words({"queries": 1, "tables": 1, "series: new": 1}) == "1 query, 1 table, 1 series: new"
+    assert format_counts({"queries": 1, "tables": 1, "series: new": 1}) == "1 query, 1 table, 1 series: new"

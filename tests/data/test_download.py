@@ -119,7 +119,7 @@ def test_no_folder_is_made_where_nothing_arrives(server, tmp_path):
 
 
 def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "SILENT", 0.1)
+    monkeypatch.setattr(download, "READ_TIMEOUT_SECONDS", 0.1)
     server.cuts, server.stalls = [20_000] * download.ATTEMPTS, True
     with pytest.raises(DataError, match="could not be downloaded") as raised:
         fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
-from mate_cli.data.question_contamination import KnownQuestions, QuestionMarks, find_repetitions, normalize_words
+from mate_cli.data.question_contamination import KnownQuestions, QuestionFingerprint, find_repetitions, normalize_words
 
 FIRST = HybridQAQuestion("1", "Which team comes from a town that is known for its tin mining ?", "T_0", "Veor")
 MORE = replace(FIRST, question_id="2", text="Which Cornish team comes from a town that is known for its tin-mining?")
@@ -26,7 +26,7 @@ def test_words_are_compared_without_case_accents_and_punctuation():
 
 
 def test_a_word_more_is_near_equal_where_the_answer_is_the_same():
-    assert QuestionMarks.of(FIRST).overlap(QuestionMarks.of(MORE)) == pytest.approx(24 / 28)
+    assert QuestionFingerprint.of(FIRST).overlap(QuestionFingerprint.of(MORE)) == pytest.approx(24 / 28)
     assert reasons([MORE], [FIRST]) == ["near-equal to another of training"]
     assert reasons([MORE], [FIRST], near=0.9) == [""]
     assert reasons([replace(MORE, answer="Camborne")], [FIRST]) == [""]
@@ -35,7 +35,7 @@ def test_a_word_more_is_near_equal_where_the_answer_is_the_same():
 def test_templates_with_the_same_answer_by_chance_are_not_near_equal():
     asked = "What was the year of birth of the number {} pick of the 2007 AFL rookie draft ?"
     fifth, second = (HybridQAQuestion(at, asked.format(at), "T_0", "1989") for at in "52")
-    assert QuestionMarks.of(fifth).overlap(QuestionMarks.of(second)) > 0.7
+    assert QuestionFingerprint.of(fifth).overlap(QuestionFingerprint.of(second)) > 0.7
     assert reasons([fifth, second]) == ["", ""]
     assert reasons([second], evaluation=[fifth]) == ["near-equal to one of evaluation"]
 
@@ -67,11 +67,11 @@ def test_what_is_kept_repeats_nothing_and_what_is_left_out_repeats_something(que
     assert len(found) == len(questions)
     kept = [question for question, why in zip(questions, found, strict=True) if not why]
     assert reasons(kept, training, evaluation) == [""] * len(kept), "once is enough"
-    assert not any(KnownQuestions(questions=evaluation).holds(question) for question in kept)
+    assert not any(KnownQuestions(questions=evaluation).find_repeat(question) for question in kept)
     for place, (question, why) in enumerate(zip(questions, found, strict=True)):
         others = [*training, *kept[: sum(not reason for reason in found[:place])]]
-        learnt = KnownQuestions(questions=others).holds(question, same_answer=True)
-        assert bool(why) == bool(KnownQuestions(questions=evaluation).holds(question) or learnt)
+        learnt = KnownQuestions(questions=others).find_repeat(question, same_answer=True)
+        assert bool(why) == bool(KnownQuestions(questions=evaluation).find_repeat(question) or learnt)
 
 
 @pytest.mark.parametrize(("words", "near"), [(5, False), (6, True)])
@@ -83,9 +83,9 @@ def test_one_word_more_in_six(words, near):
 
 @given(QUESTIONS, QUESTIONS)
 def test_overlap_is_symmetric_and_whole_for_equal_words_alone(one, other):
-    first, second = QuestionMarks.of(one), QuestionMarks.of(other)
+    first, second = QuestionFingerprint.of(one), QuestionFingerprint.of(other)
     assert first.overlap(second) == second.overlap(first)
     assert 0 <= first.overlap(second) <= 1
     assert first.overlap(first) == 1
     if first.words == second.words and one.table_id == other.table_id:
-        assert KnownQuestions(questions=[one]).holds(other) == "equal"
+        assert KnownQuestions(questions=[one]).find_repeat(other) == "equal"

@@ -66,7 +66,7 @@ def test_texts_are_what_is_said_of_a_table_once_and_without_empty_ones():
 def test_editions_of_evaluation_tables_are_found(other, found):
     numbers = table(("1", "2", "3"), ("2", "3", "4"), ("5", "6", "7"))
     long = table(*[(f"name {n}", f"town {n}", f"{n}") for n in range(9)])
-    assert EvaluationTables([PEOPLE, numbers, long]).holds(other, table_key(other)) == found
+    assert EvaluationTables([PEOPLE, numbers, long]).find_repeat(other, table_key(other)) == found
 
 
 def test_interactions_of_the_published_format_are_read(tmp_path):
@@ -182,7 +182,7 @@ def test_no_evaluation_table_is_in_the_corpus(tmp_path):
     assert set(counts["excluded"]) == {"sample/dev", "sample/test", "wtq/dev"}
     assert counts["excluded"]["wtq/dev"] == 0  # it is not there
     evaluation = EvaluationTables(e.table for e in Sample().examples("dev"))
-    assert not any(evaluation.holds(table.table, table.key) for table in tables)
+    assert not any(evaluation.find_repeat(table.table, table.key) for table in tables)
 
 
 @pytest.mark.parametrize("name", ["hybridqa", "hybridqa/developement", "hybrid/dev", "/dev"])

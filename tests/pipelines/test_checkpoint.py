@@ -61,7 +61,7 @@ def opened(folder, tmp_path):
     parts, config = open_checkpoint(str(folder), here(tmp_path / "cache"))
     table = Table("t", tuple(map(Cell, COLUMNS)), tuple(tuple(map(Cell, row)) for row in ROWS))
     examples = [TableExample(question, question, table, None) for question in QUESTIONS]
-    predictions = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
+    predictions = predict(parts.task, parts.data.build_eval_loader(examples, "questions"), config)
     return {str(prediction.example_id): prediction for prediction in predictions}
 
 

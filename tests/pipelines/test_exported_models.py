@@ -19,7 +19,7 @@ import mate_cli.models.auto_encoder
 from mate_cli.cli.config.continued import expand_continued
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.lit_modules.entailment import class_logits
 from mate_cli.models.auto_classes import auto_name
@@ -212,11 +212,11 @@ def test_predictions_are_those_of_the_run(tmp_path):
     folder = export_to(run, tmp_path / "x")
     examples = Sample().examples("test")[:6]
     parts, config = open_checkpoint(str(folder), here(tmp_path))
-    ours = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
+    ours = predict(parts.task, parts.data.build_eval_loader(examples, "questions"), config)
     whole = run_config([*SMALL, f"paths.cache={tmp_path}"])
-    trained = assemble(whole, NoDataset())
+    trained = assemble(whole, EmptyDataset())
     trained.task.load_state_dict(load_file(run / "checkpoints" / "best.safetensors"))
-    theirs = predict(trained.task, trained.data.loader_of(examples, "questions"), whole)
+    theirs = predict(trained.task, trained.data.build_eval_loader(examples, "questions"), whole)
     assert [ranking.cells for ranking in ours] == [ranking.cells for ranking in theirs]
     assert len({ranking.cells[0] for ranking in ours}) > 1
 
@@ -225,7 +225,7 @@ def test_predictions_are_those_of_the_run(tmp_path):
 def test_training_can_begin_with_it(tmp_path, overrides):
     folder = exported(tmp_path, overrides)
     parts, _ = open_checkpoint(str(folder), here(tmp_path))
-    fresh = assemble(run_config([*SMALL, *overrides]), NoDataset()).task.encoder
+    fresh = assemble(run_config([*SMALL, *overrides]), EmptyDataset()).task.encoder
     report = InitialWeights("path", str(folder)).load(fresh)
     assert report.new == ()
     wanted = parts.task.encoder.state_dict()

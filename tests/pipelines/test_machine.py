@@ -7,8 +7,8 @@ from finished_runs import SMALL
 from pretended_gpu import pretended_gpu
 
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.assembly import use_machine
-from mate_cli.pipelines.machine import device_of, resolve_hardware, resolve_profile
+from mate_cli.pipelines.assembly import configure_process
+from mate_cli.pipelines.machine import get_device, resolve_hardware, resolve_profile
 from mate_cli.pipelines.run import peak_memory_mb
 from mate_cli.pipelines.trainer import devices_of
 
@@ -23,7 +23,7 @@ def test_auto_takes_bfloat16_where_the_card_has_it(card):
         found = resolve_profile(profile("hardware=auto"))
         assert (found.accelerator, found.precision, found.workers) == ("gpu", "bf16-mixed", 2)
         assert resolve_profile(profile("hardware=gpu_bf16")) == profile("hardware=gpu_bf16")
-        assert device_of(found) == torch.device("cuda", 0)
+        assert get_device(found) == torch.device("cuda", 0)
 
 
 @pytest.mark.parametrize("card", ["T4", "V100"])
@@ -41,7 +41,7 @@ def test_older_cards_get_half_precision_or_a_remedy(card):
 def test_without_a_card_auto_is_the_cpu():
     found = resolve_profile(profile("hardware=auto"))
     assert (found.accelerator, found.precision, found.workers) == ("cpu", "32-true", 0)
-    assert device_of(profile("hardware=auto")) == torch.device("cpu")
+    assert get_device(profile("hardware=auto")) == torch.device("cpu")
     with pytest.raises(ConfigError, match=r"torch sees no GPU here.*hardware=cpu"):
         resolve_profile(profile("hardware=gpu"))
     assert resolve_profile(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
@@ -55,9 +55,9 @@ def test_on_a_cpu_auto_computes_what_the_profile_of_cpus_does():
 
 def test_tf32_is_a_key_of_the_profile():
     for words, expected in ((["hardware=gpu"], True), (["hardware=gpu", "hardware.tf32=false"], False), ([], False)):
-        use_machine(profile(*words))
+        configure_process(profile(*words))
         assert torch.backends.cuda.matmul.allow_tf32 is expected
-    use_machine(profile("hardware.tf32=true"))
+    configure_process(profile("hardware.tf32=true"))
     assert torch.get_float32_matmul_precision() == "highest"  # a CPU stays exact
 
 
@@ -91,4 +91,4 @@ def test_a_mac_computes_on_its_card_and_others_refuse_it(monkeypatch):
     found = resolve_profile(profile("hardware=mps"))
     assert (found.accelerator, found.precision, found.workers) == ("mps", "32-true", 0)
     assert resolve_profile(profile("hardware=auto")).accelerator == "mps"
-    assert device_of(profile("hardware=mps")) == torch.device("mps")
+    assert get_device(profile("hardware=mps")) == torch.device("mps")

@@ -77,7 +77,7 @@ def assemble_task(name, folder):
     config = run_config(words)
     parts = assemble(config, instantiate(config.data))
     if name == "pretrain_mate":
-        return parts, parts.data.stream.some(SIZE)
+        return parts, parts.data.stream.sample_encodings(SIZE)
     if name == "spider_sql":  # as in a run: without DT-Fixup's factors its deep layers amplify rounding
         parts.initializer.prepare(parts.task.encoder, parts.data.every_batch(), parts.report, lambda find: find())
     encodings = parts.data.encodings("train", training=True)

@@ -8,7 +8,7 @@ import pytest
 from configurations import run_config
 from finished_runs import SMALL
 
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.pipelines.assembly import assemble
@@ -45,7 +45,7 @@ def test_a_table_of_predictions_tells_a_right_cell_from_a_right_answer():
     """The answer of a selector is the text of a cell; that it links to the passage with the answer makes it right."""
     table = Table("t", (Cell("town"), Cell("state")), ((Cell("Ogden", ("/wiki/Ogden",)), Cell("utah")),))
     examples = [TableExample("q1", "how many people?", table, Answer(("82,825",), ((0, 0),), "passage"))]
-    selector = assemble(run_config([*SMALL, "task=cell_selection"]), NoDataset()).task
+    selector = assemble(run_config([*SMALL, "task=cell_selection"]), EmptyDataset()).task
     columns, (row,) = judge(selector, examples, [CellRanking("q1", ((0, 0), (0, 1)), (0.9, 0.1))]).table(5)
     told = dict(zip(columns, row, strict=True))
     assert told["id"] == "q1"
@@ -68,7 +68,7 @@ def beside_another(monkeypatch):
 def test_a_stage_refuses_questions_that_another_process_does_not_have(monkeypatch):
     """Processes take turns at the questions: of other ones the answers would be of two sets."""
     config = run_config([*SMALL, "task=cell_selection"])
-    stage = TrainedStage("cell_selection", assemble(config, NoDataset()), config)
+    stage = TrainedStage("cell_selection", assemble(config, EmptyDataset()), config)
     examples, (theirs, _) = [TableExample("q1", "where?", TABLE)], beside_another(monkeypatch)
     assert [ranking.example_id for ranking in stage.predict(examples, "dev")] == ["q1"]
     theirs["dev"] = "0123456789ab"

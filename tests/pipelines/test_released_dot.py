@@ -91,7 +91,7 @@ def test_a_release_answers(tmp_path, name, capsys):
     folder, _ = dot_release(tmp_path, name)
     parts, config = open_checkpoint(str(folder), here(tmp_path / "cache"))
     question = TableExample("q", "which colour has the most?", TABLE, None)
-    (found,) = predict(parts.task, parts.data.loader_of([question], "questions"), config)
+    (found,) = predict(parts.task, parts.data.build_eval_loader([question], "questions"), config)
     assert found
     table = tmp_path / "sales.csv"
     table.write_text("region,sales\nnorth,3\nsouth,5\n")

@@ -11,7 +11,7 @@ from finished_runs import SMALL, finished_run, here
 from hydra.utils import instantiate
 
 from mate_cli.data.loading.in_memory import EncodedExamples
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import CellRanker, assemble, build_serializer, load_best
 from mate_cli.pipelines.evaluation.evaluation import predict
@@ -37,7 +37,7 @@ def config_of(run, *others):
 
 def test_the_row_of_the_best_cell_comes_first(run, examples, tmp_path):
     config = load_config(run)
-    own = load_best(config, RunFolder(run), NoDataset())
+    own = load_best(config, RunFolder(run), EmptyDataset())
     rankings = predict(own.task, own.data.loader_encoded(EncodedExamples(examples, own.serializer)), config)
     ranked = CellRanker(str(run), config)(examples)
     assert len(rankings) == len(examples)
@@ -67,7 +67,7 @@ def test_rankers_of_equal_weights_that_read_otherwise_are_told_apart(run, tmp_pa
 def test_what_is_drawn_after_does_not_depend_on_the_ranker(run, examples):
     drawn = []
     for asked in ([], examples):
-        parts = assemble(config_of(run, "seed=7"), NoDataset())  # loading the ranker begins with its own seed
+        parts = assemble(config_of(run, "seed=7"), EmptyDataset())  # loading the ranker begins with its own seed
         parts.serializer.encode(asked)
         drawn.append(torch.rand(4))
     assert torch.equal(*drawn)

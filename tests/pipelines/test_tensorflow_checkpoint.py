@@ -30,7 +30,7 @@ TABLE = Table(
 def predictions(folder, cache):
     parts, config = open_checkpoint(str(folder), here(cache))
     examples = [TableExample(question, question, TABLE, None) for question in QUESTIONS]
-    return predict(parts.task, parts.data.loader_of(examples, "questions"), config), config
+    return predict(parts.task, parts.data.build_eval_loader(examples, "questions"), config), config
 
 
 @pytest.mark.parametrize("name", RELEASES)

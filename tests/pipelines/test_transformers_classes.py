@@ -43,7 +43,7 @@ def predicted(folder, tmp_path):
     parts, config = open_checkpoint(folder, here(tmp_path))
     table = Table.from_pandas(pandas.DataFrame(FRAME))
     examples = [TableExample(str(place), text, table) for place, text in enumerate(QUESTIONS)]
-    found = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
+    found = predict(parts.task, parts.data.build_eval_loader(examples, "questions"), config)
     texts = parts.task.answers(found, {example.example_id: example for example in examples})
     in_order = sorted(found, key=lambda one: int(one.example_id))
     return [(parts.task.selection(one), texts.get(one.example_id, "")) for one in in_order]

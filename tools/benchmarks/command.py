@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from pydantic import TypeAdapter, ValidationError
 
 from mate_cli.benchmark.measure import measure
-from mate_cli.cli.app import ENDING, handle_signals, interrupt
+from mate_cli.cli.app import TERMINATION_SIGNALS, handle_signals, interrupt
 from mate_cli.errors import MateError
 
 
@@ -33,7 +33,7 @@ def run(kind: type[Iterable[Any]]) -> Path:
     config = {"benchmark": {"_target_": f"{kind.__module__}.{kind.__qualname__}", **given}}
     name, words, seed = Path(sys.argv[0]).stem, sys.argv[1:], given.get("seed", 1)
     try:
-        with handle_signals(ENDING, interrupt):
+        with handle_signals(TERMINATION_SIGNALS, interrupt):
             return measure(name, config, Path("outputs"), seed=seed, overrides=words).path
     except MateError as error:
         sys.exit(str(error))

@@ -31,7 +31,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     return [*other_arguments, f"runs={quote_list(folders)}"] if folders else other_arguments
 
 
-def takes_word(word: str) -> bool:
+def accepts_argument(word: str) -> bool:
     """Return whether an argument is a folder, which `arguments` converts to an override."""
     return is_folder(word)
 

@@ -22,7 +22,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     return [f"action={argument}" if argument in ACTIONS else argument for argument in words or ["list"]]
 
 
-def takes_word(word: str) -> bool:
+def accepts_argument(word: str) -> bool:
     """Return whether an argument is an action, which `arguments` converts to an override."""
     return word in ACTIONS
 

@@ -68,7 +68,7 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.terminal.console import Console
 
     table = Table(box=None, show_header=False, pad_edge=False)
-    findings = [finding for check in LOOKS for finding in check()]
+    findings = [finding for check in CHECKS for finding in check()]
     for finding in findings:
         cell = Text(finding.state) + Text(f"\n{finding.remedy}." if finding.remedy else "", style="dim")
         table.add_row(finding.name, Text(finding.verdict, style=STYLES[finding.verdict]), cell)
@@ -76,7 +76,7 @@ def run_plain(words: Sequence[str]) -> int:
     return int(any(finding.verdict == BAD for finding in findings))
 
 
-def look_at_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Finding]:
     """Check that the required and the optional packages are installed."""
     hints = {package: (BAD, f'Type pip install "{package}"') for package in NEEDED}
     hints |= {name: (NOTE, f"Type pip install {name} {purpose}") for name, purpose in OPTIONAL.items()}
@@ -87,7 +87,7 @@ def look_at_packages() -> Iterator[Finding]:
             yield Finding(package, "not installed", *hint)
 
 
-def look_at_devices() -> Iterator[Finding]:
+def check_devices() -> Iterator[Finding]:
     """Check which GPUs and how many CPU threads torch can use."""
     import torch
 
@@ -108,7 +108,7 @@ def look_at_devices() -> Iterator[Finding]:
     yield Finding("CPU", f"{threads}, {plural(os.cpu_count() or 1, 'core')}, {torch.backends.cpu.get_cpu_capability()}")
 
 
-def look_at_kernels() -> Iterator[Finding]:
+def check_kernels() -> Iterator[Finding]:
     """Check that Triton is installed and that the C++ attention kernels can be built."""
     from mate_cli.attention.backends.native import native_kernels
 
@@ -123,7 +123,7 @@ def look_at_kernels() -> Iterator[Finding]:
         yield Finding("C++ kernels", "cannot be built", NOTE, hint)
 
 
-def look_at_folders() -> Iterator[Finding]:
+def check_folders() -> Iterator[Finding]:
     """Check that the folders of outputs and caches are writable and have free disk space."""
     from mate_cli.cli.config_dir import config_dir, find_config, read_config
 
@@ -144,7 +144,7 @@ def look_at_folders() -> Iterator[Finding]:
             )
 
 
-def look_at_services() -> Iterator[Finding]:
+def check_services() -> Iterator[Finding]:
     """Check that the Hugging Face Hub is reachable, and that an account for W&B is configured."""
     from requests.utils import get_netrc_auth
 
@@ -166,10 +166,10 @@ def look_at_services() -> Iterator[Finding]:
         yield Finding("W&B", "no account", NOTE, hint)
 
 
-LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    look_at_packages,
-    look_at_devices,
-    look_at_kernels,
-    look_at_folders,
-    look_at_services,
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    check_packages,
+    check_devices,
+    check_kernels,
+    check_folders,
+    check_services,
 )

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.record import RunFolder
 
-SEVERAL = ("run", "checkpoint", "split", "data.root")
+LIST_KEYS = ("run", "checkpoint", "split", "data.root")
 """Keys whose comma-separated values become a list, because `mate evaluate` has no sweeps."""
-TEXTS = ("answers", "name")
+TEXT_KEYS = ("answers", "name")
 """Keys whose values are free text, which is quoted for Hydra."""
 
 
@@ -33,9 +33,9 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def _several(word: str) -> str:
     key, equals, value = word.partition("=")
-    if key in TEXTS and not is_written(value):
+    if key in TEXT_KEYS and not is_written(value):
         return f"{key}={quote_text(value)}"
-    if not equals or key not in SEVERAL or "," not in value or value[0] == "[" or is_written(value):
+    if not equals or key not in LIST_KEYS or "," not in value or value[0] == "[" or is_written(value):
         return word
     return f"{key}={quote_list(value.split(','))}"
 
@@ -59,7 +59,7 @@ def run(cfg: Evaluate) -> None:
         cfg.hardware.require_one_process("answers=" if cfg.answers else "an analysis")
     if not cfg.run:
         check_alone(cfg, sources[0])
-        score_answers(cfg) if cfg.answers else share(cfg, score_checkpoints)
+        score_answers(cfg) if cfg.answers else run_distributed(cfg, score_checkpoints)
         return
     if "_target_" in cfg.data:
         raise ConfigError(
@@ -68,10 +68,10 @@ def run(cfg: Evaluate) -> None:
     for folder in cfg.run:
         # Check the types before torch is imported, which takes seconds.
         check_run_types(folder, cfg.trust)
-    share(cfg, use_runs)
+    run_distributed(cfg, evaluate_runs)
 
 
-def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
+def run_distributed(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
     """Call a function on all configured ranks, and launch one process per device if necessary.
 
     Args:
@@ -110,7 +110,7 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
         work(cfg)
 
 
-def use_runs(cfg: Evaluate) -> None:
+def evaluate_runs(cfg: Evaluate) -> None:
     """Score the runs in `run`, or analyze them if `analysis` is set.
 
     This is done once per folder in `data.root`.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     WordSerializer = TextSerializer | MaskingSerializer
 
 
-SHAPED = "was fixed in training"
+FIXED_IN_TRAINING = "was fixed in training"
 """Error message for an override that a trained model cannot apply."""
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
 """Keys that users may set together with `run`. With `checkpoint`, they may also set `data`."""
@@ -69,7 +69,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     for source, more in (("run", ()), ("checkpoint", ("data",))):
         strangers = [key for key in overrides if key.split(".")[0] not in {*OWN_KEYS, *more}]
         if overrides.get(source, "null") != "null" and strangers:
-            raise ConfigError(SHAPED, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
+            raise ConfigError(FIXED_IN_TRAINING, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
     return [*words] if SOURCES & overrides.keys() else [DEFAULT, *words]
 
 
@@ -138,7 +138,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
     if cfg.run is not None or cfg.checkpoint is not None:
-        reader = _of_weights(cfg)
+        reader = _open_trained_model(cfg)
     else:
         if cfg.stages:
             experiments = " or ".join(f"experiment={stage['experiment']}" for stage in cfg.stages.values() if stage)
@@ -156,7 +156,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     return reader
 
 
-def _of_weights(cfg: Inspect) -> ExampleReader:
+def _open_trained_model(cfg: Inspect) -> ExampleReader:
     """Load the configured run or checkpoint, with the examples that its task evaluates."""
     from hydra.utils import instantiate
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Answer = Callable[[Callable[[], LoadedModel], Callable[[str], None]], Session]
     """Function that answers all questions. Its arguments load the model and show the current task."""
 
-SEVERAL = ("table", "question")
+LIST_KEYS = ("table", "question")
 """Keys that may be repeated on the command line. Their values are joined to a list."""
-TEXTS = (
-    *SEVERAL,
+TEXT_KEYS = (
+    *LIST_KEYS,
     "database",
     "schema",
     "questions",
@@ -43,16 +43,16 @@ TEXTS = (
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Quote the values of `TEXTS` for Hydra, and join the values of repeated keys."""
+    """Quote the values of `TEXT_KEYS` for Hydra, and join the values of repeated keys."""
     by_key: dict[str, list[str]] = {}
     other_arguments: list[str] = []
     for argument in words:
         key, sign, value = argument.partition("=")
-        if sign and key in TEXTS and value[:1] + value[-1:] != "[]" and not is_written(value):
+        if sign and key in TEXT_KEYS and value[:1] + value[-1:] != "[]" and not is_written(value):
             by_key.setdefault(key, []).append(value)
         else:
             other_arguments.append(argument)
-    final = {key: values if key in SEVERAL else values[-1:] for key, values in by_key.items()}
+    final = {key: values if key in LIST_KEYS else values[-1:] for key, values in by_key.items()}
     texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in final.items()}
     return [*other_arguments, *(f"{key}={text}" for key, text in texts.items())]
 

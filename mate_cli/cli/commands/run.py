@@ -60,7 +60,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
         RunError: if the folder contains no run, or the run is already running.
     """
     from mate_cli.cli.check import check_parts
-    from mate_cli.cli.commands.train import execute, join_others
+    from mate_cli.cli.commands.train import execute, init_process_group
     from mate_cli.files.io_errors import wrap_file_errors
     from mate_cli.files.sandbox import check_settings
     from mate_cli.files.targets import find_beside
@@ -79,7 +79,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
         os.chdir(base)
     file = folder.path / "config.yaml"
     spec = load_spec(file, trust)
-    with join_others(spec), explain_places(folder.path):
+    with init_process_group(spec), explain_places(folder.path):
         with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
             check_parts(spec)
         return execute(spec.with_root(root), folder, trust, [ROOT + root]) if root else execute(spec, folder, trust)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.arguments import check_arguments
-from mate_cli.cli.app import PROGRAM, answer_by_hydra
+from mate_cli.cli.app import PROGRAM, run_hydra_info_flags
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
 from mate_cli.cli.overrides import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
@@ -24,7 +24,7 @@ SWEEP = "sweep="
 """Prefix of the override that selects a file of `conf/sweep/`."""
 NO_RUN = {"--multirun", "--cfg", "--help", "--info", "--hydra-help", "--shell-completion"}
 """Flags with which `sweep=NAME` does not imply `-m`."""
-TEXTS = ("model.freeze", "model.lora.layers")
+TEXT_KEYS = ("model.freeze", "model.lora.layers")
 """Keys whose values are shell patterns of parameter or layer names, such as `layers.[0-3].*`."""
 FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
 """Flags that this module handles. `hydra.main` handles the other flags, which only print information."""
@@ -32,10 +32,10 @@ FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--c
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Add `-m` if `sweep=NAME` implies it, and quote name patterns that Hydra cannot parse."""
-    return expand([quote_pattern(word) for word in words])
+    return add_multirun_flag([quote_pattern(word) for word in words])
 
 
-def expand(words: Sequence[str]) -> list[str]:
+def add_multirun_flag(words: Sequence[str]) -> list[str]:
     """Add the flag `-m` if an argument selects a sweep with `sweep=NAME`.
 
     The flag is not added if a flag of `NO_RUN` is set. A file of `conf/sweep/` sets fixed and varying overrides of the
@@ -67,16 +67,16 @@ def _find_unknown_key(content: dict[str, Any]) -> str | None:
 def quote_pattern(word: str) -> str:
     """Quote the value of an override if it is a pattern with brackets: `layer.[0-3]`.
 
-    Only values of keys in `TEXTS` are patterns. Lists and comma-separated values of a sweep are unchanged.
+    Only values of keys in `TEXT_KEYS` are patterns. Lists and comma-separated values of a sweep are unchanged.
     """
     from mate_cli.quoting import quote_text
 
     key, _, value = word.partition("=")
-    is_pattern = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value
+    is_pattern = key.endswith(TEXT_KEYS) and "[" in value and value[0] not in "['\"" and "," not in value
     return f"{key}={quote_text(value)}" if is_pattern else word
 
 
-def run_words(words: Sequence[str]) -> int:
+def run_command(words: Sequence[str]) -> int:
     """Train a run or sweep, or print its configuration, plan or batch script.
 
     Args:
@@ -95,7 +95,7 @@ def run_words(words: Sequence[str]) -> int:
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
-        answer_by_hydra("train")
+        run_hydra_info_flags("train")
         return 0
     if PRINT_SCRIPT in flags:
         from mate_cli.cli.sweeps.submission import print_script
@@ -104,9 +104,9 @@ def run_words(words: Sequence[str]) -> int:
         with print_script(overrides):
             return run_sweep(overrides, submit=False)
     if "--multirun" in flags and DRY in flags:
-        from mate_cli.cli.dry_run import print_dry_sweep
+        from mate_cli.cli.dry_run import print_sweep_plan
 
-        return print_dry_sweep(overrides)
+        return print_sweep_plan(overrides)
     if "--multirun" in flags:
         from mate_cli.cli.sweeps.sweep import run_sweep
 
@@ -157,7 +157,7 @@ def train(words: Sequence[str]) -> TrainedRun:
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
     reject_sweep_options(words)
-    Syntax("train", texts=TEXTS).check(words)
+    Syntax("train", texts=TEXT_KEYS).check(words)
     words = arguments(words)
     with wrap_hydra_errors("train", words, __file__), hydra_arguments("train", words):
         spec = resolve(expand_continued(words))
@@ -201,13 +201,13 @@ def start(spec: RunSpec) -> int:
     Raises:
         MateError: an error that the user can fix.
     """
-    with join_others(spec):
+    with init_process_group(spec):
         announce(spec)
         return execute(spec, None, spec.trusted())
 
 
 @contextmanager
-def join_others(spec: RunSpec) -> Iterator[None]:
+def init_process_group(spec: RunSpec) -> Iterator[None]:
     """Initialize the process group inside the context, and compare the runs of all ranks.
 
     An error on one rank then stops all ranks. Does nothing for a single process.
@@ -225,11 +225,11 @@ def join_others(spec: RunSpec) -> Iterator[None]:
     if read_rank_variables(os.environ):
         check_processes(hardware, os.environ)
     with join_processes(hardware):
-        ranks.require_agreement(code_facts(spec), "Start all with the same words, in the same version of mate")
+        ranks.require_agreement(collect_fingerprint(spec), "Start all with the same arguments and version of mate")
         yield
 
 
-def code_facts(spec: RunSpec) -> dict[str, str]:
+def collect_fingerprint(spec: RunSpec) -> dict[str, str]:
     """Return the settings, code hashes and package versions that must agree on all ranks."""
     from mate_cli.runs.identity import PLACES, RESULT_NEUTRAL_KEYS, filter_values, flat_keys, hash_package, value_text
     from mate_cli.runs.record import package_versions

@@ -29,10 +29,10 @@ from mate_cli.cli.config.schema import StageOptions
 from mate_cli.cli.config.user_experiment import read_experiment_overrides, with_user_experiment, without_debug
 from mate_cli.cli.config.validate import check_values, refuse, resolve_values
 from mate_cli.cli.config_dir import (
-    extended_choice,
     extended_files,
     find_config,
     list_defaults,
+    load_extended_option,
     override_choices,
     read_config,
     user_config_dir,
@@ -337,7 +337,7 @@ def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Seq
     for choice in (scale, get_override_value(command_line, "scale") or scale):
         values.append(flat_keys(read_config(find_config(f"scale/{choice}"))))
         for group in ("task", "data", "model"):
-            for content in extended_choice(f"recipe/{group}", f"{choice}/{base.choices.get(group)}"):
+            for content in load_extended_option(f"recipe/{group}", f"{choice}/{base.choices.get(group)}"):
                 values[-1] |= flat_keys(content)
     return {key for key in {*values[0], *values[1]} if values[0].get(key) != values[1].get(key)}
 
@@ -396,7 +396,7 @@ def warn_recipe_changes(typed: Sequence[Override], whole: Composition) -> None:
         whole: composition of the run.
     """
     model, scale = get_override_value(typed, "model"), whole.choices.get("scale")
-    files = extended_choice("recipe/model", f"{scale}/{model}") if model else ()
+    files = load_extended_option("recipe/model", f"{scale}/{model}") if model else ()
     keys = {key for content in files for key in flat_keys(content) if not key.startswith(("model", "init", "defaults"))}
     if keys := keys - {override.key for override in typed}:
         without_model = compose_options(override for override in typed if override.key != "model")

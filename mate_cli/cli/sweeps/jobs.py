@@ -34,7 +34,7 @@ FAILED = None
 """
 KILLED = "killed"
 """Return value of a job whose process was killed. An optuna sweep repeats its trial."""
-ARRIVAL = 600.0
+FOLDER_TIMEOUT_SECONDS = 600.0
 """Seconds that other ranks of a Slurm job wait until rank 0 has created the run folder."""
 
 
@@ -214,12 +214,12 @@ def _wait_for_folder(note: Path) -> str:
         note: file of the job, in which rank 0 records the folder.
 
     Raises:
-        RunError: if rank 0 creates no folder within `ARRIVAL` seconds.
+        RunError: if rank 0 creates no folder within `FOLDER_TIMEOUT_SECONDS` seconds.
     """
     from mate_cli.errors import RunError
     from mate_cli.files.safe_load import load_json
 
-    until = time.monotonic() + ARRIVAL
+    until = time.monotonic() + FOLDER_TIMEOUT_SECONDS
     while time.monotonic() < until:
         if folder := load_json(note).get("folder"):
             return str(folder)

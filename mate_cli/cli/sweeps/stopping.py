@@ -16,11 +16,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
-from mate_cli.cli.app import ENDING, handle_signals
+from mate_cli.cli.app import TERMINATION_SIGNALS, handle_signals
 from mate_cli.files.safe_load import load_json
 from mate_cli.runs.lock import is_alive
 
-MARK = "stopped"
+STOP_FILE_NAME = "stopped"
 """Name of a file in the folder of the sweep's jobs. If it exists, no further job starts."""
 STILL_THERE, PAUSE = 0, 0.2
 """Signal 0, which only checks that a process exists, and the pause between two checks in seconds."""
@@ -50,14 +50,14 @@ class StopHandler:
         self._stack = ExitStack()
 
     def __enter__(self) -> StopHandler:
-        self._stack.enter_context(handle_signals((signal.SIGINT, *ENDING), self._stop))
+        self._stack.enter_context(handle_signals((signal.SIGINT, *TERMINATION_SIGNALS), self._stop))
         StopHandler.current = self
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         exit_type = kind
         try:
-            while self.asked and exit_type is not KeyboardInterrupt and self._tell(STILL_THERE):
+            while self.asked and exit_type is not KeyboardInterrupt and self._send_signal(STILL_THERE):
                 # Wait for the jobs, which may run longer than their launcher.
                 time.sleep(PAUSE)
         except KeyboardInterrupt:
@@ -67,7 +67,7 @@ class StopHandler:
             StopHandler.current = None
             self._stack.close()
             if exit_type is KeyboardInterrupt:
-                self._tell(signal.SIGKILL)
+                self._send_signal(signal.SIGKILL)
         if self.asked and exit_type is not KeyboardInterrupt:
             raise KeyboardInterrupt from error
 
@@ -76,13 +76,13 @@ class StopHandler:
             raise KeyboardInterrupt
         self.asked = True
         for note in self._notes()[:1]:
-            note.with_name(MARK).touch()
-        if not self._tell(signal.SIGTERM):
+            note.with_name(STOP_FILE_NAME).touch()
+        if not self._send_signal(signal.SIGTERM):
             raise KeyboardInterrupt
         with suppress(OSError):
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print is not reentrant
 
-    def _tell(self, number: int) -> int:
+    def _send_signal(self, number: int) -> int:
         """Send a signal to all running jobs on this machine, and return the number of these jobs."""
         count = 0
         for file in self._notes():
@@ -100,7 +100,7 @@ def is_stopped(jobs: Path) -> bool:
     Args:
         jobs: folder with the files of the sweep's jobs.
     """
-    return (jobs / MARK).exists()
+    return (jobs / STOP_FILE_NAME).exists()
 
 
 def ignore_interrupts() -> None:

@@ -36,10 +36,10 @@ def check_slurm(config: DictConfig, overrides: Sequence[str]) -> None:
         hint = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
         problem = f"Slurm is not installed on this machine (no {' and no '.join(missing_programs)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=hint)
-    tell_time_limit(overrides)
+    warn_time_limit(overrides)
 
 
-def tell_time_limit(overrides: Sequence[str]) -> None:
+def warn_time_limit(overrides: Sequence[str]) -> None:
     """Warn that each submitit job ends after an hour, unless `TIME_LIMIT` is set."""
     if not any(override.lstrip("+").startswith(TIME_LIMIT) for override in overrides):
         warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
@@ -60,7 +60,7 @@ def print_script(overrides: Sequence[str]) -> Iterator[None]:
     """
     if LAUNCHER not in overrides:
         raise ConfigError("applies to Slurm only", where="--print-script", remedy=f"Add {LAUNCHER}")
-    tell_time_limit(overrides)
+    warn_time_limit(overrides)
     try:
         from submitit import AutoExecutor, SlurmExecutor
     except ImportError:  # Hydra raises an error for the missing launcher.

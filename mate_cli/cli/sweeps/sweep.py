@@ -31,7 +31,7 @@ from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.hydra_setup import parse_overrides
 from mate_cli.cli.overrides import Override, to_strings
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
-from mate_cli.cli.sweeps.stopping import MARK, StopHandler
+from mate_cli.cli.sweeps.stopping import STOP_FILE_NAME, StopHandler
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.atomic import make_folders, number_names
 from mate_cli.files.io_errors import wrap_file_errors
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
 
 MAX_JOBS = 10_000
-WHOLE = ("hydra", "paths", "sweep")
+SWEEP_KEYS = ("hydra", "paths", "sweep")
 """Top-level keys that configure the sweep itself. Its configuration is composed from these overrides only."""
 
 
@@ -234,7 +234,7 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
         MateError: if the sweep's configuration is invalid.
     """
     from mate_cli.cli.sweeps.submission import check_slurm, quiet_controllers, start_tracker
-    from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
+    from mate_cli.cli.sweeps.sweep_summary import find_common_error, is_complete, print_summary
 
     overrides = [Override.parse(argument) for argument in arguments]
     folders, jobs, problem, planned_count = list[Path](), None, None, 0
@@ -267,7 +267,7 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         files = job_files(jobs)
-        mistake = common_mistake(files)
+        mistake = find_common_error(files)
         if files and not mistake:
             print_summary(files, problem, max(planned_count - len(files), 0), arguments)
         if mistake or not files:
@@ -280,8 +280,8 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
 def compose_sweep(typed: Sequence[Override]) -> DictConfig:
     """Compose the configuration of the sweep itself, with Hydra's section.
 
-    Only overrides of the keys in `WHOLE` are applied. Parameters of the sweep file are removed if the command line sets
-    the same key.
+    Only overrides of the keys in `SWEEP_KEYS` are applied. Parameters of the sweep file are removed if the command line
+    sets the same key.
 
     Args:
         typed: all overrides from the command line.
@@ -289,7 +289,7 @@ def compose_sweep(typed: Sequence[Override]) -> DictConfig:
     hydra = GlobalHydra.instance().hydra
     assert hydra is not None
     config = hydra.compose_config(
-        COMMAND, to_strings(override for override in typed if override.is_below(*WHOLE)), RunMode.MULTIRUN
+        COMMAND, to_strings(override for override in typed if override.is_below(*SWEEP_KEYS)), RunMode.MULTIRUN
     )
     sweeper, keys = config.hydra.sweeper, {override.key for override in typed}
     with read_write(config.hydra), open_dict(config.hydra):
@@ -333,7 +333,7 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
         sweeper.setup(**arguments)
     else:
         sweeper = Plugins.instance().instantiate_sweeper(**arguments)
-    direction, settings = config.hydra.sweeper.get("direction"), to_strings(w for w in typed if w.is_below(*WHOLE))
+    direction, settings = config.hydra.sweeper.get("direction"), to_strings(w for w in typed if w.is_below(*SWEEP_KEYS))
     direction_name = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, direction_name)
     return sweeper
@@ -399,7 +399,7 @@ def remove_unbegun(folders: Sequence[Path]) -> None:
     jobs = folders[0] if folders else None
     if jobs is None or any(load_json(file).get("folder") for file in job_files(jobs)):
         return
-    for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
+    for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / STOP_FILE_NAME):
         file.unlink(missing_ok=True)
     for folder in folders:
         with suppress(OSError):  # The folder contains other files.

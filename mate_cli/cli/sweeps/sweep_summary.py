@@ -94,7 +94,7 @@ def is_complete(files: Sequence[Path]) -> bool:
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
 
 
-def common_mistake(files: Sequence[Path]) -> str | None:
+def find_common_error(files: Sequence[Path]) -> str | None:
     """Return the error message if all jobs are invalid for the same reason, else None.
 
     Such an error is in the settings of the sweep, not of a job.

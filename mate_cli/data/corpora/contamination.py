@@ -68,7 +68,7 @@ class EvaluationTables:
             self._rows.add(plain_rows(table))
             self._cells.add(plain_cells(table))
 
-    def holds(self, table: Table, key: str) -> str:
+    def find_repeat(self, table: Table, key: str) -> str:
         """Return "equal" or "near-equal" if the index has such a table, else "".
 
         Near-equal tables share half of the rows, or four fifths of the cell texts, of the smaller table. Order, case,

@@ -128,7 +128,7 @@ def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables
             unreadable.append(table)
         elif not table.table.header or not table.table.rows:
             excluded["empty"] += 1
-        elif reason := evaluation.holds(table.table, table.key):
+        elif reason := evaluation.find_repeat(table.table, table.key):
             excluded[f"{reason} to one of evaluation"] += 1
         else:
             groups[bisect(BOUNDS, table.key)].append(table)

@@ -14,7 +14,7 @@ from shutil import rmtree
 
 import numpy as np
 
-from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
+from mate_cli.data.check import CheckReport, Problem, Sizes, format_counts
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.preparation import merge_parts, read_evaluation, write_parts
 from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard
@@ -128,7 +128,7 @@ class TableCorpus(StreamedDataset):
             return {"corpus": f"{len(self.files)} files as they are; not checked for tables of evaluation splits"}
         counts, unchecked = self._counts()
         unchecked_note = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
-        return {f"corpus, {name}": counts_in_words(part) for name, part in counts.items() if part} | unchecked_note
+        return {f"corpus, {name}": format_counts(part) for name, part in counts.items() if part} | unchecked_note
 
     def check_sources(self) -> None:
         """Raise `DataError` if a source does not exist, unless the corpus is already prepared.

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mate_cli.data.archive import unpacked_name
-from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, Sizes, counts_in_words
+from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, Sizes, format_counts
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.download import MANIFEST
 from mate_cli.data.question_contamination import normalize_words
@@ -116,7 +116,7 @@ class PassageQuestions(Release):
         Empty entries are omitted.
         """
         self.load("train")
-        excluded = counts_in_words(dict(sorted(self.repeated.items())))
+        excluded = format_counts(dict(sorted(self.repeated.items())))
         return {name: text for name, text in (("left out, train", excluded), ("not read", self._ignored_files)) if text}
 
     @property

@@ -18,7 +18,7 @@ from mate_cli.data.check import (
     CheckReport,
     Problem,
     count_splits,
-    find_gaps,
+    find_empty_entries,
     find_overlaps,
     find_repeated_ids,
     find_unanswered,
@@ -230,7 +230,7 @@ class Release(ABC):
         """
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        empty_entries = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
+        empty_entries = find_empty_entries(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
         used_examples = {
             split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
         }

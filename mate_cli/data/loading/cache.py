@@ -125,7 +125,7 @@ class EncodedSplit:
             return _read_part(self._parts[part])
 
     @property
-    def uncut_tokens(self) -> dict[str, int]:
+    def untruncated_lengths(self) -> dict[str, int]:
         """Number of tokens of each example before truncation, by example id, if counted."""
         return {name: count for name, count in zip(self._names, self._uncut.tolist(), strict=True) if count}
 

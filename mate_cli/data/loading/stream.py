@@ -33,7 +33,7 @@ MAX_SEQUENCES = 64
 """Maximum number of shard sequences (lanes) that are read in parallel."""
 SAMPLE = 64
 """Number of examples whose lengths represent the whole stream."""
-KNOWN_BY = 1024
+CALIBRATION_EXAMPLES = 1024
 """Number of examples from the start of the stream used for data-dependent initialization of weights."""
 
 Masks = Literal["dynamic", "static"]
@@ -122,9 +122,9 @@ class TableStream(Dataset[TableBatch]):
     @cached_property
     def lengths(self) -> np.ndarray:
         """Number of tokens of each of `SAMPLE` examples, which represent the stream."""
-        return np.array([len(encoding) for encoding in self.some(SAMPLE)])
+        return np.array([len(encoding) for encoding in self.sample_encodings(SAMPLE)])
 
-    def some(self, count: int) -> list[TableEncoding]:
+    def sample_encodings(self, count: int) -> list[TableEncoding]:
         """Generate up to `count` examples from the first tables of the first lane."""
         encodings = [
             encoding for row in self.lanes[0].rows(0, min(count, self.lanes[0].size)) for encoding in self._make(row)
@@ -230,13 +230,13 @@ class StreamDataModule(TableDataModule):
             count: number of examples.
             size: number of examples per batch.
         """
-        encodings = self.stream.some(count)
+        encodings = self.stream.sample_encodings(count)
         for start in range(0, len(encodings), size):
             yield self.loading.batch(encodings[start : start + size])
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Yield batches of the first `KNOWN_BY` examples, which represent the whole stream."""
-        return self.sample_batches(KNOWN_BY)
+        """Yield batches of the first `CALIBRATION_EXAMPLES` examples, which represent the whole stream."""
+        return self.sample_batches(CALIBRATION_EXAMPLES)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return a loader of training batches for the whole run, or the rest of a resumed run."""

@@ -31,7 +31,7 @@ PORTION = 128
 Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 
 
-class NoDataset:
+class EmptyDataset:
     """Empty dataset for callers that pass examples to the data module themselves."""
 
     splits: tuple[str, ...] = ()
@@ -328,7 +328,7 @@ class TableDataModule:
         """
         return self.loader_encoded(self.encodings(split))
 
-    def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
+    def build_eval_loader(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
         """Return a loader of the batches of any examples for evaluation.
 
         Args:

@@ -83,8 +83,8 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     # Names of the same parameters in earlier runs of other tasks.
     run_names = _names_of_classes(task, "run_names")
     sources = {name: (name, released_name, *run_names.get(name, ())) for name, released_name in names.items()}
-    first_aliases = {name: next((alias for alias in names if alias in tensors), None) for name, names in sources.items()}
-    aliases = {} if wanted is False else first_aliases
+    aliases = {name: next((alias for alias in names if alias in tensors), None) for name, names in sources.items()}
+    aliases = {} if wanted is False else aliases
     # The state dict also contains buffers, such as a fitted threshold.
     parameters = task.state_dict(keep_vars=True)
     loaded_sources = {

@@ -353,10 +353,8 @@ class EvidenceEntailment(Entailment):
         else:
             total = nll_loss(mixture.log_probabilities, batch.class_ids, reduction="sum")
         is_evidence = (batch.label_ids.gather(1, mixture.tokens) > 0) & mixture.mask
-        evidence_loss = (
-            binary_cross_entropy(mixture.node_logits, mixture.mask, is_evidence) * is_evidence.any(-1)
-        ).sum()
-        return self.average_terms(total, batch) + self.average_terms(evidence_loss, batch, "evidence")
+        losses = binary_cross_entropy(mixture.node_logits, mixture.mask, is_evidence) * is_evidence.any(-1)
+        return self.average_terms(total, batch) + self.average_terms(losses.sum(), batch, "evidence")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
         """Count the examples and the examples with known evidence."""

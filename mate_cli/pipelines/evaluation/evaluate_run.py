@@ -165,7 +165,7 @@ def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrid
         config = runtime.config(folder)
         parts = load_best(config, folder)
         examples = questions_in_file(parts, questions)
-        loader = parts.data.loader_of(examples, "questions")
+        loader = parts.data.build_eval_loader(examples, "questions")
         answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
     rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
     write_text(output, to_json(rows, indent=1))

@@ -17,7 +17,7 @@ from mate_cli.metrics.specs import MetricName
 from mate_cli.metrics.subsets import parts_by_tokens
 from mate_cli.metrics.wtq_official import OFFICIAL_ACCURACY
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of, explain_memory_errors, prediction_advice, resolve_profile
+from mate_cli.pipelines.machine import explain_memory_errors, get_device, prediction_advice, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
@@ -96,7 +96,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     ranks.require_agreement({split: digest[:12]}, SAME_DATA)
     predictions = predict(parts.task, loader, cfg)
     result = judge(parts.task, examples, predictions)
-    tokens = parts.data.encodings(split).uncut_tokens
+    tokens = parts.data.encodings(split).untruncated_lengths
     if not any(example.history for example in examples):
         return with_parts(result, tokens)
     result_in_turn = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
@@ -188,7 +188,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
     origin, modes = next(task.parameters()).device, {module: module.training for module in task.modules()}
     # A caller may have moved the task to an accelerator.
-    device = device_of(cfg.hardware) if origin.type == "cpu" else origin
+    device = get_device(cfg.hardware) if origin.type == "cpu" else origin
     task.to(device).eval()
     with (
         explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)),

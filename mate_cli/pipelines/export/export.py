@@ -14,7 +14,7 @@ from huggingface_hub.utils._validators import validate_repo_id
 from hydra.utils import instantiate
 from transformers import TapasConfig
 
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.io_errors import shorten_reason, wrap_file_errors
@@ -94,7 +94,7 @@ def export_run(
         config = config.model_copy(update={"attention": ANY_MACHINE})
     settings = exported_settings(config)
     check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
-    parts = load_best(config, folder, NoDataset())
+    parts = load_best(config, folder, EmptyDataset())
     about, auto_class = parts.task.spec.table_answers, parts.task.spec.auto_class
     name = tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
     card = ExportedModel(record, settings, first_init(folder, config), name, about, licence, hub)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mate_cli.data.datasets.catalogue import TableDataset
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.hub import hub_file, missing_model
 from mate_cli.files.io_errors import wrap_file_errors
@@ -50,7 +50,7 @@ def open_checkpoint(
 ) -> tuple[Parts, ModelConfig]:
     """Build the parts of a checkpoint and load its weights, without a run folder.
 
-    `parts.data.loader_of(examples, name)` encodes examples, and `evaluation.predict(parts.task, loader, config)`
+    `parts.data.build_eval_loader(examples, name)` encodes examples, and `predict(parts.task, loader, config)` of `evaluation`
     predicts them, as for a run.
 
     Args:
@@ -86,7 +86,7 @@ def open_checkpoint(
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = _parse_settings(settings, folder, runtime)
     with wrap_file_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        parts = assemble(config, dataset or NoDataset(), moved=True)
+        parts = assemble(config, dataset or EmptyDataset(), moved=True)
     if not is_theirs:
         load_module(parts.task, weights, AGAIN)
     elif parts.report.new:

@@ -11,7 +11,7 @@ from torch import nn
 
 from mate_cli.arguments import check_arguments
 from mate_cli.data.loading.in_memory import EncodedExamples
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import DataError, MateError, RunError
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_object
@@ -76,7 +76,7 @@ class LoadedModel(TaskModel, nn.Module):
         if run is not None:
             folder = open_run(run)
             run_config = runtime.config(folder)
-            return cls(run, load_best(run_config, folder, NoDataset()), run_config, read_calibration(folder.path))
+            return cls(run, load_best(run_config, folder, EmptyDataset()), run_config, read_calibration(folder.path))
         # Imported late, because runs do not need the checkpoint formats.
         from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
 

@@ -29,7 +29,7 @@ class TrainedStage(LoadedModel):
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict examples with the task of the stage. `name` labels the progress bar."""
-        loader = self.parts.data.loader_of(examples, name)
+        loader = self.parts.data.build_eval_loader(examples, name)
         ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
         return predict(self.parts.task, loader, self.settings)
 

@@ -109,9 +109,9 @@ def wrong_csv(report: Report) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Convert rows to the text of a CSV file, with each cell escaped by `harmless`."""
+    """Convert rows to the text of a CSV file, with each cell escaped by `escape_csv_cell`."""
     table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(map(harmless, row) for row in rows)
+    csv.writer(table, lineterminator="\n").writerows(map(escape_csv_cell, row) for row in rows)
     return table.getvalue()
 
 
@@ -123,7 +123,7 @@ def run_settings(run: LoadedRun) -> dict[str, str]:
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 
-def harmless(value: object) -> object:
+def escape_csv_cell(value: object) -> object:
     """Escape a CSV cell against terminal control codes and spreadsheet formulas.
 
     A formula gets a leading apostrophe. Signs before a number, and text of only signs, are unchanged.

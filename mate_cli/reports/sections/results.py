@@ -421,7 +421,7 @@ def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
     for index, row in enumerate(rows):
         draw_bar(axes, index, row)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_yticks(range(len(rows)), [literal_text(short(row.label)) for row in rows])
+    axes.set_yticks(range(len(rows)), [literal_text(ellipsize_middle(row.label)) for row in rows])
     bar_ends = [end for row in rows for end in (row.cells[0].value or 0.0, *row.cells[0].dots)]
     axes.set_xlim(min(0.0, *bar_ends), (max(bar_ends) * 1.14) or 1.0)
     axes.grid(visible=False, axis="y")
@@ -451,7 +451,7 @@ def draw_bar(axes: Axes, index: int, row: Row) -> None:
     axes.axvline(0, color=GRID, linewidth=1)
 
 
-def short(label: str, longest: int = 46) -> str:
+def ellipsize_middle(label: str, longest: int = 46) -> str:
     """Truncate a long label in the middle, because its end may distinguish configurations.
 
     Args:

@@ -53,7 +53,7 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
         rows = [run_row(run, values, report, keys) for run, values in zip(report.runs, run_values, strict=True)]
         return {
             "rows": rows[:FIRST],
-            "later": partial(later_runs, rows[FIRST:]),
+            "later": partial(compact_run_rows, rows[FIRST:]),
             "groups": [("", "nothing"), *((key, key) for key in differing)],
             "count": plural(len(report.runs), "run"),
             "metric": metric.title if metric else "Metric",
@@ -63,7 +63,7 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
     return ReportSection("runs", "Runs", "Runs", template="runs", content=content)
 
 
-def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
+def compact_run_rows(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
     """Convert rows to compact JSON values, which the page's script renders on demand.
 
     Each text is stored once in `texts`. The rows contain its index.

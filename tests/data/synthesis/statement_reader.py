@@ -33,7 +33,7 @@ class StatementReader:
 
     def verdicts(self, text):
         """The labels that the readings of a text have; more than one when the text is ambiguous."""
-        found = {self.holds(*reading) for reading in self.readings(text)}
+        found = {self.find_repeat(*reading) for reading in self.readings(text)}
         return {int(verdict) for verdict in found if verdict is not None}
 
     def readings(self, text):
@@ -81,7 +81,7 @@ class StatementReader:
             return True
         return other[1] >= 0 and is_list(text, {row[other[1]] for row in self.rows})
 
-    def holds(self, left, comparator, right):
+    def find_repeat(self, left, comparator, right):
         """None when a side stands for nothing."""
         values = [self.values(side) for side in (left, right)]
         if None in values:

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
-from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, counts_in_words, note_absent_tables
+from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, format_counts, note_absent_tables
 from mate_cli.data.datasets.file_formats import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
@@ -161,7 +161,7 @@ class HybridQA(Release):
     @property
     def facts(self) -> Mapping[str, str]:
         """Excluded questions of `extra_train`, and splits not compared with them, as text."""
-        text = counts_in_words(self.repeated)
+        text = format_counts(self.repeated)
         notes = {"left out, train": f"{text}; {len(self._extras.questions):,} of extra_train are left"} if text else {}
         return notes | {problem.file: problem.what for problem in self._unchecked()}
 
@@ -408,7 +408,9 @@ def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], overlap
     evaluation_questions = KnownQuestions(
         overlap, (q for split, questions in splits.items() if split != "train" for q in questions)
     )
-    repeats = [question.question_id for question in splits.get("train", ()) if evaluation_questions.holds(question)]
+    repeats = [
+        question.question_id for question in splits.get("train", ()) if evaluation_questions.find_repeat(question)
+    ]
     if repeats:
         note = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
         yield Problem("train.json", repeats[0], note)
