@@ -183,8 +183,8 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
 
     Args:
         name: subcommand, which is also the name of its primary configuration in `conf/`.
-        module: module of the command. The optional attributes `TEXT_KEYS`, `ACTIONS`, `accepts_argument` and `arguments`
-            adapt the argument syntax. The optional `run_command` replaces composition and `function`.
+        module: module of the command. The optional attributes `TEXT_KEYS`, `ACTIONS`, `accepts_argument` and
+            `arguments` adapt the argument syntax. The optional `run_command` replaces composition and `function`.
         function: name of the function in `module` that is called with the validated configuration.
         words: arguments after the subcommand.
     """

@@ -93,8 +93,8 @@ class TaskSpec:
 
     Args:
         monitor: validation metric that selects the best checkpoint. Its `MetricSpec` declares the direction.
-        label: token labels that the encoding must annotate, such as "cells" or "span" (`Serializer.label_kind`). None: no
-            token labels are needed.
+        label: token labels that the encoding must annotate, such as "cells" or "span" (`Serializer.label_kind`). None:
+            no token labels are needed.
         encoding: option of the config group `encoding` that annotates these labels. Other options may do so too.
         table_answers: type of answers for a user's table. None if predictions do not refer to the contents of a table.
         transformers_class: class of transformers for the same task with TAPAS. None if transformers has no such class.

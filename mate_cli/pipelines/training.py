@@ -128,7 +128,7 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     for split in ("dev", "test"):
         if data.has_examples(split):
             _evaluate(run, cfg, parts, split)
-    record.facts |= {**task.encoder.facts(), **parts.facts}
+    record.facts |= {**task.encoder.describe_usage(), **parts.facts}
     print_results(run.console, run.folder, record)
     record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
 

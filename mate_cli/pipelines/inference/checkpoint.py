@@ -50,8 +50,8 @@ def open_checkpoint(
 ) -> tuple[Parts, ModelConfig]:
     """Build the parts of a checkpoint and load its weights, without a run folder.
 
-    `parts.data.build_eval_loader(examples, name)` encodes examples, and `predict(parts.task, loader, config)` of `evaluation`
-    predicts them, as for a run.
+    `parts.data.build_eval_loader(examples, name)` encodes examples, as for a run, and
+    `evaluation.predict(parts.task, loader, config)` predicts them.
 
     Args:
         name: name of the checkpoint. One of:
