@@ -97,11 +97,11 @@ def step_of(parts, found, micro_batch, ranks, monkeypatch):
     shares = [batches[rank::ranks] for rank in range(ranks)]
     reached: list = []  # what each rank would send the others
     with monkeypatch.context() as patch:
-        patch.setattr(lit_task, "add_up", lambda sums: reached.append(sums) or all_reduce_counts(sums))
+        patch.setattr(lit_task, "all_reduce_counts", lambda sums: reached.append(sums) or all_reduce_counts(sums))
         for share in shares:
             next(iter(CountedSteps(share, parts.task, len(share))))
         totals = {name: sum(sums[name] for sums in reached).tolist() for name in reached[0]}
-        patch.setattr(lit_task, "add_up", lambda sums: totals)
+        patch.setattr(lit_task, "all_reduce_counts", lambda sums: totals)
         parts.task.zero_grad()
         losses = [
             parts.task.loss(batch) / len(batches)
