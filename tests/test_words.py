@@ -1,55 +1,74 @@
-"""Words of the code: how docstrings open, and what names say."""
+"""Prose and names keep to the terms of the field: violations per package do not rise."""
 
 import ast
+import io
 import re
+import tokenize
+from collections import Counter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parent.parent / "mate_cli"
-# A docstring that opens with one of these describes around a thing rather than naming it.
-OPENINGS = re.compile(r"(?:What|Whether|Which|How|That|Those|These|This|Of|They|Their|It|Who|Whose|Where|When)\b")
-# Participles and pronouns say nothing of a thing; a function begins with a verb, a class or a module is a noun.
-BANNED = re.compile(
-    "answered|anywhere|asked|asking|chosen|collected|computed|counted|encoded|explained|filtered|finished|given|"
-    "handling|held|here|joined|kept|learnt|linked|loading|made|measured|named|opened|ours|own|own_.*|quoted|recorded|"
-    "released|said|scored|seen|selected|shaping|spelled|stated|taken|theirs|together|told|trained|whole",
+GLOSSARY = re.compile(
+    r"\b(?:refus(?:e[sd]?|ing)|what(?:ever)?|who(?:ever)?|people|(?:no|some|any|every)(?:body|thing)|things?|kinds?|places?|"
+    r"beside|but for|as far as|stands?|(?:left|leave) out|worked out|at work|go(?:es)? on|trainings|learnt|alike|"
+    r"likewise|anew|mend(?:ed)?|hand(?:s|ed)? o(?:n|ver)|ours|theirs|others|said|told|twice|kept|right|chance|"
+    r"hardly|in words|[as][so] (?:many|much)|by itself|there (?:is|are) no|(?:is|are) there|pieces?|holds?|begins?)\b",
     re.IGNORECASE,
 )
+"""Words for which the field has a term, such as "raise", "token", "contain" or "index"."""
+VAGUE = re.compile(
+    "(?:_|above|added|again|asked|away|before|behind|below|beside|best|both|built|changed?|chosen|computed|counted|cut|done|"
+    "drawn|each|every|facts|fits?|found|given|gone|has|held|here|how|inner|inside|its?|joined|kept|known|last|left|listed|"
+    "loaded|made|many|marks|matched|measured|missing|moved|most|named|near|needed|new|none|nothing|now|of|old|once|ones?|only|"
+    "opened|others?|ours|own|passed|pieces?|places?|plain|put|quoted|ranked|read|real|recorded|released|remedy|rest|right|"
+    "said|same|says?|scored|seen|selected|several|shared|short|shown|side|some|spelled|stated|still|stored|taken|tells?|that|"
+    "theirs|them|there|these|they|things?|this|those|told|together|tried|trained|trusted|turned|typed|used|usual|wanted|ways?|"
+    "what|where|which|who|whole|whose|with|without|work|written|wrong)+",
+    re.IGNORECASE,
+)
+"""Names that consist of pronouns, participles and adverbs, and so do not say what the object is."""
+LIMITS: dict[str, tuple[int, int]] = {
+    "__init__": (2, 2),
+    "analysis": (1, 0),
+    "arguments": (0, 1),
+    "attention": (9, 3),
+    "benchmark": (2, 14),
+    "cli": (44, 47),
+    "data": (84, 51),
+    "errors": (0, 4),
+    "files": (17, 13),
+    "lit_modules": (14, 12),
+    "metrics": (25, 9),
+    "models": (32, 30),
+    "papers": (74, 35),
+    "pipelines": (36, 49),
+    "reports": (115, 110),
+    "runs": (33, 34),
+    "tables": (34, 9),
+    "terminal": (4, 2),
+    "tokenization": (36, 11),
+}
+"""Glossary violations and vague names of each package. Lower them when they fall."""
 
 
-@pytest.fixture(scope="module")
-def modules() -> dict[str, ast.Module]:
-    """All modules of the package, parsed, by path."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return {file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+def count_violations(path: Path) -> Counter[str]:
+    """Count the glossary violations in the strings and comments of a module, and the vague names that it binds."""
+    source = path.read_text(encoding="utf-8")
+    nodes = list(ast.walk(ast.parse(source)))
+    prose = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    prose += [token.string for token in tokens if token.type == tokenize.COMMENT]
+    names = [node.arg for node in nodes if isinstance(node, ast.arg)]
+    names += [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names += [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    hits = sum(len(GLOSSARY.findall(re.sub(r"`[^`]*`", "", text))) for text in prose)
+    return Counter(prose=hits, names=sum(name != "_" and VAGUE.fullmatch(name) is not None for name in names))
 
 
-def defined_names(body: list[ast.stmt]) -> list[str]:
-    """Names of classes, functions and methods, private ones too, but for properties."""
-    names = []
-    for node in body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            is_property = any("property" in ast.unparse(one) for one in node.decorator_list)
-            names += [] if is_property else [node.name]
-            names += defined_names(node.body) if isinstance(node, ast.ClassDef) else []
-    return names
-
-
-def test_docstrings_open_with_a_verb_or_a_noun(modules):
-    found = []
-    for path, module in modules.items():
-        for node in ast.walk(module):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                text = ast.get_docstring(node) or ""
-                if OPENINGS.match(text):
-                    found.append(f"{path}: {getattr(node, 'name', 'module')}: {text[:60]}")
-    assert not found, "\n".join(found)
-
-
-def test_names_are_no_participles_and_no_pronouns(modules):
-    found = []
-    for path, module in modules.items():
-        names = [Path(path).stem, *defined_names(module.body)]
-        found += [f"{path}: {name}" for name in names if BANNED.fullmatch(name.strip("_"))]
-    assert not found, "\n".join(found)
+def test_glossary_violations_and_vague_names_do_not_rise():
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        counts = found.setdefault(path.relative_to(PACKAGE).parts[0].removesuffix(".py"), Counter())
+        counts.update(count_violations(path))
+    pairs = {package: (counts["prose"], counts["names"]) for package, counts in found.items()}
+    assert {name: pair for name, pair in pairs.items() if any(map(int.__gt__, pair, LIMITS.get(name, (0, 0))))} == {}

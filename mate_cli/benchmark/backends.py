@@ -78,7 +78,7 @@ def find_network(
     network: TableEncoder = constructor(attention=attention, **options)
     check_network(network)
     if not network.layers:
-        raise ConfigError(f"{name} has no layers whose work is known", where="benchmark", remedy="Leave it out")
+        raise ConfigError(f"{name} has no layers with known operation counts", where="benchmark", remedy="Leave it out")
     return network
 
 

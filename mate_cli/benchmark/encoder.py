@@ -112,7 +112,7 @@ class EncoderBenchmark(BenchmarkOptions):
             raise ConfigError(
                 f"unknown variant {name!r}",
                 where="benchmark.variants",
-                remedy=f"Choose from {', '.join(names)}, or combine a choice of conf/model with one of conf/attention",
+                remedy=f"Choose from {', '.join(names)}, or combine an option of conf/model with one of conf/attention",
             )
         network, attention = variants[name]
         backend = find_backends([attention])[attention]

@@ -124,7 +124,7 @@ class BenchmarkOptions(ABC):
             try:
                 encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             except (DataError, MissingDependencyError) as error:
-                Console(stderr=True, highlight=False).print(f"{name} is left out: {error}", soft_wrap=True)
+                Console(stderr=True, highlight=False).print(f"{name} was skipped: {error}", soft_wrap=True)
                 continue
             yield from pick_cases(name, encodings, self.real_batches)
 

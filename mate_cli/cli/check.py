@@ -143,7 +143,7 @@ def check_servers(loggers: Nodes) -> None:
         for name, value in (node or {}).items():
             if isinstance(value, str) and value.startswith(("http://", "https://")) and not is_reachable(value):
                 problem = f"{value} cannot be reached"
-                hint = "Start the server, or log without it: logger=none; metrics.jsonl holds everything"
+                hint = "Start the server, or log without it: logger=none; metrics.jsonl contains all metrics"
                 raise ConfigError(problem, where=f"logger.{key}.{name}", remedy=hint)
 
 

@@ -322,7 +322,7 @@ def print_sweep_plan(arguments: Sequence[str]) -> int:
         config = compose_sweep(all_overrides)
         if (grid := make_grid(config)) is None:
             trials = config.hydra.sweeper.get("n_trials")
-            problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
+            problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of earlier jobs"
             hint = "Leave out -m and sweep=NAME to see the cost of one job"
             raise ConfigError(problem, where="--dry", remedy=hint)
         jobs = grid.jobs(to_strings(override for override in all_overrides if not override.is_below("hydra", "sweep")))

@@ -59,7 +59,7 @@ def overview(commands: Mapping[str, str]) -> str:
         [
             "mate: train, evaluate and compare table transformers.",
             "",
-            "Usage: mate COMMAND [group=choice] [key=value]",
+            "Usage: mate COMMAND [group=option] [key=value]",
             "",
             "Commands",
             *(f"  {name:<12}{text}" for name, text in commands.items()),
@@ -83,7 +83,7 @@ def command_help(config_name: str) -> str:
     texts = read_config(config_dir() / f"{config_name}.yaml")["hydra"]["help"]
     sections = [
         texts["header"],
-        f"Usage: {texts['app_name']} [group=choice] [key=value]{' [-m]' if config_name == 'train' else ''}",
+        f"Usage: {texts['app_name']} [group=option] [key=value]{' [-m]' if config_name == 'train' else ''}",
         *_section("Groups: choose a file of conf/", [_group(*pair) for pair in list_defaults(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),

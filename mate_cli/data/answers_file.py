@@ -42,7 +42,7 @@ def read_answers(file: Path) -> dict[str, SystemAnswer]:
     for location, entry in _entries(file, content):
         name = _find(entry, IDS, location, file)
         if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
-            raise DataError(f"{location}: the id is no text", where=str(file), remedy=REMEDY)
+            raise DataError(f"{location}: the id is not text", where=str(file), remedy=REMEDY)
         if (key := str(name)) in answers:
             problem = f"the id {key!r} occurs twice ({locations[key]} and {location})"
             raise DataError(problem, where=str(file), remedy="Keep one answer for each question")

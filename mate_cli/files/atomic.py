@@ -48,7 +48,7 @@ def check_writable(file: Path, where: str) -> None:
     Raises:
         ConfigError: the path is a folder, or its nearest existing parent folder is not writable.
     """
-    with wrap_file_errors(where, ConfigError, "cannot be written", "Choose another place for it"):
+    with wrap_file_errors(where, ConfigError, "cannot be written", "Choose another path"):
         if file.is_dir():
             raise ConfigError("is a folder", where=where, remedy=f"Name a file in it: {file / 'answers.json'}")
         folder = next(parent for parent in file.absolute().parents if parent.exists())
@@ -101,7 +101,7 @@ def replace_file(target: Path) -> Iterator[Path]:
         RunError: `target` is a device or a pipe.
     """
     if target.exists() and not (target.is_file() or target.is_dir()):
-        raise RunError("is no regular file", where=str(target), remedy="Choose another place")
+        raise RunError("is not a regular file", where=str(target), remedy="Choose another path")
     target.parent.mkdir(parents=True, exist_ok=True)
     for stale in target.parent.glob(f".{glob.escape(_short_name(target))}.{'[0-9a-f]' * DIGITS}.draft"):
         _remove_left(stale)
@@ -162,7 +162,7 @@ def number_names(path: Path) -> Iterator[Path]:
     yield from (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
 
 
-def write_text(target: Path, text: str, remedy: str = "Choose another place for it") -> Path:
+def write_text(target: Path, text: str, remedy: str = "Choose another path") -> Path:
     """Write a text file atomically.
 
     Args:

@@ -109,7 +109,7 @@ def restrict_to_folder(config: Mapping[str, Any], folder: Path, trust: Sequence[
         return dict(config)
     safe_config, removed = remove_paths(config, folder)
     if keys := [key for key in removed if not key.endswith("download")]:
-        print(f"{where}: not used, as they lead elsewhere: {', '.join(keys)}. trust=paths keeps them.", flush=True)
+        print(f"{where}: {', '.join(keys)} ignored: outside this folder. trust=paths allows them.", flush=True)
     return safe_config
 
 
@@ -130,7 +130,7 @@ def check_inside_run(folder: Path) -> None:
             check_inside(folder, path / "file")
         # Loggers write to existing files in place, which would change the file behind a hard link.
         elif path.is_file() and path.lstat().st_nlink > 1:
-            raise RunError("is a hard link: the same file elsewhere", where=str(path), remedy="Copy it to its place")
+            raise RunError("is a hard link to a file with another path", where=str(path), remedy="Replace it by a copy")
 
 
 def check_settings(folder: Path) -> None:

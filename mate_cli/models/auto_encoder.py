@@ -41,7 +41,7 @@ def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
     index = cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **options, **quiet)
     files = json.loads(Path(index).read_bytes()).get("weight_map", {}).values() if index else ()
     if unsafe := sorted({file for file in files if not str(file).endswith(".safetensors")}):
-        raise CheckpointError(f"{unsafe[0]} is no safetensors file", where=str(index), remedy="Export again")
+        raise CheckpointError(f"{unsafe[0]} is not a safetensors file", where=str(index), remedy="Export again")
 
 
 @torch.no_grad()
@@ -167,7 +167,7 @@ class MateModel(PreTrainedModel):
         if mismatched and not may_differ:
             key, size, expected = mismatched[0]
             problem = f"{key} is {tuple(size)}, the network's {tuple(expected)}"
-            raise CheckpointError(problem, where=str(name), remedy="Set ignore_mismatched_sizes=True to draw it anew")
+            raise CheckpointError(problem, where=str(name), remedy="Set ignore_mismatched_sizes=True to randomize it")
         _initialize(model, new_keys.union(key for key, *_ in mismatched))
         return (model, info) if with_info else model
 

@@ -90,7 +90,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     torch.manual_seed(cfg.seed)
     check_label(cfg)
     if "vocab_size" in cfg.model:
-        raise ConfigError("follows from the tokenizer", where="model.vocab_size", remedy="Leave it out")
+        raise ConfigError("is determined by the tokenizer", where="model.vocab_size", remedy="Leave it out")
     serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
     backend, replacements = _attention(cfg.attention, device.type, moved=moved)

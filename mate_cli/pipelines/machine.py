@@ -66,9 +66,9 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
     accelerator = find_accelerator(hardware)
     if accelerator == "gpu" and not torch.cuda.is_available():
         hint = missing_gpu_remedy(hardware, "Use hardware=cpu")
-        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy=hint)
+        raise ConfigError("PyTorch finds no GPU here", where="hardware.accelerator", remedy=hint)
     if accelerator == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("torch sees no Apple GPU", where="hardware.accelerator", remedy="Use hardware=cpu")
+        raise ConfigError("PyTorch finds no Apple GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
     workers = hardware.workers
     if workers is None:
         workers = GPU_WORKERS if accelerator == "gpu" else 0

@@ -129,7 +129,7 @@ def peak_memory_mb() -> float:
 
 def reused_runs_table(spec: RunSpec) -> Table:
     """Build a table with a row per command-line override and a column per stage that may use it."""
-    table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
+    table = Table(title="Overrides, and the stages that use them", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
         table.add_column(stage.name.replace("_", " "), header_style="bold", justify="center")
@@ -303,7 +303,7 @@ def record_digest(record: RunRecord, split: str, encodings: object) -> None:
     """
     digest = getattr(encodings, "digest", "")
     if digest and record.digests.setdefault(split, digest) != digest:
-        warnings.warn(f"the questions or tables of {split} are not those that this run began with", stacklevel=2)
+        warnings.warn(f"the questions or tables of {split} differ from those with which this run started", stacklevel=2)
 
 
 def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:

@@ -92,7 +92,7 @@ REFUSED = {
     lightning.BaseFinetuning: "it counts Lightning epochs, and a run is one",
     lightning.GradientAccumulationScheduler: "accumulation follows from trainer.batch_size and hardware.micro_batch",
     lightning.BatchSizeFinder: "the batches are planned: see hardware.micro_batch",
-    lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",
+    lightning.LearningRateFinder: "it trains before the run starts: search with sweep=learning_rate",
 }
 """Plugins and callbacks that would break a guarantee, with the reasons."""
 KINDS: dict[str, type] = {
@@ -378,7 +378,7 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _refuse(part: object, key: str) -> None:
     for kind, reason in REFUSED.items():
         if isinstance(part, kind):
-            raise ConfigError(f"{type(part).__name__} is refused: {reason}", where=key, remedy="Leave it out")
+            raise ConfigError(f"{type(part).__name__} is not supported: {reason}", where=key, remedy="Leave it out")
 
 
 @contextmanager

@@ -173,7 +173,7 @@ def _share_data(data: TableDataModule) -> None:
         if prepare_share := getattr(data.dataset, "prepare_share", None):
             prepare_share()
         digests = ranks.rank_zero_first(data.split_marks)
-        ranks.require_agreement(digests, "Give all the same data, as on a file system that all nodes share")
+        ranks.require_agreement(digests, "Use the same data on all ranks, as on a file system that all nodes share")
 
 
 def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:

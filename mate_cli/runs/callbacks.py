@@ -197,7 +197,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         if self.monitor not in trainer.callback_metrics:
             scores = ", ".join(trainer.callback_metrics) or "nothing"
             raise RunError(
-                f"no {self.monitor} was computed in validation, but it chooses the best weights",
+                f"{self.monitor} selects the best checkpoint, but validation did not compute it",
                 where=f"the validation computed {scores}",
                 remedy="Use a dev split with answers, or let the task monitor a computed metric",
             )

@@ -397,7 +397,7 @@ def explain_places(run: str | Path) -> Iterator[None]:
     except DataError as error:
         if not error.where or Path(error.where).exists():
             raise
-        hint = f"Paths of this run begin at {read_base(Path(run)).folder}, and data.root=FOLDER is another place."
+        hint = f"Relative paths start at {read_base(Path(run)).folder}. Set another folder by data.root=FOLDER."
         raise DataError(error.problem, where=error.where, remedy=f"{hint} {error.remedy or ''}".strip()) from error
 
 

@@ -294,7 +294,7 @@ def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: P
     current = {**modules, **{name: hash_file(file) for name, file in paths.items() if file.is_file()}}
     if changed := [name for name, mark in recorded.items() if current.get(name, mark) != mark]:
         have = "have" if len(changed) > 1 else "has"
-        message = f"{', '.join(changed)} {have} changed since {run} began, which was trained with the old version"
+        message = f"{', '.join(changed)} {have} changed since {run} started, which was trained with the old version"
         warnings.warn(message, stacklevel=2)
 
 

@@ -283,8 +283,8 @@ def _connect(accelerator: str) -> None:
         meeting.join(0.1)
     if failures:
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        problem = f"the {os.environ['WORLD_SIZE']} processes of this run did not meet"
-        raise RunError(problem, where=address, remedy="Read what the others have printed") from failures[0]
+        problem = f"the {os.environ['WORLD_SIZE']} processes of this run could not connect to each other"
+        raise RunError(problem, where=address, remedy="Read the output of the other processes") from failures[0]
 
 
 def read_rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -368,9 +368,9 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
         problem = f"{hardware.devices} processes are too many for the cores of this machine"
         raise ConfigError(problem, where="hardware.devices", remedy=f"Use {limit} at most")
     if accelerator == "mps" and hardware.devices > 1:
-        raise ConfigError("there is only one device of this kind", where="hardware.devices", remedy="Use 1")
+        raise ConfigError("this machine has only one such device", where="hardware.devices", remedy="Use 1")
     if accelerator == "gpu" and hardware.devices > 1 and (gpus := torch.cuda.device_count()) < hardware.devices:
         hint = f"Set hardware.devices={gpus}" if gpus else "Use hardware.accelerator=cpu"
         hint = missing_gpu_remedy(hardware, hint)
-        problem = f"torch sees {gpus} GPUs here, fewer than {hardware.devices}"
+        problem = f"PyTorch finds {gpus} GPUs here, fewer than {hardware.devices}"
         raise ConfigError(problem, where="hardware.devices", remedy=hint)

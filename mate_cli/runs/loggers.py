@@ -237,7 +237,7 @@ class Guard:
         self.has_failed = True
         while error.__cause__:
             error = error.__cause__
-        text = f"logger.{self.key} has failed, and the run goes on without it ({shorten_reason(error)})"
+        text = f"logger.{self.key} has failed, and the run continues without it ({shorten_reason(error)})"
         print(f"warning: {text}", file=sys.stderr, flush=True)
 
 

@@ -90,8 +90,8 @@ def wait_for_all() -> None:
     try:
         arrival.wait()
     except RuntimeError as error:  # the connection to another rank is broken
-        hint = "Read what it has printed, and type the command again, of a training with resume=last"
-        raise RunError("another process of this run has ended", remedy=hint) from error
+        hint = "Read its output, and run the command again, with resume=last for training"
+        raise RunError("another rank of this run has ended", remedy=hint) from error
 
 
 def require_agreement(facts: Mapping[str, object], remedy: str) -> None:
@@ -116,7 +116,7 @@ def _compare(shares: Sequence[Mapping[str, object]], hint: str) -> None:
         for name in [*shares[0], *share]:
             expected, value = shares[0].get(name, "nothing"), share.get(name, "nothing")
             if expected != value:
-                raise RunError(f"process {number} has {name}: {value}, and process 0 has {expected}", remedy=hint)
+                raise RunError(f"rank {number} has {name}: {value}, but rank 0 has {expected}", remedy=hint)
 
 
 def rank_zero_first(make: Callable[[], T]) -> T:

@@ -340,7 +340,7 @@ class ReadOnlyFolder(RunFolder):
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
             raise RunError(
-                "another process does not see this folder, which the first one created",
+                "this folder of rank 0 does not exist on the machine of another rank",
                 where=str(path),
                 remedy="Put paths.outputs on a file system that all nodes share",
             )

@@ -38,7 +38,7 @@ def find_tables(patterns: Iterable[str]) -> list[Path]:
     """
     files: dict[Path, None] = {}
     for pattern in patterns:
-        with wrap_file_errors(pattern, DataError, "cannot be looked for", "Check the name"):
+        with wrap_file_errors(pattern, DataError, "cannot be searched", "Check the name"):
             files |= dict.fromkeys(_find_files(pattern))
     return list(files)
 

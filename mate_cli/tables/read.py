@@ -123,7 +123,7 @@ def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
             hint = f"Ask it by SQL with database={path}, in data settings data.database={path}"
         raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=hint)
     if not name and kind in WORKBOOKS:
-        raise DataError("this is no workbook", where=str(path), remedy="If it is text, rename it to .csv")
+        raise DataError("this is not a workbook", where=str(path), remedy="If it is text, rename it to .csv")
     is_same = READERS.get(suffix) == READERS[kind]
     return kind, [] if is_same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
 

@@ -28,7 +28,7 @@ CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
 """First character of byte-level tokens that start a word, which represents a space."""
 FILES = ("vocab.json", "merges.txt")
-REDOWNLOAD_HINT = "Fetch it again"
+REDOWNLOAD_HINT = "Download it again"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
 """Optional files that transformers reads in addition to a vocabulary."""
@@ -160,7 +160,7 @@ class ByteVocabulary(Vocabulary):
 
     def __init__(self, ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
         if sorted(ids.values()) != list(range(len(ids))):
-            raise ConfigError("the ids of the vocabulary have gaps", remedy="Choose RoBERTa's own vocabulary")
+            raise ConfigError("the ids of the vocabulary have gaps", remedy="Choose the vocabulary of RoBERTa")
         self.merges, self.lower_case = tuple(merges), False
         self.tokens = tuple(sorted(ids, key=ids.__getitem__))
         self._set_special(ids, OF_ROBERTA)
@@ -231,7 +231,7 @@ def _minilm_vocabulary() -> Path:
 
 
 def _load(path: Path) -> Vocabulary:
-    hint = "Fetch or export it again"
+    hint = "Download or export it again"
     file = path.with_name("tokenizer_config.json")
     settings = read_object(file, ConfigError, hint, links=True) if file.is_file() else {}
     with wrap_file_errors(path, ConfigError, "this vocabulary cannot be read", hint):

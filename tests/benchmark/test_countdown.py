@@ -60,7 +60,7 @@ def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, ca
     (folder,) = tmp_path.glob("benchmark/attention/*")
     shown = capsys.readouterr().out
     assert "Attention, tall tables, 32 tokens" in shown
-    assert f"stopped; results so far are kept: mate benchmark show={folder}" in shown
+    assert f"stopped; results so far are saved: mate benchmark show={folder}" in shown
     assert json.loads((folder / "record.json").read_text())["status"] == "interrupted"
     assert main(["benchmark", f"show={folder}"]) == 0
     assert "Attention, tall tables, 32 tokens" in capsys.readouterr().out

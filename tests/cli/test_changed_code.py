@@ -55,7 +55,7 @@ def test_what_uses_a_run_says_which_file_has_changed(own, command, recwarn):
     Path("questions.json").write_text("[]")
     main([command, *words[command]])
     told = {str(warning.message) for warning in recwarn if "changed" in str(warning.message)}
-    assert told == {f"added_parts.py has changed since {FIRST} began, which was trained with the old version"}
+    assert told == {f"added_parts.py has changed since {FIRST} started, which was trained with the old version"}
 
 
 def test_old_and_new_code_have_rows_of_their_own_and_a_diff_names_the_file(own, tmp_path, capsys):

@@ -14,7 +14,7 @@ HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
     ("evaluate",): "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME.",
-    ("train", "model=mtae"): f"model=mtae: no such choice. Did you mean mate? Choices: {', '.join(choices('model'))}.",
+    ("train", "model=mtae"): f"model=mtae: no such option. Did you mean mate? Options: {', '.join(choices('model'))}.",
     ("train", "experiment=table4"): "experiment=table4: is a sweep. Type mate train -m sweep=table4.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "qqq=1"): "qqq: unknown key. Search for it: mate train --help qqq.",
@@ -47,7 +47,7 @@ HYDRA_SEES = {
     ("train", "experiment=hybridqa_mate", "system=pointr", "--dry"): (
         "system: joins stages, and this experiment has none. Leave it out."
     ),
-    ("doctor", "now"): "now: mate doctor takes no words. Leave it out.",
+    ("doctor", "now"): "now: mate doctor takes no arguments.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
     ("train", "-m", "experiment=quickstart_cells", "--cfg", "job", "seed=1,2"): (
         "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry; the configuration of one of "
@@ -71,7 +71,7 @@ SYNTAX = {
     ),
     ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
+    ("train", "+model=mate"): "+model=mate: this group already has an option. Type model=mate.",
     ("train", "hydra.run.dir=/runs/mine"): (
         "hydra.run.dir=/runs/mine: a run creates its own folder. Type name=mine paths.outputs=/runs."
     ),
@@ -85,11 +85,11 @@ SYNTAX = {
         "question=who: a text with spaces needs quotes. Type 'question=who sold?'."
     ),
     ("train", "hardware=cuda"): (
-        "hardware=cuda: no such choice. Choices: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
+        "hardware=cuda: no such option. Options: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
     ("train", "--help", "exp"): "exp: unknown key. Did you mean experiment?",
     ("compare", "outputs", "latex=x.tex", "labels={'model X · lr=1': Ours}"): (
-        "labels={'model X · lr=1': Ours}: keys stand without quotes. Type 'labels={model X lr\\=1: Ours}'."
+        "labels={'model X · lr=1': Ours}: keys have no quotes. Type 'labels={model X lr\\=1: Ours}'."
     ),
 }
 """Words after `mate`, and what to type in their place, of those who know other programs."""

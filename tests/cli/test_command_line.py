@@ -48,10 +48,10 @@ def test_help_fits_a_terminal(name, capsys):
     assert app.main([name, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    keys = {"explain": "KEY [group=choice] [key=value]", "run": "FOLDER [data.root=FOLDER] [trust=NAME]"}
-    keys |= {"train": "[group=choice] [key=value] [-m]"}
+    keys = {"explain": "KEY [group=option] [key=value]", "run": "FOLDER [data.root=FOLDER] [trust=NAME]"}
+    keys |= {"train": "[group=option] [key=value] [-m]"}
     keys |= {"list": "[KIND [WORD]]", "note": "RUN [TEXT]", "remove": "RUN ... [--yes]"}
-    assert f"Usage: mate {name} {keys.get(name, '[group=choice] [key=value]')}" in lines
+    assert f"Usage: mate {name} {keys.get(name, '[group=option] [key=value]')}" in lines
     assert "Examples" in lines
 
 
@@ -109,8 +109,8 @@ MISTAKES = {
         "experiment/mine: unknown group experiment/model. Write override /model: mate."
     ),
     "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
-        "model=mtae: no such choice. Did you mean mate? "
-        "Choices: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, sat, tapas, transformer_xh, "
+        "model=mtae: no such option. Did you mean mate? "
+        "Options: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, sat, tapas, transformer_xh, "
         "transformer_xl."
     ),
     "# @package _global_\ndefaults:\n  - quickstart_cells\n  - override model: mate\n": (

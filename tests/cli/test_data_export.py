@@ -105,4 +105,4 @@ def test_a_pipe_is_not_replaced(tmp_path, capsys):
     os.mkfifo(pipe)
     assert main(["data", "export", f"to={pipe}", "data=sample"]) == 2
     assert pipe.is_fifo()
-    assert f"{pipe}: is no regular file" in capsys.readouterr().err
+    assert f"{pipe}: is not a regular file" in capsys.readouterr().err

@@ -85,7 +85,7 @@ REFUSED = {
         "mate train experiment=pretrain_both_tapas stages.masked_lm.run=pretrain_tapas.",
     ),
     "another optimizer": ([*CELLS, "optimizer._target_=torch.optim.SGD"], "to conf/optimizer/sgd.yaml"),
-    "no GPU": ([*CELLS, "hardware=gpu"], "hardware.accelerator: torch sees no GPU here."),
+    "no GPU": ([*CELLS, "hardware=gpu"], "hardware.accelerator: PyTorch finds no GPU here."),
     "no processes": ([*CELLS, "hardware.devices=2", "hardware.nodes=2"], "no processes were started on 2 nodes."),
 }
 

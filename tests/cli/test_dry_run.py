@@ -118,4 +118,4 @@ def test_a_job_that_cannot_be_trained_is_named(capsys):
 def test_a_search_has_no_jobs_before_its_results(capsys):
     pytest.importorskip("optuna")
     assert main(["train", "sweep=learning_rate", "--dry"]) == 2
-    assert "a search chooses its 20 jobs by the results of others" in capsys.readouterr().err
+    assert "a search chooses its 20 jobs by the results of earlier jobs" in capsys.readouterr().err

@@ -89,9 +89,9 @@ def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["experimnt"], "experimnt: no such kind. Did you mean mate list experiments?"),
-        (["qqq"], "The kinds are analyses, attention,"),
-        (["tabfact_mate"], "tabfact_mate: is a choice, not a kind. Type mate list experiments tabfact_mate."),
+        (["experimnt"], "Did you mean mate list experiments?"),
+        (["qqq"], "The categories are analyses, attention,"),
+        (["tabfact_mate"], "Type mate list experiments tabfact_mate."),
         (["models", "matte"], "no models with matte. Did you mean mate?"),
         (["models", "--all"], "--all: unknown flag. Type mate list --help."),
         (["models", "--config-dir", "nowhere"], "--config-dir nowhere: no such folder."),

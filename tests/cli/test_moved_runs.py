@@ -92,7 +92,7 @@ def test_data_that_are_gone_are_named_with_the_folder_they_were_looked_for_in_an
     for words in (["evaluate", f"run={lost / 'done'}", "split=dev"], ["run", str(lost / "begun")]):
         assert main(words) == 2
         told = capsys.readouterr().err
-        assert "Paths of this run begin at" in told
+        assert "Relative paths start at" in told
         assert str(lost.parents[2]) in told
         assert "data.root=FOLDER" in told
     assert before == ((lost / "begun" / "record.json").read_bytes(), (lost / "begun" / "config.yaml").read_bytes())
@@ -109,5 +109,5 @@ def test_other_data_in_the_place_of_a_run_s_are_said(project, tmp_path, monkeypa
         words = ["evaluate", "split=dev", "run="] if run == "done" else ["run", ""]
         assert main([*words[:-1], f"{words[-1]}{place}/outputs/train/files_mate/{run}"]) == 0
         told = [str(warning.message) for warning in recwarn if "began with" in str(warning.message)]
-        assert told == ["the questions or tables of dev are not those that this run began with"]
+        assert told == ["the questions or tables of dev differ from those with which this run started"]
         recwarn.clear()

@@ -149,7 +149,7 @@ def test_messages_name_what_is_wrong(finished, run, tmp_path, monkeypatch, capsy
     table = tmp_path / "own.csv"
     table.write_text("a,b\n1,2\n")
     assert main(["predict", f"run={finished}", "table=own.csv", "output=own.csv", "question=which?"]) == 2
-    assert "output=own.csv: is also read" in capsys.readouterr().err
+    assert "output=own.csv: is also an input file" in capsys.readouterr().err
     assert table.read_text() == "a,b\n1,2\n"
     values = yaml.safe_load((run / "config.yaml").read_text())
     del values["seed"]

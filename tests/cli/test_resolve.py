@@ -178,7 +178,7 @@ WRONG = {
     (QUICK, "stages.spam_reading.seed=2"): "stages.spam_reading: no such stage. Did you mean span_reading?",
     (QUICK, "stages.spam_reading.run=x"): "stages.spam_reading: no such stage. Did you mean span_reading?",
     ("stages.reading.run=x",): "stages.reading: no such stage. This experiment has none",
-    (QUICK, "model=mtae"): "model=mtae: no such choice. Did you mean mate?",
+    (QUICK, "model=mtae"): "model=mtae: no such option. Did you mean mate?",
     (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
     ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is derived from other keys. Leave it out.",
     ("experiment=quickstart_cells", "+task.context=x"): "task.context: is derived from other keys. Leave it out.",
@@ -195,7 +195,7 @@ WRONG = {
     (QUICK, "stages.span_reading.experiment=quickstart"): "stages.span_reading.experiment: has stages itself",
     (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all stages are left out",
     (QUICK, "stages.span_reading.keeps=[model,task]", "stages.cell_selection.keeps=[task]", "task=masked_lm"): (
-        "task=masked_lm: the stages cell_selection, span_reading each have their own choice"
+        "task=masked_lm: the stages cell_selection, span_reading each "
     ),
     (QUICK, "seed=1,2"): "seed=1,2: has several values. Add -m",
     (QUICK, "resume=a,b"): "resume=a,b: has several values. Add -m",
@@ -207,7 +207,7 @@ WRONG = {
     (CS, "stages.cs.overrides=['init.tokenizer=x']"): "stages.cs.init.tokenizer=x: cs starts from the weights",
     (QUICK, "foo"): "foo: settings are written key=value",
     (QUICK, "experiment=quikstart"): "Did you mean quickstart?",
-    (QUICK, "system=pontr"): "system=pontr: no such choice. Did you mean pointr?",
+    (QUICK, "system=pontr"): "system=pontr: no such option. Did you mean pointr?",
     (QUICK, "resume=${nothing}"): "interpolation key 'nothing' not found",
     (QUICK, "task.keep=${nothing}"): "stages.cell_selection: task.keep: interpolation key 'nothing' not found",
 }

@@ -266,7 +266,7 @@ def test_the_help_lists_sweeps(capsys):
         ("networks,table4", "", "several sweeps"),
         ("mine", "trainer: {max_steps: 3}", "Write it under hydra.sweeper.params: trainer: ..."),
         ("mine", "defaults: [override /model: tapas]", "not model"),
-        ("mine", "defaults: [override /hydra/sweeper: nevergrad]", "Choices: basic, optuna"),
+        ("mine", "defaults: [override /hydra/sweeper: nevergrad]", "Options: basic, optuna"),
         ("mine", "hydra: {sweeper: {params: {seeed: 1}}}", "Did you mean seed=1?"),
         ("mine", "a: [", "not valid YAML"),
     ],

@@ -119,7 +119,7 @@ def test_a_round_that_is_not_there_is_named_once(tmp_path):
     root = write_original_tabfact(tmp_path)
     (root / "collected_data" / "r2_training_all.json").unlink()
     (problem,) = TabFact(root).check().problems
-    assert "looked for collected_data/r2_training_all.json" in str(problem)
+    assert "searched for collected_data/r2_training_all.json" in str(problem)
 
 
 def set_table(text):
@@ -174,7 +174,7 @@ def test_a_damaged_table_is_named_in_each_split_that_needs_it(root):
 
 def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
     shutil.rmtree(root / "data" / "all_csv")
-    with pytest.raises(DataError, match=r"looked for data/all_csv .*mate data download data=tabfact"):
+    with pytest.raises(DataError, match=r"searched for data/all_csv .*mate data download data=tabfact"):
         TabFact(root).examples("train")
     (root / "tokenized_data" / "val_examples.json").unlink()
     with pytest.raises(DataError, match="has no split 'dev'; choose from train, test"):

@@ -125,7 +125,7 @@ def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, jun
 
 def test_a_cut_archive_and_missing_tables_are_one_error(root):
     (root / "dev.tables.jsonl").unlink()
-    with pytest.raises(DataError, match=r"looked for dev.tables.jsonl.*mate data download data=wikisql"):
+    with pytest.raises(DataError, match=r"searched for dev.tables.jsonl.*mate data download data=wikisql"):
         WikiSQL(root).examples("dev")
     assert "dev.tables.jsonl" in str(WikiSQL(root).check().problems[0].what)
     path = root / "train.jsonl"

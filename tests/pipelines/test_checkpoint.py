@@ -179,7 +179,7 @@ def text(name, old, new):
 
 WRONG = {
     "their weights are cut": ("theirs", cut, r"model\.safetensors: the file cannot be read"),
-    "our weights are cut": ("ours", cut, r"model\.safetensors: weights cannot be read.*Fetch or export it again\.$"),
+    "our weights are cut": ("ours", cut, r"model\.safetensors: weights cannot be read.*Download or export it again\.$"),
     "no weights": ("theirs", without("model.safetensors"), r"tapas: no model\.safetensors in it"),
     "no config": ("theirs", without("config.json"), r"tapas: neither mate\.yaml nor config\.json in it"),
     "no vocabulary": ("theirs", without("vocab.txt"), r"no vocab\.txt in it"),

@@ -51,7 +51,7 @@ def train(folder, tmp_path, *words):
 REFUSED = {
     "positions run on": (
         {"reset_position_index_per_cell": False},
-        "its positions run on through the table, those of this encoding restart in each cell. "
+        "continue through the whole table, but those of this encoding restart in each cell. "
         "Set encoding.reset_positions=false",
     ),
     "other aggregations": (
@@ -80,7 +80,7 @@ def test_positions_restart_where_a_tapas_does_not_say(checkpoint, changed, tmp_p
     del config["reset_position_index_per_cell"]
     (folder / "config.json").write_text(json.dumps(config))
     assert train(folder, tmp_path, "encoding.reset_positions=false") == 2
-    assert "its positions restart in each cell" in capsys.readouterr().err
+    assert "restart in each cell" in capsys.readouterr().err
 
 
 def test_what_else_differs_is_said_and_recorded(changed, tmp_path, capsys):
@@ -109,4 +109,6 @@ def test_positions_of_an_earlier_run_are_said(checkpoint, tmp_path):
     assert train(weights, tmp_path, "init=path", "encoding.reset_positions=false", "name=again") == 0
     (record,) = tmp_path.glob("train/wtq_tapas/again*/record.json")
     said = json.loads(record.read_text())["facts"]["first weights"]
-    assert said.endswith("was trained with positions that restart in each cell (here they run on through the table)")
+    assert said.endswith(
+        "was trained with positions that restart in each cell (here they continue through the whole table)"
+    )

@@ -74,7 +74,7 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     ]
     assert evaluate(tmp_path, lines, *wtq(tmp_path), "name=model X, v2 (70%)") == 0
     told = capsys.readouterr().out
-    assert "1 of 4 questions not answered, which counts as wrong; 1 with an id that no question has" in told
+    assert "1 of 4 questions not answered and scored as wrong; 1 with an id that no question has" in told
     record, predictions = read_run(tmp_path)
     assert record["metrics"]["train/denotation_accuracy"] == 0.75
     assert record["throughput"] == {"cost_per_question": 0.375}

@@ -40,7 +40,7 @@ REFUSED = {
     "a type": (["+trainer.options.max_time=[1]"], "trainer.options: pl.Trainer rejects these options: "),
     "saving elsewhere": (
         ["+trainer.options.plugins=[{_target_: pytorch_lightning.plugins.AsyncCheckpointIO}]"],
-        "trainer.options.plugins: AsyncCheckpointIO is refused: runs resume from",
+        "trainer.options.plugins: AsyncCheckpointIO is not supported: runs resume from",
     ),
     "a class of another kind": (
         add("callbacks", "torch.nn.Identity"),

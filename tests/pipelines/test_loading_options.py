@@ -39,7 +39,7 @@ def test_weights_that_are_missing_damaged_or_pickled_are_refused(exports, tmp_pa
         ForTables.from_pretrained(folder, use_safetensors=False)
     index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, "pytorch_model.bin")}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin is no safetensors file\. Export again"):
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin is not a safetensors file"):
         ForTables.from_pretrained(folder)
 
 

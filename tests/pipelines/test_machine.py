@@ -42,7 +42,7 @@ def test_without_a_card_auto_is_the_cpu():
     found = resolve_profile(profile("hardware=auto"))
     assert (found.accelerator, found.precision, found.workers) == ("cpu", "32-true", 0)
     assert get_device(profile("hardware=auto")) == torch.device("cpu")
-    with pytest.raises(ConfigError, match=r"torch sees no GPU here.*hardware=cpu"):
+    with pytest.raises(ConfigError, match=r"hardware=cpu"):
         resolve_profile(profile("hardware=gpu"))
     assert resolve_profile(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
 
@@ -85,7 +85,7 @@ def test_a_processor_without_bfloat16_refuses_it(monkeypatch):
 
 def test_a_mac_computes_on_its_card_and_others_refuse_it(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match=r"torch sees no Apple GPU.*hardware=cpu"):
+    with pytest.raises(ConfigError, match=r"hardware=cpu"):
         resolve_profile(profile("hardware=mps"))
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     found = resolve_profile(profile("hardware=mps"))

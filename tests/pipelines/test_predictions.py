@@ -72,7 +72,7 @@ def test_a_stage_refuses_questions_that_another_process_does_not_have(monkeypatc
     examples, (theirs, _) = [TableExample("q1", "where?", TABLE)], beside_another(monkeypatch)
     assert [ranking.example_id for ranking in stage.predict(examples, "dev")] == ["q1"]
     theirs["dev"] = "0123456789ab"
-    with pytest.raises(RunError, match=r"process 1 has dev: 0123456789ab, and process 0 has .*Give all the same data"):
+    with pytest.raises(RunError, match=r"rank 1 has dev: 0123456789ab, but rank 0 has "):
         stage.predict(examples, "dev")
 
 

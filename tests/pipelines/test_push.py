@@ -102,7 +102,7 @@ def test_a_token_that_the_hub_does_not_know_is_refused_before_anything_is_writte
     monkeypatch.setenv("HF_TOKEN", "hf_of_nobody")
     assert export(run, tmp_path / "exported") == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: push=me/tables: the Hugging Face hub refused it: ")
+    assert error.startswith("error: push=me/tables: the Hugging Face Hub rejected it: ")
     assert "hf auth login" in error
     assert not list(tmp_path.iterdir())
 

@@ -77,7 +77,7 @@ def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, ot
     code, errors = end(first)
     assert code == 2
     assert errors.startswith(f"error: {told}"), errors
-    assert "and process 0 has 18 examples, digest " in errors
+    assert "but rank 0 has 18 examples, digest " in errors
     assert errors.count("\n") == 1
     assert end(second) == (2, "")
     assert not list((tmp_path / "outputs").glob("train/*/*")), "what is refused leaves nothing"
@@ -86,7 +86,7 @@ def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, ot
 def test_settings_that_differ_are_one_line(nodes, tmp_path):
     first, second = nodes(0, "optimizer.lr=1e-3"), nodes(1, "optimizer.lr=2e-3")
     assert end(first)[0] == 2
-    assert end(first)[1].startswith("error: process 1 has optimizer.lr: 0.002, and process 0 has 0.001. Start all with")
+    assert end(first)[1].startswith("error: rank 1 has optimizer.lr: 0.002, but rank 0 has 0.001. Start all with")
     assert end(second) == (2, "")
     assert not (tmp_path / "outputs").exists()
 
@@ -97,7 +97,7 @@ def test_who_waits_ends_when_another_refuses(nodes, tmp_path):
     assert "asked.jsonl" in end(second)[1]
     code, errors = end(first)
     assert (code, errors.count("\n")) == (2, 1)
-    assert "another process of this run has ended" in errors
+    assert "another rank of this run has ended" in errors
     assert not (tmp_path / "outputs").exists()
 
 

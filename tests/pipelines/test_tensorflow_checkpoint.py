@@ -92,9 +92,9 @@ def archive(folder):
 
 
 REFUSED = {
-    "a name that says nothing": (rename, "does not say whether positions restart in each cell"),
+    "a name that says nothing": (rename, "does not state whether positions restart in each cell"),
     "no vocabulary": (drop("vocab.txt"), "no vocab.txt in it"),
-    "no configuration": (drop("bert_config.json"), "bert_config.json: does not give the network's size"),
+    "no configuration": (drop("bert_config.json"), "bert_config.json: does not contain the size of the network"),
     "no data": (drop("model.ckpt.data-00000-of-00001"), "the TensorFlow checkpoint cannot be read"),
     "another temperature": (configure(softmax_temperature=2.0), "softmax_temperature is not 1"),
     "other token types": (configure(type_vocab_size=[3, 256]), "its token types are"),

@@ -60,7 +60,7 @@ def test_evaluations_count_the_unanswerable_and_name_the_rest(tmp_path, capsys, 
     assert "not scored, dev: 2 of 6 questions, whose answers are not known" in out
     assert "unanswerable, dev: 1 of 4 scored questions" in out
     if system == "answers":
-        assert "2 of 4 questions not answered, which counts as wrong" in out
+        assert "2 of 4 questions not answered and scored as wrong" in out
         (record,) = tmp_path.glob("out/evaluate/*/*/record.json")
         assert json.loads(record.read_text())["metrics"]["dev/denotation_accuracy"] == 0.5
 

@@ -170,7 +170,7 @@ def test_a_place_that_cannot_be_written_is_known_before_any_work(tmp_path):
     with pytest.raises(ConfigError, match=r"is a folder. Name a file in it"):
         check_output(str(tmp_path / "a.csv"))
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"cannot be written: not a directory. Choose another place"):
+    with pytest.raises(ConfigError, match=r"cannot be written: not a directory. Choose another path"):
         check_output(str(tmp_path / "file" / "a.csv"))
 
 

@@ -87,7 +87,7 @@ def test_rows_have_the_names_that_are_given_to_them(tmp_path, capsys):
     assert "\nOurs$_L$ & " in text
     assert "\nTAPAS & " in text
     assert main(words) == 2
-    assert "labels: names rows of LaTeX alone. Add latex=FILE" in capsys.readouterr().err
+    assert "Add latex=FILE" in capsys.readouterr().err
     assert main([*words[:-1], "labels={sat: X}", f"latex={tmp_path / 'other.tex'}"]) == 2
     assert "labels: unknown configuration sat. Choose one of: mate | tapas" in capsys.readouterr().err
     assert not (tmp_path / "other.tex").exists()

@@ -142,7 +142,7 @@ def test_what_the_server_refuses_is_one_line(report, monkeypatch):
 
 
 REFUSED = {
-    "without the comparison": (["workspace=true"], "workspace: shows what wandb=true logs. Add wandb=true"),
+    "without the comparison": (["workspace=true"], "Add wandb=true"),
     "offline": (["wandb=true", "workspace=true"], "workspace: is saved on a server of W&B"),
 }
 

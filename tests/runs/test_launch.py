@@ -120,9 +120,9 @@ def test_processes_and_configuration_must_agree():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"accelerator": "gpu", "devices": 64}, "hardware.devices: torch sees .* GPUs here, fewer than 64"),
+        ({"accelerator": "gpu", "devices": 64}, "hardware.devices: PyTorch finds .* GPUs here, fewer than 64"),
         ({"accelerator": "cpu", "devices": 10_000}, "hardware.devices: 10000 processes are too many .* Use .* at most"),
-        ({"accelerator": "mps", "devices": 2}, "hardware.devices: there is only one device of this kind"),
+        ({"accelerator": "mps", "devices": 2}, "hardware.devices: this machine has only one such device"),
     ],
 )
 def test_devices_that_a_machine_lacks_are_refused(changes, message):

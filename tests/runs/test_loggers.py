@@ -276,7 +276,7 @@ def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys)
         loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path / "a"), record(), CONFIG)
     assert [type(logger) for logger in loggers] == [MetricsFile]
     told = capsys.readouterr().err
-    assert told == "warning: logger.wandb has failed, and the run goes on without it (no space left on device)\n"
+    assert told == "warning: logger.wandb has failed, and the run continues without it (no space left on device)\n"
     loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path / "b"), record(), CONFIG)
     run = loggers[1].experiment
     capsys.readouterr()
@@ -302,4 +302,4 @@ def test_a_logger_that_fails_costs_a_line_and_its_figures_alone(tmp_path, monkey
         monkeypatch.setattr(f"pytorch_lightning.loggers.CSVLogger.{method}", failing)
     assert len(log_run(tmp_path / "run", "csv")) == left
     told = capsys.readouterr().err
-    assert told == "warning: logger.csv has failed, and the run goes on without it (503)\n"
+    assert told == "warning: logger.csv has failed, and the run continues without it (503)\n"

@@ -171,7 +171,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
         os.path.lexists(tmp_path / name) or os.mkfifo(tmp_path / name)
         with pytest.raises(DataError, match="this is not a regular file"):
             read_questions(str(tmp_path / name))
-    with pytest.raises(DataError, match="cannot be looked for: file name too long"):
+    with pytest.raises(DataError, match="cannot be searched: file name too long"):
         find_tables(["n" * 5000 + ".csv"])
 
 

@@ -244,7 +244,7 @@ REFUSED = {
     "a zip that is no workbook": ("t.xlsx", b"PK\x03\x04....", "this workbook cannot be read"),
     "damaged Parquet": ("t.parquet", b"PAR1....", "this table cannot be read"),
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this table cannot be read"),
-    "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this is no workbook. If it is text, rename it to .csv"),
+    "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this is not a workbook. If it is text, rename it to .csv"),
     "another kind": ("t.docx", b"words", "unsupported file type '.docx'"),
     "JSON that breaks off": ("t.json", b'[{"a": 1},\n{"a"\n', "line 2: not valid JSON"),
     "JSON without a table": ("t.json", b'"a"', "it has no table"),

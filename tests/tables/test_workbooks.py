@@ -325,7 +325,7 @@ def test_what_is_no_workbook_says_what_it_is(tmp_path, name, suffix):
 def test_files_that_are_only_called_workbooks(tmp_path, content):
     (tmp_path / "t.xlsx").write_bytes(content)
     with pytest.raises(
-        DataError, match=r"this is no workbook. If it|cannot be read: .* Open it in a spreadsheet program"
+        DataError, match=r"this is not a workbook. If it|cannot be read: .* Open it in a spreadsheet program"
     ):
         read_table(tmp_path / "t.xlsx")
 

@@ -82,4 +82,4 @@ def show_stopped(folder: Path) -> None:
     except RunError:
         console.print("stopped before the first measurement")
         return
-    console.print(f"stopped; results so far are kept: mate benchmark {format_setting('show', folder)}", soft_wrap=True)
+    console.print(f"stopped; results so far are saved: mate benchmark {format_setting('show', folder)}", soft_wrap=True)

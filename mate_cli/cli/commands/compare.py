@@ -64,7 +64,7 @@ def run(cfg: Compare) -> None:
     if cfg.wandb or cfg.workspace:
         check_wandb(cfg)
     if cfg.labels and cfg.latex is None:
-        raise ConfigError("names rows of LaTeX alone", where="labels", remedy="Add latex=FILE")
+        raise ConfigError("applies to LaTeX tables only", where="labels", remedy="Add latex=FILE")
     report = build_report(
         cfg.runs,
         **cfg.model_dump(
@@ -113,9 +113,9 @@ def check_wandb(cfg: Compare) -> None:
     if not cfg.workspace:
         return
     if not cfg.wandb:
-        raise ConfigError("shows what wandb=true logs", where="workspace", remedy="Add wandb=true")
+        raise ConfigError("needs the comparison that wandb=true logs", where="workspace", remedy="Add wandb=true")
     if mode != "online":
-        problem = "is saved on a server of W&B, and runs stay here"
+        problem = "is stored on a W&B server, but logger.wandb.mode is not online"
         raise ConfigError(problem, where="workspace", remedy="Add logger.wandb.mode=online")
     if find_spec("wandb_workspaces") is None:
         hint = "Type: pip install 'mate-tables[workspaces]'"

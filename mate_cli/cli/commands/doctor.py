@@ -61,7 +61,7 @@ def run_plain(words: Sequence[str]) -> int:
         1 if any result is `BAD`, else 0.
     """
     if words:
-        raise ConfigError("mate doctor takes no words", where=words[0], remedy="Leave it out")
+        raise ConfigError("mate doctor takes no arguments", where=words[0], remedy="Leave it out")
     from rich.table import Table
     from rich.text import Text
 
@@ -102,7 +102,7 @@ def check_devices() -> Iterator[Finding]:
     if torch.backends.mps.is_available():
         yield Finding("GPU", "Apple (mps)")
     elif not torch.cuda.is_available():
-        reason = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees none"
+        reason = "this torch is built without CUDA" if torch.version.cuda is None else "PyTorch finds none"
         yield Finding("GPU", reason, NOTE, "Runs use the CPU: add scale=small or scale=minilm")
     threads = plural(torch.get_num_threads(), "thread")
     yield Finding("CPU", f"{threads}, {plural(os.cpu_count() or 1, 'core')}, {torch.backends.cpu.get_cpu_capability()}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HELP = """Explain keys of `mate train`: their meaning, values and where they are set.
 
-Usage: mate explain KEY [group=choice] [key=value]
+Usage: mate explain KEY [group=option] [key=value]
 
 Examples
   mate explain trainer.val_every
@@ -134,7 +134,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     from mate_cli.cli.help import groups_of, nearest
 
     if names := choices(key):
-        return f"{key} is a group of {len(names)} choices: mate list {key}"
+        return f"{key} is a config group of {len(names)} options: mate list {key}"
     all_keys = choice_keys(command)
     parts = []
     # Without an exact match, the user may have omitted the leading sections.

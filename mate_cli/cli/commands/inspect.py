@@ -69,7 +69,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     for source, more in (("run", ()), ("checkpoint", ("data",))):
         strangers = [key for key in overrides if key.split(".")[0] not in {*OWN_KEYS, *more}]
         if overrides.get(source, "null") != "null" and strangers:
-            raise ConfigError(FIXED_IN_TRAINING, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
+            raise ConfigError(FIXED_IN_TRAINING, where=strangers[0], remedy=f"Leave out this key or {source}=")
     return [*words] if SOURCES & overrides.keys() else [DEFAULT, *words]
 
 
@@ -152,7 +152,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
         serializer: Any = build_serializer(cfg)
         reader = ExampleReader(cfg, serializer, examples)
     if not (reader.serializer.view or isinstance(reader.serializer, (TextSerializer, MaskingSerializer))):
-        raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
+        raise ConfigError("this encoding has no tokens to show", where="encoding", remedy="Use encoding=table")
     return reader
 
 

@@ -89,7 +89,7 @@ def _overview() -> Iterator[str]:
     yield f"  {SECTIONS:<{width}}  {len(list(_sections())):>3}  of a comparison (mate compare)"
     yield f"  {RUNS:<{width}}       trained here (mate list runs [EXPERIMENT] [STATUS])"
     yield ""
-    yield "mate list experiments   a line about each of a kind"
+    yield "mate list experiments   one line for each experiment"
 
 
 def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
@@ -139,9 +139,9 @@ def _group(kind: str) -> str:
         if (group := SYNONYMS.get(name, name)) in groups:
             return group
     if homes := [group for group in groups if group != SECTIONS and kind in choices(group)]:
-        raise ConfigError("is a choice, not a kind", where=kind, remedy=f"Type mate list {_plural(homes[0])} {kind}")
-    all_text = f"The kinds are {', '.join(kinds())}"
-    raise ConfigError("no such kind", where=kind, remedy=nearest(word, kinds(), prefix="mate list ") or all_text)
+        raise ConfigError("is not a category", where=kind, remedy=f"Type mate list {_plural(homes[0])} {kind}")
+    all_text = f"The categories are {', '.join(kinds())}"
+    raise ConfigError("no such category", where=kind, remedy=nearest(word, kinds(), prefix="mate list ") or all_text)
 
 
 def _plural(group: str) -> str:

@@ -126,7 +126,7 @@ def predict_tables(cfg: Predict) -> None:
         check_output(cfg.output)
         input_files = [os.path.realpath(Path(file).expanduser()) for file in (*cfg.table, cfg.questions) if file]
         if os.path.realpath(Path(cfg.output).expanduser()) in input_files:
-            raise ConfigError("is also read", where=f"output={cfg.output}", remedy="Choose another place for it")
+            raise ConfigError("is also an input file", where=f"output={cfg.output}", remedy="Choose another path")
     if cfg.question or cfg.questions:  # Without questions, read_inputs raises an error.
         check_model(cfg.run, cfg.checkpoint)
     with Progress("starting") as progress:

@@ -15,7 +15,7 @@ from mate_cli.runs.folders import is_running
 from mate_cli.runs.lock import acquire_lock, release_lock
 from mate_cli.runs.record import RunFolder, read_entries
 
-HELP = """Remove runs for good; asks first.
+HELP = """Delete runs permanently, after confirmation.
 
 Usage: mate remove RUN ... [--yes]
 
@@ -58,7 +58,7 @@ def run_plain(words: Sequence[str]) -> int:
         if not sys.stdin.isatty():
             raise ConfigError("needs a terminal to ask", where="mate remove", remedy=f"Add {YES}")
         run_text = "this run" if len(folders) == 1 else f"these {len(folders)} runs"
-        if input(f"Remove {run_text} for good? [y/N] ").strip().lower() not in ("y", "yes"):
+        if input(f"Remove {run_text} permanently? [y/N] ").strip().lower() not in ("y", "yes"):
             return 1
     for folder in folders:
         remove_run(folder)
@@ -78,15 +78,15 @@ def check_removable(path: Path) -> None:
     elif not all(file.is_file() and not file.is_symlink() for file in (path / "config.yaml", path / "record.json")):
         problem = "is not a run folder"
     elif (path.resolve().parent / "record.json").exists():
-        problem = "is a stage of the run around it"
+        problem = "is a stage of the run in its parent folder"
     elif Path.cwd().is_relative_to(path.resolve()):
-        problem = "is around the working folder"
+        problem = "contains the working folder"
     elif "command" not in read_entries(path):
         problem = "is not a run folder"
     elif is_running(RunFolder(path)):
         problem = "is being trained"
     if problem:
-        raise RunError(problem, where=str(path), remedy="Give folders of whole runs that no process trains")
+        raise RunError(problem, where=str(path), remedy="Name folders of complete runs that are not running")
 
 
 def remove_run(path: Path) -> None:

@@ -94,7 +94,7 @@ def run_command(words: Sequence[str]) -> int:
     overrides = expand_continued(overrides)
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
-            raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
+            raise ConfigError("already shows the jobs of a sweep", where=DRY, remedy="Leave out the other flag")
         run_hydra_info_flags("train")
         return 0
     if PRINT_SCRIPT in flags:

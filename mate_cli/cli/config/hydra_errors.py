@@ -41,9 +41,9 @@ PLUGIN_PACKAGES = {
     "hydra/sweeper": {"basic": "", "optuna": "optuna"},
 }
 """PyPI package of each Hydra launcher and sweeper. Empty if it is part of Hydra."""
-FORM = "a key is names with dots between them, and one = behind it"
+FORM = "an override has the form key=value, with dots between the parts of the key"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
-    (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
+    (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys have no quotes"),
     (r"""^([^=]+)\+=['"]?(\[.*?\])['"]?$""", r"\1=\2", "lists are replaced as a whole"),
     (r"^([^=]+)\+=", r"\1=", "a value is replaced as a whole"),
     (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", FORM),
@@ -63,7 +63,7 @@ SENTENCES = (
     (r"Could not override '([^']+)'\.(?: No match|\nDid you)", "{}", "mate {command} does not use this group", None),
     (r"invalid literal for int\(\) with base 10: '([^']+)'", "{}", "lists are replaced as a whole", "Type key=[a,b]"),
     (r"An item is already at '([^']*)'", "{}", "this key exists already", "Leave out the +"),
-    (r"Config group override must be (.*)", "", "a group needs the name of a choice", "Name one, or leave it out"),
+    (r"Config group override must be (.*)", "", "a group needs the name of an option", "Name one or leave it out"),
     (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),
     (r"The value of '([^']+)' is (.*) and not (.*)\.$", "~{0}={2}", "its value is {1}", None),
     (r"Could not delete (?:from config\. )?'([^']+)'", "~{}", "no such key to delete", None),
@@ -235,12 +235,12 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     if (file := (user_config_dir() or config_dir()) / group / f"{name}.yml").is_file():
         return ConfigError("is not read", where=str(file), remedy=f"Rename it to {name}.yaml")
     options = [*PLUGIN_PACKAGES.get(group, ())] or choices(group)
-    text = f"Choices: {', '.join(options)}" if options else f"There are no files in conf/{group}"
+    text = f"Options: {', '.join(options)}" if options else f"There are no files in conf/{group}"
     if len(text) > MAX_LIST:
         text = f"mate list {group} shows all {len(options)}"
     suggestion = nearest_choice(group, name)
     hint = " ".join(filter(None, [f"Did you mean {suggestion}?" if suggestion else None, text]))
-    return ConfigError("no such choice", where=f"{group}={name}{source}", remedy=hint)
+    return ConfigError("no such option", where=f"{group}={name}{source}", remedy=hint)
 
 
 def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> ConfigError:

@@ -127,7 +127,7 @@ def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any v
         ConfigError: if an override deleted the key, or an interpolation cannot be resolved.
     """
     if part not in [*config]:  # A missing value (???) is still a key.
-        raise ConfigError("a run needs this key", where=f"~{part}", remedy="Leave it out")
+        raise ConfigError("cannot be deleted, because a run needs it", where=f"~{part}", remedy="Leave it out")
     try:
         value = config[part]
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
@@ -196,7 +196,7 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
             continue
         if override.group:
             hint = f"Write stages.NAME.{override} to change it for one stage"
-            raise ConfigError(f"the stages {stages} each have their own choice", where=str(override), remedy=hint)
+            raise ConfigError(f"the stages {stages} each set this config group", where=str(override), remedy=hint)
         nearest_keys = (nearest_key(override.key, stage.config) for stage in composed)
         key = next((key for key in nearest_keys if key and key != override.key), None)
         search = f"Search for it: mate {COMMAND} --help {override.key}"

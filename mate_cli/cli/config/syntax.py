@@ -193,20 +193,20 @@ class Syntax:
         if group not in self.default_options:
             return
         if argument.startswith("+"):
-            raise ConfigError("this group is chosen already", where=argument, remedy=suggest(f"{group}={value}"))
+            raise ConfigError("this group already has an option", where=argument, remedy=suggest(f"{group}={value}"))
         names, is_needed = choices(group), self.default_options[group] is not None
         deleted = argument.startswith("~")
         is_empty = not deleted and value.lower() in EMPTY_VALUES and value not in names
         if (deleted or is_empty or value == "[]") and is_needed and NONE not in names:
             hint = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
-            raise ConfigError(f"mate {self.command} needs a choice of this group", where=argument, remedy=hint)
+            raise ConfigError(f"mate {self.command} needs an option of this config group", where=argument, remedy=hint)
         if is_empty:
             hint = f"Write {group}={NONE}" if NONE in names else "Leave it out"
-            raise ConfigError("is not the name of a choice", where=argument, remedy=hint)
+            raise ConfigError("is not the name of an option", where=argument, remedy=hint)
         if NONE not in names and re.fullmatch(r"\[[^\[\]]*\]", value):
             options = value.strip("[]").replace(" ", "")
             hint = f"Add -m to run each: {group}={options}" if self.command == "train" else "Name one"
-            raise ConfigError("takes one choice", where=argument, remedy=hint)
+            raise ConfigError("takes one option", where=argument, remedy=hint)
 
 
 def suggest(*settings: str) -> str:

@@ -58,7 +58,7 @@ def read_job(file: Path) -> SweepJob:
     folder = Path(note["folder"]) if note["folder"] else None
     default_record = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
     if is_stopped(file.parent) and not (folder or note["reason"]):
-        default_record = {"status": "interrupted", "reason": "the sweep was stopped before it began"}
+        default_record = {"status": "interrupted", "reason": "the sweep was stopped before its first job"}
     record: dict[str, Any] = read_record(folder) if folder else default_record
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):

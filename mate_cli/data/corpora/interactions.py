@@ -40,7 +40,7 @@ def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
     Raises:
         DataError: the file cannot be read. The yielded functions raise it if a line or record is not an interaction.
     """
-    with wrap_file_errors(path, DataError, "cannot be read, or is damaged", "Fetch it again"):
+    with wrap_file_errors(path, DataError, "cannot be read, or is damaged", "Download it again"):
         if path.name.endswith(RECORDS):
             for number, record in enumerate(read_records(path), 1):
                 yield partial(_corpus_table, decode_interaction, record, path, f"record {number}")

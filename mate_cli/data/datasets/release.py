@@ -315,11 +315,11 @@ class Release(ABC):
         folder_problem = "lacks files of the dataset" if self.root.exists() else "there is no such folder"
         lower = self._find_folder(files)
         by_hand = self.info is not None and not self.info.files and self.info.homepage
-        get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
+        get = f"download the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
         other_hint = f"Give another data.root, or {get}"
         hint = f"They are in another folder: {format_setting('data.root', lower)}" if lower else other_hint
         return DataError(
-            f"{folder_problem}; looked for {', '.join(files)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
+            f"{folder_problem}; searched for {', '.join(files)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
             ".tar, .tar.*, .zip)",
             where=str(self.root),
             remedy=hint,

@@ -234,7 +234,7 @@ class TableDataModule:
         outcomes = Counter(getattr(example, "outcome", "") for example in self.dataset.examples(split))
         if outcomes:
             problem += f": {', '.join(f'{count:,} {outcome}'.strip() for outcome, count in outcomes.items())}"
-            hint = "A task learns from cells where answers have coordinates, (row, column) from 0 below the header"
+            hint = "Cell labels come from answers with coordinates, (row, column) counted from 0 below the header"
         raise DataError(problem, remedy=hint)
 
     def encodings(self, split: str, *, training: bool = False) -> EncodedSplit:

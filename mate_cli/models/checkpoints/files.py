@@ -149,4 +149,4 @@ def _config_of_run(weights: Path) -> dict[str, Any]:
 
 
 def _config(file: Path | None) -> dict[str, Any]:
-    return read_object(file, CheckpointError, "Fetch it again", links=True) if file else {}
+    return read_object(file, CheckpointError, "Download it again", links=True) if file else {}

@@ -97,12 +97,12 @@ def different_positions(origin: Origin, restarts: bool) -> list[str]:
     if checkpoint_restarts in (None, restarts):
         return []
     checkpoint_text, encoding_text = (
-        ("run on through the table", "restart in each cell")[value] for value in (checkpoint_restarts, restarts)
+        ("continue through the whole table", "restart in each cell")[value] for value in (checkpoint_restarts, restarts)
     )
     if origin.config.get("model_type") == RUN:
         return [f"positions that {checkpoint_text} (here they {encoding_text})"]
     raise CheckpointError(
-        f"its positions {checkpoint_text}, those of this encoding {encoding_text}",
+        f"position ids of the checkpoint {checkpoint_text}, but those of this encoding {encoding_text}",
         where=origin.source,
         remedy=f"Set encoding.reset_positions={str(checkpoint_restarts).lower()}",
     )

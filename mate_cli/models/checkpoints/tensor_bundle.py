@@ -147,7 +147,7 @@ def list_bundle(prefix: Path) -> list[str]:
 
 
 def _wrap_errors(file: Path) -> AbstractContextManager[None]:
-    return wrap_file_errors(file, CheckpointError, "the TensorFlow checkpoint cannot be read", "Fetch it again")
+    return wrap_file_errors(file, CheckpointError, "the TensorFlow checkpoint cannot be read", "Download it again")
 
 
 def _index_of(prefix: Path) -> Path:

@@ -87,7 +87,7 @@ class EvidenceSerializer(Serializer):
     def __post_init__(self) -> None:
         if self.unit == "row" and self.label == "answer":
             hint = "Use encoding.unit=cell, document or segment"
-            raise ConfigError("whole rows do not say where the answer is", where="encoding.label", remedy=hint)
+            raise ConfigError("nodes of whole rows have no answer position", where="encoding.label", remedy=hint)
         self.relations = list(self.relations)
         self._cache = PieceCache(self.tokenizer)
 

@@ -237,7 +237,7 @@ def check_questions(
         if elsewhere[match] > count:
             problem, hint = f"{problem} and {elsewhere[match]:,} of {match}", f"Use split={match}"
         elif count:
-            hint = "Answer the others too, or add partial=true, which counts them as wrong"
+            hint = "Answer all questions, or add partial=true, which scores missing answers as wrong"
         else:
             problem += f": ids are like {next(iter(answers))!r} here and like {next(iter(by_id))!r} there"
             hint = "Check data, split and the ids"
@@ -258,7 +258,7 @@ def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[st
     unreadable = sum(not metric.is_readable(example) for key, example in labeled.items() if key in metric.answers)
     unknown = len(metric.answers.keys() - by_id.keys())
     notes = [f"answers read from {file.name}"]
-    notes += [f"{unanswered:,} of {len(labeled):,} questions not answered, which counts as wrong"] * bool(unanswered)
-    notes += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
+    notes += [f"{unanswered:,} of {len(labeled):,} questions not answered and scored as wrong"] * bool(unanswered)
+    notes += [f"{unreadable:,} not in the expected form and scored as wrong"] * bool(unreadable)
     notes += [f"{unknown:,} with an id that no question has"] * bool(unknown)
     return "; ".join(notes)

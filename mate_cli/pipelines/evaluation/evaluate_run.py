@@ -78,7 +78,7 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
 
 def _temporary_folder(folder: RunFolder) -> RunFolder:
     """Return a temporary folder for results, which is deleted when this process ends."""
-    print(f"{folder.path} cannot be written, so these results are not kept", flush=True)
+    print(f"{folder.path} cannot be written, so these results are not saved", flush=True)
     _temporary_folders.append(TemporaryDirectory(prefix="mate_results_"))
     return RunFolder(Path(_temporary_folders[-1].name))
 

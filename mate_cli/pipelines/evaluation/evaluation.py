@@ -25,7 +25,7 @@ from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.terminal.progress import track
 from mate_cli.tokenization.layout import TableBatch
 
-SAME_DATA = "Give all the same data, as on a file system that all nodes share"
+SAME_DATA = "Use the same data on all ranks, as on a file system that all nodes share"
 """Hint of the error for ranks with different questions."""
 
 

@@ -204,7 +204,7 @@ def _loaded_by(name: str, settings: dict[str, Any]) -> str:
     """Describe how to load an export: with transformers, or `mate_cli.Mate` for user-defined classes."""
     modules = sorted({target.partition(".")[0] for target in find_targets(settings)} - {"mate_cli", "torch"})
     if modules:
-        return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={modules}), or trust="
+        return f"needs these modules to load, with: mate_cli.Mate.from_pretrained(..., trust={modules}), or trust="
     loads = name if name.startswith("Tapas") else f"{auto_name(name)}, after: import mate_cli.models.auto_classes"
     return f"loads with transformers: {loads}"
 
@@ -265,5 +265,5 @@ def _explain_errors(name: str, hint: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Errors of huggingface_hub or its HTTP client, or a ValueError.
-        problem = f"the Hugging Face hub refused it: {shorten_reason(error)}"
+        problem = f"the Hugging Face Hub rejected it: {shorten_reason(error)}"
         raise RunError(problem, where=f"push={name}", remedy=hint) from error

@@ -124,7 +124,7 @@ def json_content(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: the file is damaged.
     """
-    return read_object(path, CheckpointError, "Fetch it again", links=True)
+    return read_object(path, CheckpointError, "Download it again", links=True)
 
 
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
@@ -163,9 +163,9 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
     if options := dot_options(bundle.resolve().parent.name):
         return options
     raise CheckpointError(
-        "the name of this DoT's folder does not say how it chooses tokens",
+        "the folder name of this DoT checkpoint does not name its token selection",
         where=str(bundle.parent),
-        remedy="Name it as it was released, such as tabfact_hem_1024_dot_small_256_large",
+        remedy="Use the name of the release, such as tabfact_hem_1024_dot_small_256_large",
     )
 
 
@@ -179,7 +179,7 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
         values = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
     except Exception as error:
         problem = f"not a TAPAS configuration: {shorten(str(error), 160)}"
-        raise CheckpointError(problem, where=str(folder), remedy="Fetch it again") from error
+        raise CheckpointError(problem, where=str(folder), remedy="Download it again") from error
     _check_options(values, folder)
     return values
 
@@ -194,12 +194,12 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
     path = str(bundle.with_name(CONFIG))
     _dot_options(bundle)
     if "hidden_size" not in config:
-        raise CheckpointError("does not give the network's size", where=path, remedy="Fetch it again")
+        raise CheckpointError("does not contain the size of the network", where=path, remedy="Download it again")
     if config.get("softmax_temperature", 1.0) != 1.0:
         raise CheckpointError("softmax_temperature is not 1", where=path, remedy="Only networks with 1 can be read")
     if POSITIONS not in config:
-        hint = f'Add "{POSITIONS}": true or false, as it was trained; released names end in _reset where it is true'
-        raise CheckpointError("does not say whether positions restart in each cell", where=path, remedy=hint)
+        hint = f'Add "{POSITIONS}": true or false as in training; names of releases with true end in _reset'
+        raise CheckpointError("does not state whether positions restart in each cell", where=path, remedy=hint)
     heads = {STATEMENTS: "classifier.weight", QUESTIONS: "output_weights"}
     aggregations = {"num_aggregation_labels": len(AGGREGATIONS)} if AGGREGATING in names else {}
     architectures = [head for head, weight in heads.items() if weight in names][:1]

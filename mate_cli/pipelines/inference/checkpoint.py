@@ -42,7 +42,7 @@ ADAPTER = "adapter_config.json"
 """Configuration file of a PEFT adapter. mate does not merge adapters into their base model."""
 BUILT = ("encoding", "init", "model", "attention", "task")
 """Sections of the settings that are instantiated. The other sections describe the training."""
-AGAIN = "Fetch or export it again"
+AGAIN = "Download or export it again"
 
 
 def open_checkpoint(

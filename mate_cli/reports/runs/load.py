@@ -156,7 +156,7 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
             problem = (
                 "no such folder" if not folder.is_dir() else "not a run" if nested_runs else "no run here or below"
             )
-            hint = f"Give {' or '.join(nested_runs)}" if nested_runs else "Give a folder that holds a record.json"
+            hint = f"Give {' or '.join(nested_runs)}" if nested_runs else "Name a folder that contains record.json"
             raise RunError(problem, where=str(folder), remedy=hint)
         if (run := read_run(folder, None, warnings)) is None:
             raise RunError(warnings[-1], remedy="Give another run")
@@ -194,7 +194,7 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
         warnings.append(f"{asked}: left out, it is not a folder")
         return []
     if not glob.has_magic(asked):
-        raise RunError(f"no such folder: {asked}", remedy="Give one that holds runs; mate train makes them")
+        raise RunError(f"no such folder: {asked}", remedy="Name a folder of runs, which mate train creates")
     paths = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     matches = [Path(match) for match in paths if Path(match).is_dir()]
     if not matches:
@@ -267,7 +267,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
 
 
 def list_unreadable(folder: Path) -> Iterator[str]:
-    """Yield a warning for each log or predictions file that is no regular file or too large."""
+    """Yield a warning for each log or predictions file that is not a regular file or too large."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):

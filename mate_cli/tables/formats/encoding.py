@@ -175,7 +175,7 @@ def known_encoding(name: str) -> str:
         "".encode(name)
         if not name.lower().replace("-", "_").endswith(("escape", "punycode", "idna")):
             return codecs.lookup(name).name
-    hint = "Known are utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030, big5, euc-kr and others of Python"
+    hint = "Use one that Python knows, such as utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030 or big5"
     raise ConfigError(f"unknown encoding {name!r}", where="text_encoding", remedy=hint)
 
 

@@ -294,7 +294,7 @@ class ExpressionReader(ABC):
         distinct = operand is not None and operand.key == "distinct"
         arguments = self.take(operand, "distinct").expressions if distinct else [operand]
         if len(arguments) != 1 or arguments[0] is None:
-            raise UnreadableQueryError(f"{tree.key.upper()} of several things, or of none")
+            raise UnreadableQueryError(f"{tree.key.upper()} of several expressions, or of none")
         return arguments[0], distinct
 
     def bare(self, tree: Tree) -> Tree:

@@ -270,7 +270,7 @@ class Derivation:
             ValueError: the action is not legal.
         """
         if action not in self.legal():
-            raise ValueError(f"{action} cannot make {self.open_type or 'anything more'} (step {self.step})")
+            raise ValueError(f"{action} cannot create {self.open_type or 'a further node'} (step {self.step})")
         stack = list(self._open)
         if isinstance(action, Reduce):
             stack[-1] = replace(stack[-1], index=stack[-1].index + 1, children=0)

@@ -173,7 +173,7 @@ class _Reader(ExpressionReader):
         An ORDER BY is ambiguous if it names different columns of the first and the last query.
         """
         if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
-            raise UnreadableQueryError("ORDER BY behind set operators of all columns")
+            raise UnreadableQueryError("ORDER BY after set operators of all columns")
         for unit in order.units:
             target = self._column_key(0, unit)
             names = [[self._column_key(item.aggregate, item.unit) for item in query.select] for query in queries]

@@ -239,12 +239,12 @@ def open_database(path: Path, seconds: float) -> Iterator[ReadOnlyDatabase]:
             for log in (file.with_name(file.name + suffix) for suffix in ("-wal", "-journal")):
                 if log.exists() and any(_read_start(log, 8)):  # A log without changes is empty or starts with zeros.
                     hint = "Close the program that uses it, or VACUUM INTO a copy"
-                    raise ValueError(f"{log.name} holds changes that are not in it yet. {hint}")
+                    raise ValueError(f"{log.name} contains changes that are not in the database yet. {hint}")
             header = _read_start(file, 100)
             page_bytes, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
             is_current = header.startswith(b"SQLite") and header[24:28] == header[92:96]  # Old SQLite counts no pages.
             if is_current and file.stat().st_size < (65536 if page_bytes == 1 else page_bytes) * pages:
-                raise ValueError("the file was cut off: it has fewer pages than it says")
+                raise ValueError("the file is truncated: it has fewer pages than its header states")
             # SQLite would create two files for a database that had a write-ahead log.
             mode = "immutable=1" if _WAL_VERSION in header[18:20] else "mode=ro"
             connection = sqlite3.connect(f"{file.as_uri()}?{mode}", uri=True, timeout=1, isolation_level=None)

@@ -142,7 +142,7 @@ def test_changes_that_are_not_in_a_database_yet_are_not_left_out(tmp_path, code)
     path = ended_at_once(tmp_path, code)
     before = state(tmp_path)
     assert len(before) > 1
-    with pytest.raises(DataError, match=r"shop.sqlite-(wal|journal) holds changes that are not in it yet. Close"):
+    with pytest.raises(DataError, match=r"shop.sqlite-(wal|journal) contains changes .* Close"):
         read_database_schema(path)
     assert state(tmp_path) == before
 
@@ -226,7 +226,7 @@ def test_what_is_no_whole_database(tmp_path):
     path = made(tmp_path / "x.sqlite", "CREATE TABLE t (a)", "INSERT INTO t VALUES (5)")
     content = path.read_bytes()
     for changed, says in (
-        (content[:5000], "the file was cut off: it has fewer pages than it says"),
+        (content[:5000], "the file is truncated"),
         (gzip.compress(content), "neither packed nor encrypted"),
     ):
         path.write_bytes(changed)
