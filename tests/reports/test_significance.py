@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -15,7 +16,7 @@ from mate_cli.metrics.exact_match import EM
 from mate_cli.reports.compare.configuration import Options
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.compare.significance import compare_with, find_groups, paired_bootstrap, paired_p, welch_p
+from mate_cli.reports.compare.significance import compare_with, crossed_p, find_groups, holm, paired_bootstrap
 from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.format import NOTHING
@@ -37,7 +38,7 @@ def test_p_and_interval_of_signs_are_the_binomial_ones():
     chances = stats.binom.pmf(counts, total, wins / total)
     away = np.abs(counts - wins) >= abs(wins - total / 2)
     assert found.difference == pytest.approx(2 * wins / total - 1)
-    assert found.p == pytest.approx(chances[away].sum(), abs=3e-3)
+    assert found.p == pytest.approx(chances[away].sum(), abs=6e-3)
     bounds = stats.binom.ppf([0.025, 0.975], total, wins / total)
     assert [found.low, found.high] == pytest.approx(list(2 * bounds / total - 1), abs=2 / total)
 
@@ -68,6 +69,26 @@ def test_the_interval_is_that_of_scipy():
     assert [found.low, found.high] == pytest.approx([theirs.low, theirs.high], abs=0.03 * width)
 
 
+def test_the_interval_of_tables_is_that_of_scipy():
+    """In scipy's bootstrap of a ratio, a table is a pair: the sum of its differences, and the number of them."""
+    rng = np.random.default_rng(6)
+    tables = np.sort(rng.integers(80, size=400))
+    tables = np.unique(tables, return_inverse=True)[1]
+    differences = rng.normal(0.1, 1, 80)[tables] + rng.normal(0, 0.5, 400)
+    found = paired_bootstrap(differences, tables)
+    theirs = stats.bootstrap(
+        (np.bincount(tables, differences), np.bincount(tables)),
+        lambda sums, counts, axis: sums.sum(axis=axis) / counts.sum(axis=axis),
+        paired=True,
+        method="percentile",
+        n_resamples=10_000,
+        rng=np.random.default_rng(7),
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    assert [found.low, found.high] == pytest.approx([theirs.low, theirs.high], abs=0.03 * width)
+    assert width > 1.5 * np.ptp([paired_bootstrap(differences).low, paired_bootstrap(differences).high])
+
+
 def test_equal_systems_are_rejected_as_often_as_promised():
     rng = np.random.default_rng(8)
     right = rng.random((400, 2, 200)) < 0.7
@@ -75,16 +96,45 @@ def test_equal_systems_are_rejected_as_often_as_promised():
     assert 0.02 < np.mean(rejected) < 0.085  # 0.05 within three standard errors
 
 
-def test_intervals_cover_the_truth_as_often_as_promised():
-    rng = np.random.default_rng(9)
-    drawn = rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=(400, 250))
-    found = [paired_bootstrap(differences, resamples=500) for differences in drawn]
-    covered = [one.low <= 0.1 <= one.high for one in found]
-    assert 0.915 < np.mean(covered) < 0.985
+def draw_scores(rng, tables, runs, *, run_effect, truth=0.0):
+    """Scores [2 systems, runs, questions] with effects of the table, of the run and of both, and the tables."""
+    owners = np.repeat(np.arange(tables), rng.integers(1, 9, tables))
+    scores = rng.normal(0, 1, len(owners)) + rng.normal(0, 1, tables)[owners]
+    scores = scores + rng.normal(0, 1, (2, 1, tables))[..., owners] + rng.normal(0, 1, (2, runs, len(owners)))
+    scores = scores + rng.normal(0, run_effect, (2, runs, 1))
+    return scores + np.array([truth, 0.0])[:, None, None], owners
+
+
+@pytest.mark.parametrize(
+    ("tables", "repeats", "low"),
+    [(30, 150, 0.88), *(pytest.param(count, 2000, 0.93, marks=pytest.mark.long) for count in (12, 60))],
+)
+def test_intervals_cover_the_truth_as_often_as_promised(tables, repeats, low):
+    """Questions of one table have a common effect. Intervals of independent questions would be too narrow."""
+    rng, covered, naive = np.random.default_rng(9), [], []
+    for repeat in range(repeats):
+        scores, owners = draw_scores(rng, tables, 1, run_effect=0, truth=0.1)
+        differences = scores[0, 0] - scores[1, 0]
+        found = paired_bootstrap(differences, owners, resamples=1000)
+        covered.append(found.low <= 0.1 <= found.high)
+        if repeat < 100:
+            found = paired_bootstrap(differences, resamples=300)
+            naive.append(found.low <= 0.1 <= found.high)
+    assert low <= np.mean(covered) <= 1.9 - low
+    assert np.mean(naive) < low - 0.05
+
+
+@pytest.mark.parametrize(("run_effect", "runs"), [(0.0, 5), (0.1, 5), (1.0, 3)])
+def test_equal_configurations_are_rejected_over_seeds_and_tables_as_often_as_promised(run_effect, runs):
+    rng, p_values = np.random.default_rng(11), []
+    for _ in range(1000):
+        scores, owners = draw_scores(rng, 40, runs, run_effect=run_effect)
+        p_values.append(crossed_p([scores[0], -scores[1]], owners))
+    assert 0.025 <= np.mean(np.array(p_values) < 0.05) <= 0.075
 
 
 def test_equal_scores_differ_by_nothing():
-    assert astuple(paired_bootstrap([0.0] * 30)) == (0.0, 0.0, 0.0, 1.0)
+    assert astuple(paired_bootstrap([0.0] * 30)) == (0.0, 0.0, 0.0, 1.0, 30)
 
 
 def test_the_same_questions_give_the_same_table_in_any_order():
@@ -115,47 +165,43 @@ def test_a_system_without_dev_answers_is_compared_on_test(tmp_path):
     assert sorted((one.label, one.split) for one in found["mate"]) == [("gpt", "test"), ("sat", "dev")]
 
 
-def test_the_p_of_runs_is_of_their_means_on_common_questions(tmp_path):
-    hits = {"mate_1": [1.0] * 30, "mate_2": [1.0] * 24 + [0.0] * 6}
-    hits |= {"tapas_1": [1.0] * 12 + [0.0] * 28, "tapas_2": [1.0] * 9 + [0.0] * 31, "tapas_3": [0.0] * 40}
-    (one,) = compare_with(build(tmp_path, hits), METRIC, "tapas").differences
-    means, others = np.array([1.0, 0.8]), np.array([0.4, 0.3, 0.0])
-    errors = means.var(ddof=1) / 2, others.var(ddof=1) / 3
-    freedom = sum(errors) ** 2 / (errors[0] ** 2 + errors[1] ** 2 / 2)  # Welch and Satterthwaite
-    t = (means.mean() - others.mean()) / math.sqrt(sum(errors))
-    assert one.runs_p == pytest.approx(2 * stats.t.sf(t, freedom))
+def test_runs_that_differ_on_all_questions_alike_have_the_p_of_welch():
+    """Without effects of questions, only runs vary. Then the test is Welch's, whose p scipy computes."""
+    sides = [np.repeat(means, 40).reshape(-1, 40) for means in ([1.0, 0.8, 0.7], [0.4, 0.3, 0.0, 0.1])]
+    tables = np.arange(40) // 4
+    expected = stats.ttest_ind(sides[0][:, 0], sides[1][:, 0], equal_var=False).pvalue
+    assert crossed_p([sides[0], -sides[1]], tables) == pytest.approx(expected)
+    pairs = np.repeat([0.02, 0.05, -0.01, 0.03], 40).reshape(4, 40)
+    assert crossed_p([pairs], tables) == pytest.approx(stats.ttest_1samp(pairs[:, 0], 0).pvalue)
 
 
-def test_configurations_that_differ_by_seeds_alone_are_found_apart_as_often_as_promised():
-    scores = np.random.default_rng(11).normal(0.7, 0.01, (600, 2, 3))
-    assert 0.01 < np.mean([(welch_p(*pair) or 1) < 0.05 for pair in scores]) < 0.065
+def test_runs_that_differ_in_nothing_but_their_last_digits_have_no_p():
+    rng = np.random.default_rng(3)
+    assert crossed_p([rng.random((2, 30)), rng.random((1, 30))], np.arange(30)) is None
+    same = np.array([[0.3] * 30, [0.1 + 0.2] * 30])
+    assert crossed_p([same, -2 * same], np.arange(30)) is None
 
 
-@pytest.mark.parametrize(
-    ("scores", "others"), [([0.7], [0.6, 0.5]), ([0.7, 0.6], [0.5]), ([0.3, 0.1 + 0.2], [0.6, 0.6])]
-)
-def test_seeds_that_cannot_say_have_no_p(scores, others):
-    assert welch_p(scores, others) is None
-
-
-def test_differences_of_pairs_have_the_p_of_their_t():
-    differences = [0.02, 0.05, -0.01, 0.03]
-    t = np.mean(differences) / (np.std(differences, ddof=1) / 2)
-    assert paired_p(differences) == pytest.approx(2 * stats.t.sf(t, 3))
-    assert paired_p(differences[:1]) is paired_p([0.3, 0.1 + 0.2]) is None
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_holm_is_the_closed_test_of_bonferroni(count):
+    """A hypothesis is rejected if Bonferroni rejects every set of hypotheses that contains it (Marcus et al. 1976)."""
+    values = np.random.default_rng(count).random(count) ** 3
+    sets = [chosen for size in range(1, count + 1) for chosen in itertools.combinations(range(count), size)]
+    closed = [max(min(1, len(s) * min(values[[*s]])) for s in sets if index in s) for index in range(count)]
+    assert holm(values) == pytest.approx(closed)
 
 
 @pytest.mark.parametrize(
-    ("mate", "tapas", "differences"),
+    ("mate", "tapas", "matched"),
     [
-        ([(1, 1), (2, 1), (1, 2)], [(1, 2), (1, 1), (2, 1)], [1, 4, 0]),
-        ([(1, 1), (2, 2)], [(2, 2), (1, 1)], [1, 3]),
-        ([(1, 1), (1, 2)], [(1, 1), (2, 1)], None),
-        ([(1, 1), (2, 1), (2, 1)], [(1, 1), (2, 1)], None),
-        ([(1, 1), (1, 1)], [(1, 1), (1, 1)], None),
+        ([(1, 1), (2, 1), (1, 2)], [(1, 2), (1, 1), (2, 1)], True),
+        ([(1, 1), (2, 2)], [(2, 2), (1, 1)], True),
+        ([(1, 1), (1, 2)], [(1, 1), (2, 1)], False),
+        ([(1, 1), (2, 1), (2, 1)], [(1, 1), (2, 1)], False),
+        ([(1, 1), (1, 1)], [(1, 1), (1, 1)], False),
     ],
 )
-def test_runs_that_are_joined_are_paired_by_seed_and_settings(tmp_path, mate, tapas, differences):
+def test_runs_that_are_joined_are_paired_by_seed_and_settings(tmp_path, mate, tapas, matched):
     hits = {
         "mate": {(1, 1): 20, (2, 1): 25, (1, 2): 18, (2, 2): 12},
         "tapas": {(1, 1): 19, (2, 1): 21, (1, 2): 18, (2, 2): 9},
@@ -169,7 +215,7 @@ def test_runs_that_are_joined_are_paired_by_seed_and_settings(tmp_path, mate, ta
     groups = group_runs(load_runs([tmp_path]).runs, Options(by=["model"]))
     (one,) = compare_with(groups, METRIC, "tapas").differences
     assert one.runs == len(mate)
-    assert one.runs_p == (pytest.approx(stats.ttest_1samp(differences, 0).pvalue) if differences else None)
+    assert (one.joint_p is not None) == matched
 
 
 def build(root, hits):
@@ -188,7 +234,7 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     groups = group_runs(load_runs([tmp_path]).runs)
     found = compare_with(groups, METRIC, "mate")
     assert [one.label for one in found.differences] == ["tapas"]
-    assert "2 configurations without at least 20 of the same questions left out" in found.notes
+    assert "2 configurations without at least 20 of the same questions about 5 tables left out" in found.notes
     lonely = compare_with(groups, METRIC, "sat")
     assert lonely.differences == ()
     assert "sat has no hits@1 for single questions of dev: mate evaluate" in lonely.notes[0]
@@ -284,11 +330,11 @@ def test_the_table_in_the_terminal(tested, capsys):
     print_report(tested, Console(width=100))
     lines = capsys.readouterr().out.partition("Difference from mate: Dev Hits@1")[2].partition("Cost")[0].splitlines()
     assert [line.split() for line in lines if line.startswith(("tapas", "sat"))] == [
-        ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.63", NOTHING, "30", "1"],
-        ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", NOTHING, "30", "1"],
+        ["sat", "96.7", "-3.3", "-11.4", "to", "+0.7", "0.61", NOTHING, "30", "10", "1"],
+        ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", NOTHING, "30", "10", "1"],
     ]
     text = " ".join(" ".join(lines).split())
-    assert "0.025 is the corrected threshold" in text
+    assert "Every p is corrected for 2 comparisons" in text
     assert "A star (*) marks p < 0.05." in text
 
 
@@ -296,17 +342,17 @@ def test_the_page_the_paper_and_the_notes_have_the_same_tests(tested, tmp_path):
     page = render_page(tested, tmp_path).partition('<section id="significance">')[2].partition("</section>")[0]
     rows = page.partition("<tbody>")[2].split("</tr>")[:2]
     assert [[text for text in re.findall(r">([^<>]+)<", row) if text.strip()] for row in rows] == [
-        ["sat", "96.7", "\u22123.3", "\u221210.0 to 0.0", "0.63", " not clear", NOTHING, "30", "1"],
-        ["tapas", "0.0", "\u2212100.0", "\u2212100.0 to \u2212100.0", "&lt;0.001", " worse", NOTHING, "30", "1"],
+        ["sat", "96.7", "\u22123.3", "\u221211.4 to +0.7", "0.61", " not clear", NOTHING, "30", "10", "1"],
+        ["tapas", "0.0", "\u2212100.0", "\u2212100.0 to \u2212100.0", "&lt;0.001", " worse", NOTHING, "30", "10", "1"],
     ]
     assert page.count('class="interval"') == 2
     latex = report_latex(tested)
-    assert r"SAT & 96.7 & $-$3.3 & $-$10.0 to 0.0 & 0.63 & -- & 30 & 1 \\" in latex
-    assert r"TAPAS & 0.0 & $-$100.0$^{*}$ & $-$100.0 to $-$100.0 & $<$0.001 & -- & 30 & 1 \\" in latex
+    assert r"SAT & 96.7 & $-$3.3 & $-$11.4 to +0.7 & 0.61 & -- & 30 & 10 & 1 \\" in latex
+    assert r"TAPAS & 0.0 & $-$100.0$^{*}$ & $-$100.0 to $-$100.0 & $<$0.001 & -- & 30 & 10 & 1 \\" in latex
     assert r"$^{*}$: $p < 0.05$." in latex
     markdown = report_markdown(tested)
-    assert "| sat | 96.7 | -3.3 | -10.0 to 0.0 | 0.63 | \u2013 | 30 | 1 |" in markdown
-    assert "| tapas | 0.0 | **-100.0** | -100.0 to -100.0 | \\<0.001 | \u2013 | 30 | 1 |" in markdown
+    assert "| sat | 96.7 | -3.3 | -11.4 to +0.7 | 0.61 | \u2013 | 30 | 10 | 1 |" in markdown
+    assert "| tapas | 0.0 | **-100.0** | -100.0 to -100.0 | \\<0.001 | \u2013 | 30 | 10 | 1 |" in markdown
     assert "Bold: p < 0.05." in markdown
 
 
@@ -314,7 +360,7 @@ def test_the_table_in_json(tmp_path):
     build(tmp_path, {"mate_1": [1.0] * 30, "tapas_1": [0.0] * 30})
     content = json.loads(report_json(build_report([tmp_path], against="mate")))["significance"]
     assert (content["metric"], content["against"]) == (METRIC, "mate")
-    assert content["differences"][0] | {"p": 0} == {
+    assert content["differences"][0] | {"p": 0, "holm_p": 0} == {
         "label": "tapas",
         "split": "dev",
         "score": 0.0,
@@ -322,9 +368,12 @@ def test_the_table_in_json(tmp_path):
         "low": -1.0,
         "high": -1.0,
         "p": 0,
-        "runs_p": None,
+        "tables": 10,
+        "joint_p": None,
         "questions": 30,
         "runs": 1,
+        "holm_p": 0,
+        "joint_holm_p": None,
     }
 
 

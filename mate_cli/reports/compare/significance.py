@@ -1,9 +1,9 @@
-"""Significance tests between configurations: over their common questions, and over runs."""
+"""Significance tests between configurations: over tables, and over tables and runs together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,18 +19,16 @@ RESAMPLES = 10_000
 CHUNK = 500
 FEW_VALUES = 100
 SEED = 20_040_725
-MIN_QUESTIONS = 20
-"""Minimum number of common questions for a meaningful bootstrap."""
+MIN_QUESTIONS, MIN_TABLES = 20, 5
+"""Minimum numbers of common questions, and of their tables, for a meaningful bootstrap."""
 LEVEL = 0.05
 SAME = 1e-9
 """Tolerance below which scores count as equal.
 
 The order of summation affects the last digits of a score.
 """
-METHOD = "paired bootstrap over questions (Koehn 2004; two-sided p as in Berg-Kirkpatrick et al. 2012)"
-RUNS_METHOD = (
-    "p of runs: t-test between trainings on these questions (Welch's, Colas et al. 2019; of pairs where by joins)"
-)
+METHOD = "paired bootstrap over tables, because questions about one table are not independent (Field and Welsh 2007)"
+JOINT_METHOD = "p with seeds: t-test of tables and runs as crossed random effects (Satterthwaite's degrees of freedom)"
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,14 @@ class Bootstrap:
         low: lower end of the 95 % interval.
         high: upper end of the 95 % interval.
         p: two-sided p-value: probability of a difference at least as large if the systems are equally good.
+        tables: number of tables of the questions.
     """
 
     difference: float
     low: float
     high: float
     p: float
+    tables: int
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,26 @@ class Difference(Bootstrap):
         label: label of the configuration.
         split: split of the questions: the split of the metric, or another split if both have answers only there.
         score: mean score of the configuration.
-        runs_p: two-sided p-value over runs, None if it cannot be computed, see `welch_p` and `paired_p`.
+        joint_p: two-sided p-value over tables and runs together, None if it cannot be computed, see `crossed_p`.
         questions: number of common questions.
         runs: number of runs of the configuration.
+        holm_p: `p` after Holm's correction for all tests of the comparison.
+        joint_holm_p: `joint_p` after Holm's correction for all tests that have one.
     """
 
     label: str
     split: str
     score: float
-    runs_p: float | None
+    joint_p: float | None
     questions: int
     runs: int
+    holm_p: float
+    joint_holm_p: float | None
 
     @property
     def is_significant(self) -> bool:
-        """True if the p-value over questions is below 0.05."""
-        return self.p < LEVEL
+        """True if the corrected p-value over tables is below 0.05."""
+        return self.holm_p < LEVEL
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         else:
             hint = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
             lines.append(f"{reference.label} has no {name.score} for single questions of {name.split}: {hint}")
-    return Significance(metric, label, tuple(tests), (*lines, *notes(tests, compared_count)))
+    return Significance(metric, label, tuple(correct_p(tests)), (*lines, *notes(tests, compared_count)))
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:
@@ -140,17 +144,40 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
         tests: tests of configurations with enough common questions.
         others: number of configurations other than the reference.
     """
-    averaged = "scores are means over runs; p covers questions only"
+    averaged = "scores are means over runs; p covers tables only"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if tests else []
-    if any(test.runs_p is not None for test in tests):
-        lines.append(RUNS_METHOD)
+    if any(test.tables == test.questions for test in tests):
+        lines.append("questions are independent samples if each has its own table, or no table is recorded")
+    if any(test.joint_p is not None for test in tests):
+        lines.append(JOINT_METHOD)
     if len(tests) > 1:
-        threshold = f"{LEVEL / len(tests):.2g} is the corrected threshold"
-        lines.append(f"p is not corrected for {len(tests)} comparisons: {threshold}")
+        lines.append(f"every p is corrected for {len(tests)} comparisons (Holm 1979); intervals are not")
     if others > len(tests):
         skipped_text = plural(others - len(tests), "configuration")
-        lines.append(f"{skipped_text} without at least {MIN_QUESTIONS} of the same questions left out")
+        required = f"{MIN_QUESTIONS} of the same questions about {MIN_TABLES} tables"
+        lines.append(f"{skipped_text} without at least {required} left out")
     return lines
+
+
+def correct_p(tests: Sequence[Difference]) -> list[Difference]:
+    """Add the p-values after Holm's correction, over all tests of a comparison."""
+    joint = holm([test.joint_p for test in tests if test.joint_p is not None])
+    return [
+        replace(test, holm_p=p, joint_holm_p=None if test.joint_p is None else joint.pop(0))
+        for test, p in zip(tests, holm([test.p for test in tests]), strict=True)
+    ]
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Correct p-values for the number of tests.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    p = np.asarray(values, dtype=float)
+    order = np.argsort(p)
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1)
+    return corrected.tolist()
 
 
 def find_groups(
@@ -204,49 +231,58 @@ def compare_pair(
     """
     scores = question_scores(group, metric)
     common_questions = [question for question in scores if question in others]
-    if len(common_questions) < MIN_QUESTIONS:
+    # A question of an old prediction file without table ids is a table of its own.
+    names = [question.table_id or f"question {question.question_id}" for question in common_questions]
+    tables = np.unique(names, return_inverse=True)[1]
+    if len(common_questions) < MIN_QUESTIONS or tables.max() < MIN_TABLES - 1:
         return None
     values = np.array([scores[question] for question in common_questions])
-    estimate = paired_bootstrap(values - np.array([others[question] for question in common_questions]))
-    runs = [mean_scores(member, metric, common_questions) for member in (group, reference)]
-    are_repeats = group.differ_by_seed and reference.differ_by_seed
-    p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
-    score = float(values.mean())
+    estimate = paired_bootstrap(values - np.array([others[question] for question in common_questions]), tables)
+    sides = [run_scores(member, metric, common_questions) for member in (group, reference)]
+    if group.differ_by_seed and reference.differ_by_seed:
+        samples = [np.array([*sides[0].values()]), -np.array([*sides[1].values()])]
+    else:
+        samples = [np.array(match_differences(*sides))]
+    p = crossed_p(samples, tables)
     return Difference(
         **vars(estimate),
         label=group.label,
         split=MetricName.parse(metric).split,
-        score=score,
-        runs_p=p,
+        score=float(values.mean()),
+        joint_p=p,
         questions=len(common_questions),
-        runs=len(runs[0]),
+        runs=len(sides[0]),
+        holm_p=estimate.p,
+        joint_holm_p=p,
     )
 
 
-def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
-    """Compute the mean score of each counted run over some questions.
+def run_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, np.ndarray]:
+    """Read the scores [questions] of each counted run on some questions.
 
     Args:
         group: configuration of the runs.
         metric: full name of the metric.
-        questions: questions to average over.
+        questions: questions, in the order of the scores.
     """
-    run_scores = scored_runs(group, metric)
-    return {run: float(np.mean([scores[question][1] for question in questions])) for run, scores in run_scores.items()}
+    runs = scored_runs(group, metric)
+    return {run: np.array([scores[question][1] for question in questions]) for run, scores in runs.items()}
 
 
-def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
-    """Compute the score differences between matching runs of two configurations.
+def match_differences(
+    scores: Mapping[LoadedRun, np.ndarray], others: Mapping[LoadedRun, np.ndarray]
+) -> list[np.ndarray]:
+    """Compute the score differences per question between matching runs of two configurations.
 
     Two runs match if their seeds, and all settings that vary within either configuration, are equal. The result is
     empty if any run has no match or several.
 
     Args:
-        scores: score of each run of one configuration.
-        others: score of each run of the second configuration.
+        scores: scores [questions] of each run of one configuration.
+        others: scores [questions] of each run of the second configuration.
     """
     varying = [key for runs in (scores, others) for key in differing_keys([settings(run) for run in runs])]
-    sides: list[dict[tuple[str | None, ...], float]] = [
+    sides: list[dict[tuple[str | None, ...], np.ndarray]] = [
         {(run.text("seed"), *map(settings(run).get, varying)): score for run, score in runs.items()}
         for runs in (scores, others)
     ]
@@ -255,91 +291,99 @@ def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedR
     return [score - sides[1][key] for key, score in sides[0].items()]
 
 
-def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
-    """Compute the p-value of Welch's t-test between the seeds of two configurations.
+def crossed_p(samples: Sequence[np.ndarray], tables: np.ndarray) -> float | None:
+    """Compute the p-value of a difference over tables and runs together.
 
-    The p-value is the probability that other seeds make the means differ at least this much, if the configurations are
-    equally good.
+    Tables and runs are crossed random effects: all runs answer the same questions. The variance of the mean difference
+    is the variance between tables plus the variance between runs, minus the variance of their interaction, which both
+    contain. Questions of one table may correlate.
 
-    Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
-    algorithms" (Welch's t-test for few seeds of unequal variance).
+    Source: Cameron, Gelbach and Miller 2011, "Robust inference with multiway clustering" (the sum of variances);
+    Satterthwaite 1946, "An approximate distribution of estimates of variance components" (degrees of freedom).
 
     Args:
-        scores: scores of one configuration, one per seed.
-        others: scores of the second configuration, one per seed.
+        samples: scores [runs, questions] of one system, and the negated scores of the other system. If runs are
+            paired, only the score differences of the pairs.
+        tables: [questions] index of each question's table, from 0.
 
     Returns:
-        The two-sided p-value. None if a configuration has fewer than two seeds, or the scores of both configurations
-            are constant.
+        The two-sided p-value. None if a sample has fewer than two runs, or all runs have equal means.
     """
-    if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) < SAME:
+    if min(map(len, samples)) < 2 or max(np.ptp(sample.mean(axis=1)) for sample in samples) < SAME:
         return None
     from scipy import stats  # Importing scipy takes 0.5 s.
 
-    sides = [(np.mean(sample), np.std(sample, ddof=1), len(sample)) for sample in (scores, others)]
-    return float(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
-
-
-def paired_p(differences: Sequence[float]) -> float | None:
-    """Compute the p-value of the paired t-test over runs.
-
-    The p-value is the probability that other runs make the mean differ from 0 at least this much, if the configurations
-    are equally good.
-
-    Args:
-        differences: score differences between two runs each, for example with the same number of examples and seed.
-
-    Returns:
-        The two-sided p-value. None for fewer than two pairs, or if all differences are equal.
-    """
-    if len(differences) < 2 or np.ptp(differences) < SAME:
-        return None
-    from scipy import stats
-
-    return float(stats.ttest_1samp(differences, 0).pvalue)
+    count = tables.max() + 1
+    # [runs, tables]: the share of each table in the deviation of the mean. Each row has the sum 0.
+    shares = [
+        np.array([np.bincount(tables, row - row.mean(), count) for row in sample]) / len(tables) for sample in samples
+    ]
+    runs = [sample.mean(axis=1).var(ddof=1) / len(sample) for sample in samples]
+    between = (sum(share.mean(axis=0) for share in shares) ** 2).sum() * count / (count - 1)
+    interaction = sum(share.var(axis=0, ddof=1).sum() / len(share) for share in shares) * count / (count - 1)
+    variance = max(between + sum(runs) - interaction, between, sum(runs))
+    parts = [(between, count - 1), *((part, len(sample) - 1) for part, sample in zip(runs, samples, strict=True))]
+    freedom = sum(part for part, _ in parts) ** 2 / sum(part**2 / degrees for part, degrees in parts)
+    difference = sum(sample.mean() for sample in samples)
+    return float(2 * stats.t.sf(abs(difference) / np.sqrt(variance), freedom))
 
 
 def paired_bootstrap(
-    differences: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
+    differences: Sequence[float] | np.ndarray,
+    tables: Sequence[int] | np.ndarray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> Bootstrap:
-    """Bootstrap the mean difference, by resampling the questions for both systems together.
+    """Bootstrap the mean difference, by resampling whole tables with their questions for both systems together.
 
-    The interval is the percentile interval. The samples are shifted to a mean difference of 0 to compute p. The p-value
-    is the fraction of sampled means at least as far from 0 as the observed difference. The observed difference is
-    included as one more sample. Variation between seeds is not included, because scores are averaged over seeds first.
+    The interval is the percentile interval. With few tables, deviations from the observed difference are widened by the
+    factor by which an interval of Student's t is wider than one of the normal distribution. The samples are shifted to
+    a mean difference of 0 to compute p. The p-value is the fraction of sampled means at least as far from 0 as the
+    observed difference. The observed difference is included as one more sample. Variation between seeds is not
+    included, because scores are averaged over seeds first.
 
-    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs); Berg-Kirkpatrick,
-    Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP" (the shift, here in both
-    directions); Davison and Hinkley 1997, "Bootstrap methods and their application", chapter 4 (1 added to both
-    counts).
+    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs); Field and Welsh
+    2007, "Bootstrapping clustered data" (tables); Hesterberg 2015, "What teachers should know about the bootstrap"
+    (few tables); Berg-Kirkpatrick, Burkett and Klein 2012, "An empirical investigation of statistical significance in
+    NLP" (the shift, here in both directions); Davison and Hinkley 1997, "Bootstrap methods and their application",
+    chapter 4 (1 added to both counts).
 
     Args:
         differences: [n] score of one system minus score of the other, per question.
+        tables: [n] index of each question's table, from 0. None: a table per question.
         resamples: number of bootstrap samples.
         seed: seed of the sampling, so that the same runs give the same table.
     """
+    from scipy import stats
+
     scores = np.asarray(differences, dtype=float)
-    observed = float(scores.mean())
-    means = resample_means(scores, resamples, np.random.default_rng(seed))
+    groups = np.arange(len(scores)) if tables is None else np.asarray(tables)
+    observed, count = float(scores.mean()), int(groups.max()) + 1
+    # Deviations have the mean 0, so the sampled mean of a ratio needs no second centering.
+    sums = np.stack([np.bincount(groups, scores - observed), np.bincount(groups)], axis=1)
+    widening = stats.t.ppf(1 - LEVEL / 2, count - 1) / stats.norm.ppf(1 - LEVEL / 2) * np.sqrt(count / (count - 1))
+    deviations = widening * resample_means(sums, resamples, np.random.default_rng(seed))
     # The last digits depend on the order of summation, and a tie is as extreme as the observed difference.
-    extreme = np.abs(means - observed) >= abs(observed) - 1e-9
-    low, high = np.quantile(means, (LEVEL / 2, 1 - LEVEL / 2))
-    return Bootstrap(observed, float(low), float(high), float((extreme.sum() + 1) / (resamples + 1)))
+    extreme = np.abs(deviations) >= abs(observed) - 1e-9
+    low, high = observed + np.quantile(deviations, (LEVEL / 2, 1 - LEVEL / 2))
+    return Bootstrap(observed, float(low), float(high), float((extreme.sum() + 1) / (resamples + 1)), count)
 
 
-def resample_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Compute the means [resamples] of bootstrap samples, each as large as the data.
+def resample_means(sums: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Compute the means [resamples] over questions of bootstrap samples of tables.
 
     Args:
-        scores: [n] values to sample with replacement.
+        sums: [tables, 2] sum of the values of each table, and number of its questions.
         resamples: number of samples.
         rng: random generator.
     """
-    values, counts = np.unique(scores, return_counts=True)
-    total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
-    # Sampling how often each distinct value occurs is equivalent to sampling questions, and faster.
+    # Rounding makes sums of the same values in another order equal.
+    values, counts = np.unique(sums.round(12), axis=0, return_counts=True)
+    total, parts = len(sums), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
+    # Sampling how often each distinct value occurs is equivalent to sampling tables, and faster.
     if len(values) <= FEW_VALUES:
-        means = [rng.multinomial(total, counts / total, size=part) @ values / total for part in parts]
+        samples = [rng.multinomial(total, counts / total, size=part) @ values for part in parts]
     else:
-        means = [scores[rng.integers(total, size=(part, total), dtype=np.int32)].mean(axis=1) for part in parts]
-    return np.concatenate(means)
+        samples = [sums[rng.integers(total, size=(part, total), dtype=np.int32)].sum(axis=1) for part in parts]
+    totals, questions = np.concatenate(samples).T
+    return totals / questions

@@ -156,7 +156,7 @@ def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
 
 
 SIGNIFICANCE_COLUMNS = tuple(
-    map(Column, ("Score", "Difference", "95 % interval", "p", "p of runs", "Questions", "Runs"))
+    map(Column, ("Score", "Difference", "95 % interval", "p", "p with seeds", "Questions", "Tables", "Runs"))
 )
 
 
@@ -198,9 +198,10 @@ def difference_row(test: Difference, tests: Significance) -> Row:
             ViewCell(spec.text(test.score), scale * test.score),
             ViewCell(spec.difference_text(test.difference), difference, mark=mark),
             ViewCell(interval_text, difference, ends=interval),
-            ViewCell(p_text(test.p), test.p, detail=mark or "not clear"),
-            ViewCell() if test.runs_p is None else ViewCell(p_text(test.runs_p), test.runs_p),
+            ViewCell(p_text(test.holm_p), test.holm_p, detail=mark or "not clear"),
+            ViewCell() if test.joint_holm_p is None else ViewCell(p_text(test.joint_holm_p), test.joint_holm_p),
             ViewCell(f"{test.questions:,}", test.questions),
+            ViewCell(f"{test.tables:,}", test.tables),
             ViewCell(str(test.runs), test.runs),
         ),
     )
