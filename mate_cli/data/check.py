@@ -350,7 +350,7 @@ def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[s
     """
     reasons = [left_out(example) for example in examples]
     outcomes = Counter(
-        f"{LEFT_OUT}{reason}" if reason else e.outcome for e, reason in zip(examples, reasons, strict=True)
+        f"{EXCLUDED}{reason}" if reason else e.outcome for e, reason in zip(examples, reasons, strict=True)
     )
     subsets = Counter(subset for example in examples for subset in example.subsets)
     sequences = len({example.conversation for example in examples if example.conversation})
@@ -366,12 +366,12 @@ def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[s
 
 KINDS = ("entailed", "refuted", "option", "query", "cells", "number", "cells or number", UNANSWERABLE)
 """Order of the types of training signals. "cells or number" is decided by the model (weak supervision)."""
-LEFT_OUT = "left out: "
+EXCLUDED = "left out: "
 """Prefix of the reason why a question is excluded."""
 
 
 def _is_usable(kind: str) -> bool:
-    return kind != NOT_GIVEN and not kind.startswith((UNUSABLE, LEFT_OUT))
+    return kind != NOT_GIVEN and not kind.startswith((UNUSABLE, EXCLUDED))
 
 
 def _rank(kind: str) -> tuple[bool, int, str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_EXAMPLES = 1000
 """Maximum number of examples per split, evenly spaced."""
-SENTENCES = 5
+SAMPLE_SENTENCES = 5
 LENGTHS = (512, 1024, 2048)
 LONG = 11_000
 """Number of tokens that, by the MATE paper, covers at least nine of ten inputs with whole passages."""
@@ -44,7 +44,7 @@ class InputSizes:
     def shares(self) -> dict[str, float]:
         """Return shares of inputs by property, such as "at most 512 word pieces in all"."""
         shares = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
-        input_type = f"with {SENTENCES} sentences" if self.with_passages else "in all"
+        input_type = f"with {SAMPLE_SENTENCES} sentences" if self.with_passages else "in all"
         shares |= {
             f"at most {length:,} word pieces {input_type}": share_within(self.with_sentences, length)
             for length in LENGTHS
@@ -79,7 +79,7 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
     inputs = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
     passage_sizes = [size for split_inputs in inputs.values() for size in split_inputs.with_passages]
     sentence_sizes = [size for split_inputs in inputs.values() for size in split_inputs.with_sentences]
-    name = f"word pieces with {SENTENCES} sentences" if passage_sizes else "word pieces"
+    name = f"word pieces with {SAMPLE_SENTENCES} sentences" if passage_sizes else "word pieces"
     measures = {"word pieces with passages": passage_sizes, name: sentence_sizes}
     sizes = {name: percentiles(values) for name, values in measures.items() if values}
     shares = {split: split_inputs.shares() for split, split_inputs in inputs.items()}
@@ -102,7 +102,7 @@ def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> Inpu
             for encoding in TapasSerializer(
                 tokenizer,
                 max_tokens=max(LENGTHS),
-                sentences=0 if reads_passages else SENTENCES,
+                sentences=0 if reads_passages else SAMPLE_SENTENCES,
                 whole_passages=reads_passages,
             ).encode(examples)
             if not isinstance(encoding, EncodingFailure)

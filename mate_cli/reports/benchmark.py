@@ -35,7 +35,7 @@ DIRECTIONS = {"forward": "forward", "forward_backward": "forward+backward"}
 KINDS = {"attention": "Attention", "encoder": "Encoder"}
 Lines = Mapping[str, Mapping[int, float]]
 """Costs by input length in tokens, for each line of a panel by its name."""
-PARTS = 7
+NAME_PARTS = 7
 """Number of `/`-separated parts in the name of a measurement, see `parse_results`."""
 NOT_RUN = "not_run"
 REFERENCES = {
@@ -119,7 +119,7 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
     figures: Mapping[str, Any] = {**run.metrics, **run.part("facts")}
     for name, value in figures.items():
         kind, *parts = name.split("/")
-        if kind not in KINDS or len(parts) != PARTS - 1 or not parts[2].isdigit():
+        if kind not in KINDS or len(parts) != NAME_PARTS - 1 or not parts[2].isdigit():
             continue
         variant, shape, tokens, batch, direction, figure = parts
         case = BenchmarkCase(kind, shape, int(tokens), batch)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Column, Table
 from rich.text import Text
 
-from mate_cli.data.check import ALL, LEFT_OUT, LEVELS, MEAN, CheckReport
+from mate_cli.data.check import ALL, EXCLUDED, LEVELS, MEAN, CheckReport
 from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets
 from mate_cli.reports.format import NOTHING
 from mate_cli.tables.example import UNANSWERABLE, UNUSABLE
@@ -64,7 +64,7 @@ def _no_problems(report: CheckReport) -> Text:
     """Describe a dataset without problems, and its number of unusable questions if any."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused_count = sum(
-        number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE))
+        number for row in splits for name, number in row.items() if name.startswith((EXCLUDED, UNUSABLE))
     )
     questions = sum(row.get("questions", 0) for row in splits)
     if not unused_count:

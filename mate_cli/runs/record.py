@@ -40,7 +40,7 @@ NOT_LEARNT = "not learnt"
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Maximum bytes of record.json, and maximum entries or characters of each of its values."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
-NAMES = ("experiment", "dataset", "model", "attention", "init", "task")
+RUN_NAME_FIELDS = ("experiment", "dataset", "model", "attention", "init", "task")
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
 
 
@@ -318,7 +318,7 @@ def _rebuild_record(folder: Path) -> RunRecord | None:
     file = folder / "config.yaml"
     with suppress(RunError), wrap_file_errors(file, RunError, UNREADABLE, REMEDY):
         values = read_yaml(file, RunError, REMEDY)
-        names = {name: values[ORIGIN][name] for name in (*NAMES, "overrides", "settings")}
+        names = {name: values[ORIGIN][name] for name in (*RUN_NAME_FIELDS, "overrides", "settings")}
         stages = {name: str(folder / name) for name in (values.get("stages") or {}) if values.get("system")}
         state = {"status": "interrupted", "reason": DAMAGED, "process": "", "stages": stages}
         return _record({"command": "train", "seed": values["seed"], **names, **state})

@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from mate_cli.cli.config.hydra_errors import explain, several_values
 from mate_cli.cli.config.hydra_setup import has_key, open_hydra
 from mate_cli.cli.config.schema import StageOptions
-from mate_cli.cli.config.user_experiment import read_experiment_overrides, with_user_experiment, without_debug
+from mate_cli.cli.config.user_experiment import drop_debug_overridden, read_experiment_overrides, with_user_experiment
 from mate_cli.cli.config.validate import check_values, refuse, resolve_values
 from mate_cli.cli.config_dir import (
     extended_files,
@@ -311,7 +311,7 @@ def compose_stage(
             if is_users
             else [*(override for override in experiment_overrides if override.key not in scaled), *beside]
         )
-        base = base.with_values(without_debug(files, command_line))
+        base = base.with_values(drop_debug_overridden(files, command_line))
         applied = [override for override in overrides if base.takes(override)]
         composed = base.with_values([*applied, *stage_overrides])
     except ConfigCompositionException as error:

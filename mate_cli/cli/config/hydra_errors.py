@@ -19,7 +19,7 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.hydra_setup import has_key, known_keys
-from mate_cli.cli.config.messages import offer, translate_key
+from mate_cli.cli.config.messages import suggest_name, translate_key
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.overrides import EXTENSIBLE_SECTIONS, Override
@@ -29,7 +29,7 @@ from mate_cli.runs.identity import flat_keys
 
 FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), interval(1,5), sort(...), shuffle(...)"
 """Hint for a value that looks like an unknown sweep function."""
-LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
+INTERPOLATION_HINT = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
 """Hint for an interpolation that cannot be resolved."""
 MAX_LIST = 130
 """Maximum characters of a list of options in an error message. A longer list is replaced by `mate list GROUP`."""
@@ -41,24 +41,24 @@ PLUGIN_PACKAGES = {
     "hydra/sweeper": {"basic": "", "optuna": "optuna"},
 }
 """PyPI package of each Hydra launcher and sweeper. Empty if it is part of Hydra."""
-FORM = "an override has the form key=value, with dots between the parts of the key"
+OVERRIDE_FORM = "an override has the form key=value, with dots between the parts of the key"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys have no quotes"),
     (r"""^([^=]+)\+=['"]?(\[.*?\])['"]?$""", r"\1=\2", "lists are replaced as a whole"),
     (r"^([^=]+)\+=", r"\1=", "a value is replaced as a whole"),
-    (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", FORM),
-    (r"\.{2,}(?=[^=]*=)", ".", FORM),
-    (r"^([+~]*[\w./@-]*\w)\W*=+", r"\1=", FORM),
+    (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", OVERRIDE_FORM),
+    (r"\.{2,}(?=[^=]*=)", ".", OVERRIDE_FORM),
+    (r"^([+~]*[\w./@-]*\w)\W*=+", r"\1=", OVERRIDE_FORM),
     (r"(?<==),+|,[, ]*(?=,|$)", "", "has a comma too many"),
     (r"=\{([^:{}]*)\}$", r"=\1", "needs no braces"),
 )
 """Common syntax errors in overrides: pattern, replacement that Hydra can parse, and error message."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
-NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
+UNKNOWN_CLASS_HINT = "It was made by another version of mate, or by code outside the Python path"
 """Hint for a `_target_` that does not exist."""
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
-SENTENCES = (
-    (r"Error locating target '([^']+)'", "{}", "no such class here", NOT_HERE),
+HYDRA_ERROR_PATTERNS = (
+    (r"Error locating target '([^']+)'", "{}", "no such class here", UNKNOWN_CLASS_HINT),
     (r"Could not override 'experiment/(\w+)@", "override {}", "needs a slash", "Write override /{}: NAME"),
     (r"Could not override '([^']+)'\.(?: No match|\nDid you)", "{}", "mate {command} does not use this group", None),
     (r"invalid literal for int\(\) with base 10: '([^']+)'", "{}", "lists are replaced as a whole", "Type key=[a,b]"),
@@ -70,7 +70,7 @@ SENTENCES = (
 )
 """Errors of Hydra that differ only by message: message pattern, then location, problem and hint of `ConfigError`."""
 UNKNOWN = re.compile(r"(?:Could not override|config group) '([^']+)'")
-SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'")
+SEVERAL_VALUES_PATTERN = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'")
 
 
 @contextmanager
@@ -91,12 +91,12 @@ def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | No
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
         if user_error := known_cause(error):
             raise user_error from error
-        if _is_a_bug(error, file):
+        if _is_internal_error(error, file):
             raise
         raise explain(error, config_name, arguments) from error
 
 
-def _is_a_bug(error: Exception, file: str | None) -> bool:
+def _is_internal_error(error: Exception, file: str | None) -> bool:
     """Return whether an error is a bug, such as code that reads a missing key.
 
     Other errors are mistakes of the user. A plain `ValueError` is a bug unless Hydra or OmegaConf raise it, as for
@@ -125,7 +125,7 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, MissingConfigException):
-        return _no_choice(error)
+        return _unknown_option_error(error)
     if isinstance(error, YAMLError):
         mark = getattr(error, "problem_mark", None)
         problem = _first_line(str(getattr(error, "problem", None) or error))
@@ -136,13 +136,13 @@ def explain(error: Exception, config_name: str, arguments: Sequence[str]) -> Con
         file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
         return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
     message = str(error) or str(error.__cause__)
-    for pattern, *texts in SENTENCES:
+    for pattern, *texts in HYDRA_ERROR_PATTERNS:
         if match := re.search(pattern, message):
             location, fault, hint = (text and text.format(*match.groups(), command=config_name) for text in texts)
             return ConfigError(str(fault), where=location, remedy=hint)
     if unknown := UNKNOWN.search(message):
         return _unknown_key(unknown[1], config_name, arguments)
-    if ambiguous := SEVERAL.search(message):
+    if ambiguous := SEVERAL_VALUES_PATTERN.search(message):
         return several_values(ambiguous[1], config_name)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
@@ -158,7 +158,7 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
     if problem == "HydraConfig was not set":
         example = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
         return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=example)
-    hint = LOOKED_UP if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
+    hint = INTERPOLATION_HINT if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
     return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None, remedy=hint)
 
 
@@ -220,7 +220,7 @@ def escape_key(text: str) -> str:
     return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
 
 
-def _no_choice(error: MissingConfigException) -> ConfigError:
+def _unknown_option_error(error: MissingConfigException) -> ConfigError:
     group, _, name = str(error.missing_cfg_file).rpartition("/")
     parent = re.match(r"In '([^']+)'", str(error))
     prefix, _, base = group.rpartition("/")
@@ -260,7 +260,7 @@ def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> Config
         return ConfigError("is not part of this configuration", where=key, remedy=hint)
     if near_key := nearest_key(key, config, groups_of(config_name)):
         value = next((argument.partition("=")[2] for argument in arguments if argument.partition("=")[0] == key), "")
-        return ConfigError("unknown key", where=key, remedy=offer(near_key, value))
+        return ConfigError("unknown key", where=key, remedy=suggest_name(near_key, value))
     topic = group if isinstance(config.get(group), DictConfig) else key.rpartition(".")[2]
     search = f"Search for it: mate {config_name} --help {topic}"
     return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)

@@ -13,7 +13,7 @@ from mate_cli.quoting import format_setting
 
 SECTIONS = {"model.optimizer.": "optimizer.", "model.scheduler.": "scheduler.", "datamodule.": "data."}
 """Sections of other programs, and mate's sections with keys of the same names."""
-NAMES = {
+KEY_ALIASES = {
     **dict.fromkeys(("devices", "gpus", "num_gpus", "n_gpus", "num_processes"), "hardware.devices"),
     **dict.fromkeys(("accelerator", "device"), "hardware.accelerator"),
     **{"num_nodes": "hardware.nodes", "strategy": "hardware=ddp", "num_workers": "hardware.workers"},
@@ -92,7 +92,7 @@ def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
     key = f"{section}.{name}" if section else name
     equivalent = translate_key(key)
     hint = (
-        offer(equivalent)
+        suggest_name(equivalent)
         if equivalent and equivalent != key
         else nearest(name, known, prefix=f"{section}." if section else "")
     )
@@ -138,7 +138,7 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=key, remedy="Give it a value"))
     bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
-    phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
+    phrases = list(dict.fromkeys(_describe_constraint(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
     value_text = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
     hint = f"Type {format_setting(key, [value])}" if "a list" in phrases and isinstance(value, str) else None
@@ -154,7 +154,7 @@ def _kind(detail: ErrorDetails) -> str | None:
     return KINDS.get(detail["type"], KINDS.get(detail["type"].partition("_")[0]))
 
 
-def _demand(detail: ErrorDetails) -> str:
+def _describe_constraint(detail: ErrorDetails) -> str:
     if detail["type"] == "literal_error":
         return str(detail["ctx"]["expected"])
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
@@ -169,10 +169,10 @@ def translate_key(key: str) -> str | None:
     for section, own_section in SECTIONS.items():
         if key.startswith(section):
             return own_section + key.removeprefix(section)
-    return NAMES.get(key.rpartition(".")[2])
+    return KEY_ALIASES.get(key.rpartition(".")[2])
 
 
-def offer(name: str, value: str | None = None) -> str:
+def suggest_name(name: str, value: str | None = None) -> str:
     """Return the hint "Did you mean NAME?", or "Did you mean NAME=VALUE?" with a value.
 
     The value is omitted if `name` is a complete override.

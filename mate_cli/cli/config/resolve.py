@@ -31,7 +31,7 @@ from mate_cli.cli.config.composition import (
     warn_recipe_changes,
 )
 from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
-from mate_cli.cli.config.messages import offer, validation_messages
+from mate_cli.cli.config.messages import suggest_name, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.validate import refuse
 from mate_cli.cli.help import nearest
@@ -200,7 +200,7 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
         nearest_keys = (nearest_key(override.key, stage.config) for stage in composed)
         key = next((key for key in nearest_keys if key and key != override.key), None)
         search = f"Search for it: mate {COMMAND} --help {override.key}"
-        hint = offer(f"{override.sign.strip('+')}{key}", override.value) if key else search
+        hint = suggest_name(f"{override.sign.strip('+')}{key}", override.value) if key else search
         raise ConfigError(f"no stage has this key ({stages})", where=override.key, remedy=hint)
 
 

@@ -18,10 +18,10 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import format_setting, quote_for_shell
 
 FORM = "settings are written key=value"
-SPACED = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*) = ?(?P<value>\S*)")
+SPACES_AROUND_EQUALS = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*) = ?(?P<value>\S*)")
 BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
-ENDLESS = re.compile(r"[0-9_]{4000}")
+HUGE_INTEGER = re.compile(r"[0-9_]{4000}")
 """Pattern of a number with more digits than Python converts to an integer."""
 
 
@@ -107,7 +107,7 @@ class Syntax:
         key, equals, value = previous.partition("=")
         bare_words = [argument, *takewhile(lambda part: "=" not in part and not part.startswith("--"), following)]
         text = " ".join([argument, *(part for part in following[:2] if part[:2] != "--")])
-        if spaced := SPACED.match(text):
+        if spaced := SPACES_AROUND_EQUALS.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if missing_bracket := _missing_bracket(value):
             return _explain_list(previous, missing_bracket, [argument, *following])
@@ -174,7 +174,7 @@ class Syntax:
             name_setting = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
             hint = f"Type {name_setting}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=argument, remedy=hint)
-        if name not in self.texts and ENDLESS.search(value):
+        if name not in self.texts and HUGE_INTEGER.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and (missing_bracket := _missing_bracket(value)):
             raise _explain_list(argument, missing_bracket, later)

@@ -34,7 +34,7 @@ def read_experiment_overrides(file: Path) -> Iterator[Override]:
             yield Override("++" if key.startswith(EXTENSIBLE_SECTIONS) else "", key, write_value(value))
 
 
-def without_debug(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
+def drop_debug_overridden(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
     """Return the overrides except those of keys that the selected `debug` file sets.
 
     The `debug` file thereby takes precedence.
@@ -65,4 +65,4 @@ def with_user_experiment(arguments: Sequence[str], command: str = "train") -> li
         # Validation rejects a null group.
         if not override.group or (override.key in groups and override.value != "null")
     ]
-    return [*to_strings(without_debug(set_by_files, [*set_by_files, *overrides])), *arguments]
+    return [*to_strings(drop_debug_overridden(set_by_files, [*set_by_files, *overrides])), *arguments]

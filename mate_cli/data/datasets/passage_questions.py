@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mate_cli.data.archive import unpacked_name
-from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, Sizes, format_counts
+from mate_cli.data.check import EXCLUDED, CheckReport, Problem, Sizes, format_counts
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.download import MANIFEST
 from mate_cli.data.question_contamination import normalize_words
@@ -158,7 +158,7 @@ class PassageQuestions(Release):
         """
         report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
-        counts.get("train", {}).update({f"{LEFT_OUT}{reason}": count for reason, count in self.repeated.items()})
+        counts.get("train", {}).update({f"{EXCLUDED}{reason}": count for reason, count in self.repeated.items()})
         note = f"not read: {self._ignored_files}; name it with data.train_files"
         notes = [*report.notes, *[Problem(str(self.root), "", note)] * bool(self._ignored_files)]
         return replace(report, counts=counts, percentiles=measure_passages(splits), notes=notes)

@@ -122,7 +122,7 @@ class Release(ABC):
             DataError: a file that the whole split needs is missing or damaged.
         """
 
-    def left_out(self, example: TableExample) -> str:
+    def skip_reason(self, example: TableExample) -> str:
         """Return a short reason why a valid example is excluded, or "" if it is used."""
         return ""
 
@@ -149,17 +149,17 @@ class Release(ABC):
         splits = self._found_splits()
         if splits:
             return splits
-        refusal = self.refusal(self.wanted_files)
+        missing = self.missing_files_error(self.wanted_files)
         if not self.download:
-            raise refusal
+            raise missing
         try:
             self.fetch()
         except DataError as error:
-            problem = f"{refusal.problem}; {error.problem}"
-            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
+            problem = f"{missing.problem}; {error.problem}"
+            raise DataError(problem, where=missing.where, remedy=missing.remedy) from error
         splits = self._found_splits()
         if not splits:
-            raise refusal
+            raise missing
         return splits
 
     def examples(self, split: str) -> list[TableExample]:
@@ -170,8 +170,8 @@ class Release(ABC):
         """
         if split not in self._included:
             examples, problems = self.load(split)
-            self._settle(problems)
-            reasons = [self.left_out(example) for example in examples]
+            self._raise_or_warn(problems)
+            reasons = [self.skip_reason(example) for example in examples]
             self._included[split] = [example for example, reason in zip(examples, reasons, strict=True) if not reason]
             for reason, count in Counter(filter(None, reasons)).items():
                 warnings.warn(
@@ -192,9 +192,9 @@ class Release(ABC):
         if is_overridden or split in self._included or split not in self.splits:
             return [*islice(self.examples(split), count)]
         problems: list[Problem] = []
-        used_examples = (example for example in self.read(split, problems) if not self.left_out(example))
+        used_examples = (example for example in self.read(split, problems) if not self.skip_reason(example))
         examples = [*islice(used_examples, count)]
-        self._settle(problems)
+        self._raise_or_warn(problems)
         return self._mark_seen_tables(split, examples)
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
@@ -230,9 +230,9 @@ class Release(ABC):
         """
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        empty_entries = find_empty_entries(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
+        empty_entries = find_empty_entries(splits, files, self.skip_reason, (*problems, *self.suspicions), self.unit)
         used_examples = {
-            split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
+            split: [example for example in part if not self.skip_reason(example)] for split, part in splits.items()
         }
         # A public release answers all of its questions. Files of a user may leave some answers out.
         unanswered = [*find_unanswered(used_examples, files)]
@@ -241,7 +241,7 @@ class Release(ABC):
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
         notes = (*find_overlaps(tables, self.unit, files), *self.notes, *remarks)
-        counts = count_splits(splits, self.left_out)
+        counts = count_splits(splits, self.skip_reason)
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
@@ -307,10 +307,10 @@ class Release(ABC):
         """
         content = self.content(file)
         if content is None:
-            raise self.refusal((file,))
+            raise self.missing_files_error((file,))
         return content
 
-    def refusal(self, files: Sequence[str]) -> DataError:
+    def missing_files_error(self, files: Sequence[str]) -> DataError:
         """Build the error for missing files, with their names and a hint how to get them."""
         folder_problem = "lacks files of the dataset" if self.root.exists() else "there is no such folder"
         lower = self._find_folder(files)
@@ -346,7 +346,7 @@ class Release(ABC):
     def _has_file(self, file: str) -> bool:
         return any(self._files.has(str(PurePosixPath(folder, file))) for folder in self.folders)
 
-    def _settle(self, problems: Sequence[Problem]) -> None:
+    def _raise_or_warn(self, problems: Sequence[Problem]) -> None:
         """Report damaged examples: raise `DataError`, or only warn if the option `damaged` is "skip"."""
         hint = f"See all: mate data check {self.arguments}; or leave them out: data.damaged=skip"
         if self.damaged == "error":

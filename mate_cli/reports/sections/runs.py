@@ -260,7 +260,7 @@ def count_line(count: int, noun: str, most: int) -> str:
 
 
 MAX_QUESTIONS = 20
-NAMES = ("A", "B")
+LABELS = ("A", "B")
 Pair = tuple[LoadedRun, LoadedRun]
 
 
@@ -272,7 +272,7 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
         most: maximum number of shown questions whose answer changed.
     """
     paths = run_names([run.folder for run in runs])
-    hint = ", ".join(f"{name}: {path}" for name, path in zip(NAMES, paths, strict=True))
+    hint = ", ".join(f"{name}: {path}" for name, path in zip(LABELS, paths, strict=True))
     choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
     # Classes are not compared if the option names already differ.
     classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])
@@ -311,7 +311,7 @@ def score_views(runs: Pair) -> Iterator[View]:
         selection = [metric for metric in metrics if (metric.split == "test") is of_test]
         rows = tuple(score_row(metric, *(run.metrics.get(metric.full) for run in runs)) for metric in selection)
         if rows or not of_test:
-            yield View(title, (*map(Column, NAMES), Column("Change")), rows, "Score")
+            yield View(title, (*map(Column, LABELS), Column("Change")), rows, "Score")
 
 
 def score_row(metric: MetricName, first: float | None, second: float | None) -> Row:
@@ -338,7 +338,7 @@ def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> Vie
     keys = dict.fromkeys(key for entries in facts for key in entries)
     differing = [key for key in keys if len({entries.get(key, "") for entries in facts}) > 1]
     rows = (Row(key, tuple(ViewCell(entries.get(key) or NOTHING) for entries in facts)) for key in differing)
-    return View(title, word_columns(NAMES), tuple(rows), head)
+    return View(title, word_columns(LABELS), tuple(rows), head)
 
 
 def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
@@ -357,7 +357,7 @@ def data_view(runs: Pair) -> View:
             cells = [ViewCell.of(value, "{:,.0f}".format) for value in values]
             delta = (values[1] or 0) - (values[0] or 0)
             rows.append(Row(clean(key), (*cells, ViewCell.of(delta, "{:+,.0f}".format))))
-    return View("Data", (*map(Column, NAMES), Column("Change")), tuple(rows), "Examples")
+    return View("Data", (*map(Column, LABELS), Column("Change")), tuple(rows), "Examples")
 
 
 def question_views(runs: Pair, most: int) -> Iterator[View]:
@@ -391,7 +391,7 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
     summary = f"{len(changed):,} of {len(pairs):,} answers on {split} changed: {won:,} better, {lost:,} worse"
     notes = [summary + describe_unscored(first)]
     notes += [f"the first {most} are shown"] * (len(changed) > most)
-    return View("Answers that changed", word_columns(("Right answer", *NAMES)), rows, "Question", notes=tuple(notes))
+    return View("Answers that changed", word_columns(("Right answer", *LABELS)), rows, "Question", notes=tuple(notes))
 
 
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:

@@ -21,7 +21,7 @@ from mate_cli.tables.table import Grid
 
 YEARS = range(1000, 3000)
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or a list per column, all of one length'
-NAMES = ("name", "label", "title", "id")
+NAME_KEYS = ("name", "label", "title", "id")
 """Keys that contain the name in the description of a column."""
 HEADERS, INDEX = ("header", "columns", "fields"), "index"
 """Keys of column names, which may be fewer than the columns or have no rows, and the key of row names."""
@@ -172,7 +172,7 @@ def _name_columns(keys: Keys, fields: list[Any]) -> Iterator[list[Any]]:
         keys: path of keys to the list.
         fields: items of the list, such as [{"name": "city", "type": "string"}, ...].
     """
-    for key in NAMES if _are_all(fields, dict) else ():
+    for key in NAME_KEYS if _are_all(fields, dict) else ():
         names = [field.get(key) for field in fields]
         if _are_all(names, str) and all(names) and (len({*names}) == len(names) or keys[-1] in HEADERS):
             yield names

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
-from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, format_counts, note_absent_tables
+from mate_cli.data.check import EXCLUDED, CheckReport, Problem, format_counts, note_absent_tables
 from mate_cli.data.datasets.file_formats import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
@@ -107,7 +107,7 @@ class HybridQA(Release):
         path = Path(path).expanduser()
         questions = parse_questions(unpacked_name(path.name), _files_beside(path), problems)
         examples = self._join(path.name, questions, problems)
-        self._settle(problems)
+        self._raise_or_warn(problems)
         return examples
 
     def check(self) -> CheckReport:
@@ -129,7 +129,7 @@ class HybridQA(Release):
             problems |= dict.fromkeys(check_nodes(split, contents, tables))
         counts = {split: count_questions(questions) for split, questions in splits.items()}
         for reason, count in self.repeated.items():
-            counts["train"][f"{LEFT_OUT}{reason}"] = count
+            counts["train"][f"{EXCLUDED}{reason}"] = count
         notes = [*report.notes, *note_contamination(splits, self.near_duplicate), *self._unchecked()]
         return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
@@ -197,7 +197,7 @@ class HybridQA(Release):
         stores = (find_store(parent, folder, REPOSITORY) for parent in (self.root, *subfolders))
         store = next((parent for parent in stores if parent), None)
         if store is None:
-            raise self.refusal((folder,))
+            raise self.missing_files_error((folder,))
         return store
 
     def _unchecked(self) -> list[Problem]:

@@ -23,7 +23,7 @@ from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Cell, Table, find_table_formats
 from mate_cli.tables.values.column_format import ColumnFormat, format_of
 
-NAMES: Mapping[str, tuple[str, ...]] = {
+FIELD_ALIASES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "question_id"),
     "question": ("question", "statement"),
     "table": ("table",),
@@ -61,7 +61,7 @@ class LabelledRow:
     """One labelled question of user data, as values by field name.
 
     Args:
-        values: values by field name, see `NAMES`, without empty values.
+        values: values by field name, see `FIELD_ALIASES`, without empty values.
         flat: whether all values are texts, as in a spreadsheet.
         folder: folder of the file, for the relative paths of tables.
         is_unanswerable: whether the answer is null or an empty list in JSON.
@@ -78,12 +78,12 @@ class LabelledRow:
 
         Args:
             values: values by column name.
-            columns: column names in the file that differ from `NAMES`, by field name.
+            columns: column names in the file that differ from `FIELD_ALIASES`, by field name.
             folder: folder of the file.
             flat: whether all values are texts.
         """
         by_column = {str(name).strip().lower(): value for name, value in values.items()}
-        names = {key: (columns[key].lower(),) if key in columns else aliases for key, aliases in NAMES.items()}
+        names = {key: (columns[key].lower(),) if key in columns else aliases for key, aliases in FIELD_ALIASES.items()}
         fields = {
             key: next((by_column[name] for name in aliases if name in by_column), None)
             for key, aliases in names.items()
@@ -377,7 +377,7 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], file: str) -
 
     Args:
         names: names of the columns of a file.
-        columns: column names in the file that differ from `NAMES`, by field name.
+        columns: column names in the file that differ from `FIELD_ALIASES`, by field name.
         file: name of the file, for the message.
 
     Raises:
@@ -388,22 +388,22 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], file: str) -
         accepted_names = [
             name
             for field_name in group
-            for name in ([columns[field_name].lower()] if field_name in columns else NAMES[field_name])
+            for name in ([columns[field_name].lower()] if field_name in columns else FIELD_ALIASES[field_name])
         ]
         if any(name in column_names for name in accepted_names):
             continue
         unknown = unknown_columns(column_names, columns)
         for name in accepted_names:
             for similar in get_close_matches(name, unknown, n=1, cutoff=MIN_NAME_SIMILARITY):
-                field_name = next(key for key in group if name in (*NAMES[key], columns.get(key, "").lower()))
+                field_name = next(key for key in group if name in (*FIELD_ALIASES[key], columns.get(key, "").lower()))
                 setting = format_setting("data.columns", {**columns, field_name: similar})
                 hint = f"Did you mean {similar}? Rename it, or type {setting}"
                 raise DataError(f"no column `{name}`", where=file, remedy=hint)
 
 
 def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[str]:
-    """Return the columns that correspond to no field of `NAMES`, so that they are not read."""
-    known_names = {*(name for aliases in NAMES.values() for name in aliases), *map(str.lower, columns.values())}
+    """Return the columns that correspond to no field of `FIELD_ALIASES`, so that they are not read."""
+    known_names = {*(name for aliases in FIELD_ALIASES.values() for name in aliases), *map(str.lower, columns.values())}
     return [name for name in names if name.strip().lower() not in known_names]
 
 

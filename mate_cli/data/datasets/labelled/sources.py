@@ -20,7 +20,7 @@ from mate_cli.data.archive import find_file
 from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.labelled.rows import (
-    NAMES,
+    FIELD_ALIASES,
     LabelledRow,
     RowError,
     RowTableError,
@@ -113,9 +113,9 @@ class LabelledRows(Release):
         super().__post_init__()
         self.column_names = dict(self.columns or {})
         for name in self.column_names:
-            if name not in NAMES:
+            if name not in FIELD_ALIASES:
                 raise DataError(
-                    f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
+                    f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(FIELD_ALIASES)}"
                 )
         if (self.folds is None) != (self.dev_fold is None) or (self.dev_fold or 0) > (self.folds or 0):
             problem = f"there is no fold {self.dev_fold} of {self.folds}".replace("None", "null")
@@ -142,12 +142,12 @@ class LabelledRows(Release):
     @property
     def split_files(self) -> Mapping[str, str]:
         """Source (file or split name) of each split. If `dev` is not set, it is split off from the source of train."""
-        sources = {split: self.find_place(split) for split in DEFAULT_SPLITS}
+        sources = {split: self.locate(split) for split in DEFAULT_SPLITS}
         if self.folds or (sources["dev"] is None and self.dev_share):
             sources["dev"] = sources["train"]
         return {split: source for split, source in sources.items() if source is not None}
 
-    def find_place(self, split: str) -> str | None:
+    def locate(self, split: str) -> str | None:
         """Return the source (file or split name) that the options set for a split, or None if they set none."""
         source: str | None = getattr(self, split)
         return source
@@ -172,7 +172,7 @@ class LabelledRows(Release):
         examples, source_problems = self._read_source(source)
         problems += source_problems
         if self.dev is None and source == self.split_files.get("train") == self.split_files.get("dev"):
-            dev_ids = self._set_apart(examples)
+            dev_ids = self._hold_out_dev(examples)
             examples = [example for example in examples if (example.example_id in dev_ids) == (split == "dev")]
         finders: dict[int, CellFinder] = {}
         return self._link_conversations(
@@ -229,7 +229,7 @@ class LabelledRows(Release):
             self.notes.append(Problem(source, example.example_id, problem))
         return example
 
-    def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:
+    def _hold_out_dev(self, examples: Sequence[TableExample]) -> set[str]:
         """Select the training questions that become the dev split, and return their ids.
 
         All questions of a table are selected together. If there are few tables, conversations or questions are
@@ -315,7 +315,7 @@ class LabelledFiles(LabelledRows):
         """Return whether a file exists, also if it is compressed."""
         return find_file(self.root, source) is not None
 
-    def refusal(self, sources: Sequence[str]) -> DataError:
+    def missing_files_error(self, sources: Sequence[str]) -> DataError:
         """Create the error for files that do not exist, with a hint."""
         missing_files = [file for file in dict.fromkeys(sources) if not self.is_there(file)]
         if not missing_files:
@@ -332,7 +332,7 @@ class LabelledFiles(LabelledRows):
         """
         path = find_file(self.root, source)
         if path is None:
-            raise self.refusal((source,))
+            raise self.missing_files_error((source,))
         is_plain, values = read_rows(path, source, problems)
         entries = list(values)
         names = dict.fromkeys(str(name) for entry in entries for name in entry)
@@ -367,15 +367,15 @@ class HubDataset(LabelledRows):
         names = ("name", "subset", "train", "dev", "test")
         return f"data=hub {format_overrides({name: getattr(self, name) for name in names})}"
 
-    def find_place(self, split: str) -> str | None:
+    def locate(self, split: str) -> str | None:
         """Return the name of a split in the dataset, or None if it has no such split."""
-        return super().find_place(split) or next((name for name in DEFAULT_SPLITS[split] if name in self._tables), None)
+        return super().locate(split) or next((name for name in DEFAULT_SPLITS[split] if name in self._tables), None)
 
     def is_there(self, source: str) -> bool:
         """Return whether the dataset has this split."""
         return source in self._tables
 
-    def refusal(self, sources: Sequence[str]) -> DataError:
+    def missing_files_error(self, sources: Sequence[str]) -> DataError:
         """Create the error for a split that the dataset does not have, with a hint."""
         problem = f"it has the splits {', '.join(self._tables)}"
         return DataError(problem, where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
@@ -383,7 +383,7 @@ class HubDataset(LabelledRows):
     def rows(self, source: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """Yield the labelled questions of a split. See `LabelledRows.rows`."""
         if source not in self._tables:
-            raise self.refusal((source,))
+            raise self.missing_files_error((source,))
         check_columns(getattr(self._tables[source], "column_names", ()), self.column_names, f"{self.name}, {source}")
         for values in self._tables[source]:
             yield LabelledRow.build(values, self.column_names, self.root, flat=False)

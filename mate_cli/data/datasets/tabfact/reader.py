@@ -92,7 +92,7 @@ class TabFact(Release):
         entries = read_entries(split, problems)
         problems += self._lists[1]
         if entries and not any(map(self._files.has_folder, TABLES)):
-            raise self.refusal(TABLES[:1])
+            raise self.missing_files_error(TABLES[:1])
         for key, (file, entry) in entries.items():
             yield from self._examples(file, key, entry, split, problems)
 

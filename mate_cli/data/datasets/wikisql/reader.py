@@ -92,7 +92,7 @@ class WikiSQL(Release):
                     waiting.setdefault(f"{table_id} is not in {split}.tables.jsonl", []).append(key)
         problems += () if damaged else note_absent_tables(file, waiting)
 
-    def left_out(self, example: TableExample) -> str:
+    def skip_reason(self, example: TableExample) -> str:
         """Return a reason if the table has no rows and `require_rows` is set, else ""."""
         return NO_ROWS if self.require_rows and not example.table.rows else ""
 

@@ -311,6 +311,6 @@ class MuSiQue(DocumentQuestions):
         fields = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}
         return document_example(name, question, documents, answers, rows, **fields)
 
-    def left_out(self, example: TableExample) -> str:
+    def skip_reason(self, example: TableExample) -> str:
         """Return "without an answer" for an unanswerable question, else ""."""
         return "" if example.answer is None or example.answer.texts else "without an answer"
