@@ -33,7 +33,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class ScoredSteps(NamedTuple):
-    """Gold derivations with the scores of all actions at each step.
+    """Gold derivations of a batch, with the log probability of every action at each step.
 
     Args:
         steps: actions and decoder inputs of the derivations.
@@ -79,7 +79,10 @@ class SqlHead(nn.Module):
 
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
-    """Return, for each example of a batch, a schema of unnamed tables and columns with the counts of its schema."""
+    """Return, for each example of a batch, a schema with unnamed tables and columns.
+
+    Its numbers of tables and columns are those of the example's schema, which determine the legal actions.
+    """
     counts = [(node_kinds(batch) == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
     return [schema_shape(tables, columns) for tables, columns in zip(*counts, strict=True)]
 

@@ -76,7 +76,7 @@ def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
 
 
 class TableLinks:
-    """Links the questions about one table. Results that depend only on the table are cached."""
+    """Links questions about one table to its cells and pages, and caches results per table."""
 
     def __init__(self, table: Table, stop_words: Sequence[str] = STOP_WORDS) -> None:
         self.table, self._stop_words = table, stop_words
@@ -89,9 +89,10 @@ class TableLinks:
         self._links, self._sentences = [link for link, _ in pages], [sentence for _, sentence in pages]
 
     def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:
-        """Find the nodes of a question. The order of their sources is "tf-idf", "string-overlap", "links".
+        """Find the cells and pages (nodes) that a question refers to.
 
-        Superlatives are linked if the part-of-speech tags contain a comparative or superlative.
+        The order of their sources is "tf-idf", "string-overlap", "links". Superlatives are linked if the
+        part-of-speech tags contain a comparative or superlative.
         """
         return (
             *self._page_nodes(self._tfidf.to(question), "tf-idf"),
@@ -185,7 +186,7 @@ class TfidfDistance:
             self._weights = None
 
     def to(self, question: str) -> np.ndarray:
-        """Return the distance of each sentence to a question, [S].
+        """Return the distance of each of the S sentences of the table to a question, [S].
 
         The result is empty if no sentence contains a bigram.
         """
@@ -206,7 +207,7 @@ class OverlapDistance:
         self._codes = np.array(codes, dtype=np.int32)
 
     def to(self, question: str) -> np.ndarray:
-        """Return the distance of each sentence to a question, [S]."""
+        """Return the distance of each of the S sentences of the table to a question, [S]."""
         if not len(self._starts) or not question:
             return np.ones(len(self._starts))
         lowered = question.lower()

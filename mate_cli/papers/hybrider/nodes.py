@@ -32,7 +32,7 @@ Excess candidates are dropped from the end.
 
 @dataclass(frozen=True, slots=True)
 class LinkedItem:
-    """A cell, or a page that a cell links to.
+    """A cell of a table, or a Wikipedia page that a cell links to.
 
     Args:
         content: the cell's text, or the page's title.
@@ -65,7 +65,7 @@ class Node(LinkedItem):
 
 @dataclass(frozen=True, slots=True)
 class Candidate(LinkedItem):
-    """A cell or page of a node's row that may contain the answer.
+    """A cell, or a page linked from a cell, in a row under consideration for the answer.
 
     Args:
         header: text of the column's header.
@@ -142,7 +142,7 @@ def asks_superlative(question_tags: str) -> bool:
 
 
 def extremes(table: Table) -> tuple[Extreme, ...]:
-    """Find the cells that a superlative may refer to: the smallest and largest value of each numeric or date column.
+    """Find cells that a superlative may refer to: smallest and largest number or date per column.
 
     Of equal values, the first smallest and the last largest cell are returned.
 

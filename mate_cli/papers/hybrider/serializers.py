@@ -42,10 +42,10 @@ class CandidateTexts(NamedTuple):
 
 @dataclass(eq=False)
 class CandidateSerializer(Serializer):
-    """[CLS] question [SEP] node [SEP] context, for every candidate.
+    """Encodes [CLS] question [SEP] node [SEP] context, for every candidate cell or page.
 
-    Row ids number the candidates from 1. As in wenhuchen/HybridQA, the question and the context have segment id 1, and
-    the text between them has segment id 0.
+    Row ids number the candidates from 1. As in wenhuchen/HybridQA, the question and the context have segment id 1,
+    and the text between them has segment id 0.
 
     Args:
         max_tokens: maximum number of tokens of all candidates together. The last candidates that do not fit are
@@ -104,7 +104,7 @@ class CandidateSerializer(Serializer):
 
 
 def node_parts(node: Node) -> Parts:
-    """Return the column header and text of a node, and the fact that links the node."""
+    """Return the text parts of a linked cell or page: column header, content, and linking fact."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
 
 

@@ -39,7 +39,7 @@ class AnswerNode(LinkedItem):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Labels of one question, from which the training examples of all stages are made.
+    """Labels of one question, from which the training examples of all three stages are made.
 
     Args:
         kind: "trivial": the linked pages are exactly the answer's cells, and the question is not used for training;
@@ -57,12 +57,12 @@ class Target:
 
     @property
     def ranks(self) -> bool:
-        """True if ranking and hopping train on the question."""
+        """True if the stages that rank nodes and select hops are trained on the question."""
         return self.kind in ("easy", "medium")
 
     @property
     def answer_of_row(self) -> dict[int, AnswerNode]:
-        """The last answer node of each row that has an answer node."""
+        """The last cell or page with the answer, for each row that has one."""
         return {node.coordinate[0]: node for node in self.nodes}
 
 

@@ -31,7 +31,7 @@ SIDE_SIZE = 32
 
 
 class CandidateHead(nn.Module):
-    """Pools the first token of each candidate and scores it with an MLP.
+    """Output head that scores each candidate cell or page by its first token, with an MLP.
 
     The MLP has one hidden layer. Its input includes the embedded side features.
 
@@ -94,7 +94,7 @@ class CandidateChoice(CandidateTask[LinkedExample]):
         }
 
     def link(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Return the questions with their nodes. Links are cached on disk."""
+        """Link questions to cells and pages. The links are cached on disk."""
         return link_examples(examples, self.links)
 
 
@@ -172,7 +172,7 @@ class RowHopping(CandidateChoice):
         return [group[0] for group in self._beginnings(examples)]
 
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
-        """Return the examples of each question, one per node in a row with the answer."""
+        """Create the examples of each question, one per linked node in a row with the answer."""
         groups = []
         for example in self.link(examples):
             target = find_target(example, example.nodes)

@@ -47,10 +47,11 @@ Mentions = tuple[str, ...]
 
 @dataclass(eq=False)
 class EvidenceSerializer(Serializer):
-    """[CLS] question [SEP] mentions [SEP] text [SEP], for every node.
+    """Encodes [CLS] question [SEP] mentions [SEP] text [SEP] for every node of a graph of texts.
 
-    Row ids number the nodes from 1. The question and the mentions have segment id 0, the text has segment id 1. If the
-    nodes or tokens do not fit, the rows most similar to the question by TF-IDF are selected, each with all its nodes.
+    Row ids number the nodes from 1. Mentions are sentences of other nodes that lead to the node. The question and
+    the mentions have segment id 0, the text has segment id 1. If the nodes or tokens do not fit, the rows most
+    similar to the question by TF-IDF are selected, each with all its nodes.
 
     Args:
         max_tokens: maximum number of tokens of all nodes together.
@@ -198,7 +199,7 @@ class EvidenceSerializer(Serializer):
             yield self._lay_out_text(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Divide a text into groups of consecutive sentences with at most `room` tokens.
+        """Divide a text into groups of consecutive sentences, with at most `room` tokens per group.
 
         A longer sentence is a separate group.
         """
@@ -270,7 +271,7 @@ _SENTENCE_RELATIONS = ("mention", "link")
 
 
 class _TableCache:
-    """Values that depend only on the table of an example, computed once for all of its questions."""
+    """Cache of values that depend only on a table, shared by all questions about the table."""
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
         self.table, self.serializer = table, serializer
@@ -380,7 +381,7 @@ class NodePieces:
 
 
 def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
-    """Return 1 for each node with the answer, else 0, Int32 [K].
+    """Return labels Int32 [K] for the nodes of an example: 1 if the node has the answer, else 0.
 
     Args:
         example: the example.

@@ -208,7 +208,7 @@ def best_span(starts: torch.Tensor, ends: torch.Tensor, limit: int) -> tuple[tor
 
 @dataclass(frozen=True)
 class ReadingTargets:
-    """Training targets of answers that occur in one of several nodes.
+    """Training targets of span reading: nodes, tokens and sentences with the answer.
 
     Args:
         answers: Bool [B, K], nodes with the answer.
@@ -288,7 +288,7 @@ class EvidenceRanking(CellSelection):
         return NodeHead(encoder.size.hidden_size, self.dropout.p)
 
     def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]
-        """Compute one logit per node, as the logit of the cell of the node.
+        """Compute one logit per node, which is the logit of the node's cell.
 
         Args:
             output: output of the encoder.

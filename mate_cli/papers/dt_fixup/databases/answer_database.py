@@ -91,7 +91,10 @@ def _runs(sql: str, path: Path) -> bool:
 
 
 def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
-    """Return the answer with its result rows, or with the schema if there is no result."""
+    """Run a predicted query, and return the answer with the result rows.
+
+    Without a database to query, the answer contains the schema instead.
+    """
     answer = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, answer=sql), example.table)
     if not sql:
         return replace(answer, failure=failure or "no query was found")

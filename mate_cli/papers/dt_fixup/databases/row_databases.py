@@ -14,7 +14,7 @@ from mate_cli.tables.table import Table
 
 @dataclass
 class RowDatabases:
-    """The databases of labelled rows. Each schema is read once.
+    """Databases that labelled rows name by path. The schema of each database is read once.
 
     Args:
         files: finder of the files that rows name.
@@ -30,7 +30,7 @@ class RowDatabases:
     _schemas: dict[str, tuple[Schema, Table]] = field(default_factory=dict, init=False)
 
     def is_query(self, row: LabelledRow) -> bool:
-        """Return whether the question of a row is about a database."""
+        """Return whether a labelled row asks about a database, so that a SQL query answers it."""
         return "table" not in row.values and (self.shared is not None or "database" in row.values)
 
     def example(self, row: LabelledRow, name: str) -> tuple[SchemaExample, str]:

@@ -66,7 +66,7 @@ class OptionQuestions(Release):
         return examples
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the location and the content of each entry of a file.
+        """Yield each question of a file as (location, JSON object in ReClor's format).
 
         Args:
             file: name of the file, for messages.
@@ -142,7 +142,7 @@ class LogiQa(OptionQuestions):
         return {"questions": LOGIQA_QUESTIONS.get(self._version, LOGIQA_QUESTIONS["1.0"])}
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
-        """Yield the location and the content of each entry in ReClor's format.
+        """Yield each question of a file as (location, JSON object in ReClor's format).
 
         See `OptionQuestions.entries` for the arguments.
         """
@@ -162,7 +162,7 @@ def _to_reclor_format(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the questions of a file of version 1.0, up to the first malformed line."""
+    """Yield the questions of a LogiQA 1.0 text file, up to the first malformed line."""
     lines = read_lines(file, content, problems)
     for start in range(0, len(lines), LOGIQA_LINES):
         blank, letter, context, question, *options = lines[start : start + LOGIQA_LINES] + [""] * LOGIQA_LINES

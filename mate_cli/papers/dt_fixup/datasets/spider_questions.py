@@ -66,7 +66,7 @@ class Spider(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The file of each split. Train has its first file."""
+        """File of each split. For the train split, this is the first of its two files."""
         files = {"train": next(iter(self.train_files), None), "dev": self.dev_file, "test": self.test_file}
         return {split: file for split, file in files.items() if file}
 

@@ -35,7 +35,10 @@ BY_HARDNESS = tuple(
 
 
 def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-    """Return the exact-set match of questions with a gold query, by hardness, and error rates."""
+    """Compute the exact-set match of predicted SQL by gold query hardness, and error rates.
+
+    Questions without a gold query are not scored.
+    """
     questions = {name: example for name, example in examples.items() if example.query}
     if not questions:
         return {}

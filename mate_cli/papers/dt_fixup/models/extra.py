@@ -23,7 +23,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Extra(ExtraOptions):
-    """Options of added layers: number, size and weight initialization.
+    """Options of the transformer layers added to an encoder: number, size and initialization.
 
     Args:
         layers: number of layers N. 0: only dropout and the map to `width`.
@@ -68,10 +68,11 @@ class Extra(ExtraOptions):
 
 
 class ExtraLayers(AddedLayers):
-    """New layers: dropout, a map to their width, N layers, a final LayerNorm, and a map back.
+    """Transformer layers added to an encoder, with linear maps to and from their width.
 
-    Maps between equal widths are identities. All matrices have Xavier initialization. The scheme rescales them later
-    with data, see `prepare`.
+    The order is dropout, a map to the width of the layers, N layers, a final LayerNorm, and a map back. Maps
+    between equal widths are identities. All matrices have Xavier initialization. `prepare` rescales them by a
+    scheme such as DT-Fixup, which measures data.
 
     Args:
         extra: options of the layers.
@@ -120,7 +121,7 @@ class ExtraLayers(AddedLayers):
         draw(self)
 
     def scheme_inputs(self, states: Tensor) -> Tensor:
-        """Return the vectors that the scheme measures, given the input states [P, given]."""
+        """Map hidden states [P, given] to the inputs of the first layer, which DT-Fixup measures."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 
     def prepare(

@@ -18,7 +18,7 @@ from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 
 
 class NodeRelations(NamedTuple):
-    """The relations of the nodes of a batch, and the mask of padding.
+    """Relation ids between the nodes of each example of a batch, and the node padding mask.
 
     Args:
         ids: relation of node i (query) to node j (key), Int64 [B, 1, K, K].
@@ -53,7 +53,7 @@ class RelationAttention(nn.Module, Attention):
         return Work(pairs + queries * len(self.relation_key))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Return the relation vectors that are added to values, which DT-Fixup scales too."""
+        """Return the embedding table of relations that is added to values. DT-Fixup scales it too."""
         return (self.relation_value,)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:

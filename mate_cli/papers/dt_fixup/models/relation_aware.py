@@ -34,7 +34,9 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class NodePieces:
-    """Index of the tokens of the nodes of a batch. The tokens of a node are adjacent.
+    """Token indices of the nodes (question words, tables, columns) of a batch.
+
+    The tokens of a node are adjacent.
 
     Args:
         tokens: indices of the M tokens of nodes among all B * T tokens, Int64 [M].
@@ -62,7 +64,7 @@ class NodePieces:
 
     @property
     def starts(self) -> Tensor:
-        """Index of every node's first token among the M tokens, Int64 [B * K].
+        """Index of every node's first token in the list of all M node tokens, Int64 [B * K].
 
         The index of a padding node is the last token.
         """
@@ -71,7 +73,7 @@ class NodePieces:
         return last_index.scatter_reduce(0, self.nodes, indices, "amin")
 
     def first_tokens(self) -> Tensor:
-        """Return the index of every node's first token among all tokens, Int64 [B * K].
+        """Return the index of every node's first token among the B * T tokens, Int64 [B * K].
 
         The index of a padding node is arbitrary.
         """
@@ -87,7 +89,7 @@ class NodePieces:
         return sums / self.counts.clamp(min=1)[:, None]
 
     def sequences(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the token indices of selected nodes, padded to the same length.
+        """Return the token indices of some nodes as one row per node, padded to equal lengths.
 
         Args:
             indices: indices of the nodes among all B * K nodes, Int64 [I].
@@ -103,9 +105,9 @@ class NodePieces:
 
 
 class NameEncoder(nn.Module):
-    """The last output of a bidirectional LSTM plus the mean of all its outputs.
+    """LSTM encoder of table and column names: last output plus the mean of all outputs.
 
-    Each direction has half of the width.
+    The LSTM is bidirectional. Each direction has half of the width.
     """
 
     def __init__(self, inputs: int, width: int) -> None:
@@ -113,7 +115,7 @@ class NameEncoder(nn.Module):
         self.lstm = nn.LSTM(inputs, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, states: Tensor, counts: Tensor) -> Tensor:
-        """Map states of the tokens of names [I, L, D] to names [I, width].
+        """Encode I names as one vector each: token states [I, L, D] to vectors [I, width].
 
         Args:
             states: token states, of which the first `counts` are valid.
@@ -138,9 +140,9 @@ def node_kinds(batch: TableBatch) -> Tensor:
 
 
 def node_batch(batch: TableBatch) -> TableBatch:
-    """Return a batch whose tokens are the nodes of another batch.
+    """Return a batch with one token per node of another batch, as input of the added layers.
 
-    Each node has the arrays of its first token.
+    Each node has the arrays (ids, positions) of its first token.
 
     Raises:
         ConfigError: the other batch has no nodes.
@@ -283,7 +285,7 @@ def _relational(size: EncoderSize) -> LayerSpec:
 
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
-    """Add to the state of each column the state of the table that contains the column, [B, K, D]."""
+    """Add the hidden state of each table to the states of its columns, [B, K, D]."""
     tables = nodes.more[NODE_TABLES]
     table_states = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
     return states + table_states * (tables >= 0)[..., None]

@@ -20,9 +20,9 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Scheme:
-    """A weight initialization scheme of added layers.
+    """An initialization scheme, which rescales the weights of added transformer layers.
 
-    All schemes use Xavier initialization for matrices and torch's default for biases.
+    All schemes start from Xavier initialization of matrices and torch's default for biases.
 
     Args:
         norm: position of the LayerNorms in the layers. With post or pre, one more LayerNorm follows the last layer.
@@ -125,10 +125,9 @@ def t_fixup_factor(layers: int) -> float:
 
 
 def draw(module: nn.Module) -> None:
-    """Initialize every matrix of a module with Xavier normal.
+    """Initialize the matrices of a module with Xavier normal, leaving vectors and biases.
 
-    Vectors and biases are unchanged. Source: Glorot and Bengio, "Understanding the difficulty of training deep
-    feedforward neural networks", 2010.
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
     """
     for parameter in module.parameters():
         if parameter.dim() > 1:
@@ -181,7 +180,7 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
 
 
 def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-    """Measure the mean variance of the input of the layers, and of the output of each sub-layer, in order."""
+    """Measure mean variances: of the input of the layers, then of each sub-layer's output."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
     def add(index: int, states: Tensor) -> None:

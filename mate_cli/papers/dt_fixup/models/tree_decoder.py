@@ -19,7 +19,7 @@ from mate_cli.papers.dt_fixup.sql.grammar import NONE
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """Sizes of a decoder: the widths of `SqlParsing`, its attention heads, and its dropout."""
+    """Sizes of the SQL decoder: the widths set in `SqlParsing`, number of heads, and dropout."""
 
     action: int = 128
     type: int = 64
@@ -31,7 +31,9 @@ class DecoderSize:
 
 
 class Memory(NamedTuple):
-    """Inputs of the decoder that are computed once per batch: keys and values of nodes, and embeddings of columns.
+    """Encoder outputs for the decoder: keys and values of nodes, and embeddings of columns.
+
+    They are computed once per batch.
 
     Args:
         keys: attention keys of nodes, [B, N, H, K].
@@ -50,14 +52,15 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """Select examples by their indices [B'] in the batch, with repetition."""
+        """Select examples of the batch by index, Int64 [B'], such as one copy per beam hypothesis."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class Frontier(NamedTuple):
-    """Decoder inputs known before each step, all Int64 [B, A].
+    """Inputs of decoder steps from the partial derivation: parent, production and field type.
 
-    Missing values are -1, as in the first step.
+    All are Int64 [B, A], with -1 for a missing value, as in the first step. The parent is the action that opened
+    the current field.
 
     Args:
         rules: production that the previous step applied; the number of productions for Reduce.
@@ -75,7 +78,7 @@ class Frontier(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Gold derivations of a batch as tensors, one action per step.
+    """Gold derivations of a batch as tensors, with one grammar action per decoder step.
 
     Args:
         rules: production that each step applies, Int64 [B, A]. The number of productions for Reduce; -1 if the step
@@ -120,7 +123,7 @@ class DecoderState(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Log probabilities of all actions that the decoder may apply next.
+    """Log probabilities of the next grammar action: productions, and columns of the schema.
 
     Args:
         rules: productions and Reduce [..., productions + 1].
@@ -132,7 +135,7 @@ class Scores(NamedTuple):
 
 
 class TreeDecoder(nn.Module):
-    """Scores the actions that derive a query, one step at a time."""
+    """LSTM decoder that scores the grammar actions of a SQL query, one action per step."""
 
     def __init__(self, nodes: int, productions: int, types: int, size: DecoderSize) -> None:
         super().__init__()
@@ -204,9 +207,9 @@ class TreeDecoder(nn.Module):
         return torch.stack([state.attended for state in states], 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
-        """Compute the part of the LSTM gates that depends on previous actions, for all steps, [B, A, 4 * state].
+        """Compute the part of the LSTM gates that depends on given actions, [B, A, 4 * state].
 
-        The biases of the LSTM are included.
+        The part is computed for all steps of training at once. The biases of the LSTM are included.
         """
         columns = frontier.columns[..., None]
         column_inputs = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
@@ -228,7 +231,7 @@ class TreeDecoder(nn.Module):
         return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
     def recurrent_weights(self) -> Tensor:
-        """Return the weights of the LSTM gates for what the previous steps computed, concatenated once per batch."""
+        """Return the LSTM gate weights for outputs of earlier steps, concatenated once per batch."""
         _, attended, _, _, parent = self._input_weights()
         return torch.cat([attended, parent, self.lstm.weight_hh], 1)
 
@@ -255,7 +258,7 @@ class TreeDecoder(nn.Module):
         return DecoderState(state, cell, attended)
 
     def scores(self, memory: Memory, outputs: Tensor, used_columns: Tensor) -> Scores:
-        """Compute the log probabilities of all actions from the outputs of steps.
+        """Compute the log probabilities of all grammar actions from the outputs of decoder steps.
 
         Args:
             memory: memory of the examples.

@@ -57,7 +57,7 @@ class UnreadableQueryError(ValueError):
 
 @dataclass(eq=False)
 class Scope:
-    """The tables and aliases that are defined in one query.
+    """The tables and aliases that one query (whole or nested) defines in its FROM clause.
 
     Args:
         units: tables of FROM in order; None for a nested query.
@@ -144,7 +144,7 @@ class ExpressionReader(ABC):
         return tree
 
     def unit(self, tree: Tree, *, star: bool = False) -> ir.ValueUnit:
-        """Convert a column, or two columns joined by an arithmetic operator.
+        """Convert an operand: a column, or two columns joined by an arithmetic operator.
 
         Args:
             tree: node of the syntax tree.
@@ -298,7 +298,7 @@ class ExpressionReader(ABC):
         return arguments[0], distinct
 
     def bare(self, tree: Tree) -> Tree:
-        """Return the node of an expression without surrounding parentheses."""
+        """Return an expression without its surrounding parentheses."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
                 raise UnreadableQueryError(f"a name of {write_text(tree)}")

@@ -73,7 +73,7 @@ _FIELD = re.compile(r"(\w+)([?*]?) (\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A part of a production of the grammar, which is itself derived by productions.
+    """A child of a grammar production, such as the WHERE clause of a query, with its own type.
 
     Args:
         type: type of the field.
@@ -86,7 +86,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """A rule that produces a value of one type.
+    """A grammar rule that builds a value of one type, such as a condition, from its fields.
 
     Args:
         number: index in `PRODUCTIONS`.
@@ -123,7 +123,7 @@ ROOT_TYPE = "stmt"
 
 @dataclass(frozen=True, slots=True)
 class ApplyRule:
-    """Action that expands the next open field by a production.
+    """Decoder action that fills the next open field of a derivation with a production.
 
     Args:
         production: index of the production in `PRODUCTIONS`.
@@ -137,7 +137,7 @@ class ApplyRule:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Action that ends an optional or repeated field of a production."""
+    """Decoder action that ends an optional or repeated field, such as a list of conditions."""
 
     def __str__(self) -> str:
         return "Reduce"
@@ -145,7 +145,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class SelectColumn:
-    """Action that selects a column for a field of type `COLUMN_TYPE`.
+    """Decoder action that fills the next open field with a column of the schema.
 
     Args:
         column: number of the column in the schema.
@@ -164,9 +164,9 @@ NONE = -1
 
 
 def encode_action(action: Action) -> tuple[int, int]:
-    """Return the numbers of the production and of the column of an action.
+    """Return an action as two numbers: its production, and its column.
 
-    Reduce has the number of productions. A missing number is `NONE`.
+    The action `Reduce` has the number of productions as its production. A missing number is `NONE`.
     """
     if isinstance(action, SelectColumn):
         return NONE, action.column
@@ -178,7 +178,7 @@ _CLAUSES = ("Select", "From", "Where", "Having", "GroupBy", "Order", "Superlativ
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A production in a derivation of which not all fields have been derived.
+    """A production of a partial derivation that still has open fields.
 
     Args:
         rule: the production.

@@ -22,7 +22,7 @@ MAX_NESTING = 20
 
 @dataclass(frozen=True, slots=True)
 class ColumnUnit:
-    """A column in a query, optionally aggregated, such as max(DISTINCT age).
+    """A column in a query, optionally with an aggregate function, such as max(DISTINCT age).
 
     Args:
         aggregate: index in `AGGREGATES`.
@@ -39,7 +39,7 @@ class ColumnUnit:
 
 @dataclass(frozen=True, slots=True)
 class ValueUnit:
-    """A column, or two columns joined by an arithmetic operator.
+    """An operand in a query: a column, or two columns joined by an arithmetic operator.
 
     Args:
         operator: index in `UNIT_OPERATORS`.

@@ -46,9 +46,9 @@ class UnsupportedQueryError(ValueError):
 
 
 class Tree(NamedTuple):
-    """A production by name with one part per field.
+    """Node of the derivation tree of a query: a grammar production, with one child per field.
 
-    A part is a tree, a list of trees, a column, or None for an absent field.
+    A child is a tree, a list of trees, a column, or None for an absent field.
     """
 
     rule: str
@@ -56,7 +56,7 @@ class Tree(NamedTuple):
 
 
 def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
-    """Find the actions of the grammar that derive a query, without its values, DISTINCT and tables.
+    """Find the grammar actions that derive a query, without its values, DISTINCT and tables.
 
     Raises:
         UnsupportedQueryError: the grammar lacks a part of the query.
@@ -115,7 +115,7 @@ def _read_field(kind: str, count: str, actions: deque[Action]) -> Any:  # noqa: 
 
 
 class _TreeMaker:
-    """Builds the tree of one query. Each nested query has a separate builder."""
+    """Builder of the derivation tree of one query. Each nested query has a separate builder."""
 
     def __init__(self, query: ir.Query, schema: Schema) -> None:
         self._query, self._schema = query, schema

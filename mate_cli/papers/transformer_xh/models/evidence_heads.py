@@ -18,7 +18,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class PooledNodes(NamedTuple):
-    """The nodes of a batch; K is the maximum number of nodes per example.
+    """Pooled vectors of the nodes (texts) of a batch. K is the maximum of nodes per example.
 
     Args:
         states: pooled first tokens [B, K, D], 0 for padding nodes.
@@ -48,7 +48,7 @@ def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
 
 
 class NodeHead(nn.Module):
-    """Output head with one logit per node, which is returned as the logit of the cell of the node."""
+    """Output head with one logit per node, for tasks that select the cell of a node."""
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "score.weight": "final_layer.weight",
@@ -62,7 +62,7 @@ class NodeHead(nn.Module):
         self.score = Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
-        """Map states [B, T, D] to the logits of the K node cells. Labels are read at first tokens."""
+        """Map states [B, T, D] to the logits of the K node cells. Labels are those of first tokens."""
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
         labels = torch.zeros_like(nodes.tokens) if batch.label_ids is None else batch.label_ids.gather(1, nodes.tokens)
@@ -89,9 +89,9 @@ class MixtureOutput(NamedTuple):
 
 
 class MixtureHead(nn.Module):
-    """Class probabilities of all nodes, averaged with learned node weights.
+    """Output head for statements: class probabilities per node, averaged with node weights.
 
-    The release for FEVER has 3 classes.
+    The weights are learned. The release for FEVER has 3 classes.
     """
 
     transformers_names: ClassVar[Mapping[str, str]] = {
@@ -143,7 +143,7 @@ class ReadingLogits(NamedTuple):
 
 
 class ReadingHead(nn.Module):
-    """Scores nodes, spans, answer types and supporting sentences.
+    """Output head that scores nodes, answer spans, answer types and supporting sentences.
 
     The released model has no scores of answer types and supporting sentences.
     """

@@ -42,7 +42,7 @@ HopForm = Literal["after", "parallel"]
 
 @dataclass(frozen=True)
 class Nodes:
-    """The graph of a batch with K nodes per example. A hub is the first token of a node.
+    """The graph of a batch: K nodes per example, each represented by its first token (hub).
 
     Args:
         hubs: index of every hub in the packed stream, Int64 [hubs].
@@ -103,7 +103,10 @@ class EdgeSoftmax(nn.Module):
 
 
 class Hop(nn.Module, ABC):
-    """Base class of attention among the hubs (first tokens of nodes) of a graph."""
+    """Base class of attention between the nodes of a graph, computed on their hub tokens.
+
+    The hub of a node is its first token.
+    """
 
     def __init__(self, size: EncoderSize) -> None:
         super().__init__()
@@ -171,9 +174,9 @@ HOPS: dict[str, type[Hop]] = {"gat": GatHop, "dot": DotHop}
 
 
 class HopLayer(EncoderLayer):
-    """A layer that combines the output of every hub with the output of its hop.
+    """Transformer layer whose hub outputs are combined with attention between nodes (a hop).
 
-    Other tokens attend to the combined hub in the next layer.
+    Other tokens of the node attend to the combined hub in the next layer.
 
     Args:
         form: input of the hop, see `HopForm`.
@@ -243,9 +246,7 @@ RELEASED_HOPS = 3
 
 
 class TransformerXh(TableEncoder):
-    """BERT over the nodes of a graph, with hops between nodes after the last layers.
-
-    Each node is encoded separately.
+    """BERT that encodes each node of a graph separately, with hops between nodes in last layers.
 
     Args:
         hop: "gat": graph attention of the released code; "dot": dot-product attention of the paper.

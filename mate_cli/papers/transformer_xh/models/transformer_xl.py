@@ -76,7 +76,7 @@ class MemoryAttention(SelfAttention):
 
 
 class MemoryLayer(EncoderLayer):
-    """A layer over segments, each with the hidden states of the previous segment as memory."""
+    """Transformer layer over segments that attends to states of the previous segment, too."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
