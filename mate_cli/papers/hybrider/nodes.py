@@ -142,9 +142,9 @@ def asks_superlative(question_tags: str) -> bool:
 
 
 def extremes(table: Table) -> tuple[Extreme, ...]:
-    """Find cells that a superlative may refer to: smallest and largest number or date per column.
+    """Find the cells that a superlative may mean: smallest and largest value per column.
 
-    Of equal values, the first smallest and the last largest cell are returned.
+    Columns have numbers or dates. Of equal values, the first smallest and the last largest cell are returned.
 
     If several columns have the same header, only the last of these columns is used, at the position of the first.
     """

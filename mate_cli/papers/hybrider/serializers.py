@@ -104,7 +104,7 @@ class CandidateSerializer(Serializer):
 
 
 def node_parts(node: Node) -> Parts:
-    """Return the text parts of a linked cell or page: column header, content, and linking fact."""
+    """Return the text parts of a linked cell or page: column header, content and linking fact."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
 
 

@@ -47,7 +47,7 @@ Mentions = tuple[str, ...]
 
 @dataclass(eq=False)
 class EvidenceSerializer(Serializer):
-    """Encodes [CLS] question [SEP] mentions [SEP] text [SEP] for every node of a graph of texts.
+    """Encodes [CLS] question [SEP] mentions [SEP] text [SEP] for every node of a text graph.
 
     Row ids number the nodes from 1. Mentions are sentences of other nodes that lead to the node. The question and
     the mentions have segment id 0, the text has segment id 1. If the nodes or tokens do not fit, the rows most
@@ -199,7 +199,7 @@ class EvidenceSerializer(Serializer):
             yield self._lay_out_text(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Divide a text into groups of consecutive sentences, with at most `room` tokens per group.
+        """Divide a text into groups of consecutive sentences with at most `room` tokens each.
 
         A longer sentence is a separate group.
         """
@@ -381,7 +381,7 @@ class NodePieces:
 
 
 def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
-    """Return labels Int32 [K] for the nodes of an example: 1 if the node has the answer, else 0.
+    """Label the K nodes of an example, Int32 [K]: 1 if the node has the answer, else 0.
 
     Args:
         example: the example.

@@ -62,7 +62,7 @@ class NodeHead(nn.Module):
         self.score = Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
-        """Map states [B, T, D] to the logits of the K node cells. Labels are those of first tokens."""
+        """Map states [B, T, D] to logits of the K node cells. Labels are those of first tokens."""
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
         labels = torch.zeros_like(nodes.tokens) if batch.label_ids is None else batch.label_ids.gather(1, nodes.tokens)

@@ -246,7 +246,9 @@ RELEASED_HOPS = 3
 
 
 class TransformerXh(TableEncoder):
-    """BERT that encodes each node of a graph separately, with hops between nodes in last layers.
+    """BERT that encodes each node of a graph separately, with hops between nodes at the end.
+
+    Hops follow the last layers.
 
     Args:
         hop: "gat": graph attention of the released code; "dot": dot-product attention of the paper.
