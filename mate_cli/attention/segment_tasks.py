@@ -57,9 +57,9 @@ class SegmentTasks:
 
 
 def segment_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """Split the attention of a batch into tasks, and cache them in the plan.
+    """Divide the attention of a batch into tasks, which the fast backends compute.
 
-    This takes under a millisecond for a few thousand tokens.
+    The tasks are cached in the plan. Creating them takes under a millisecond for a few thousand tokens.
     """
     return plan.derive("segment_tasks", _find_tasks)
 

@@ -29,7 +29,7 @@ COMPUTED = "computed numbers"
 
 
 class HasExampleId(Protocol):
-    """An object that belongs to one example."""
+    """Protocol of an object that belongs to one example, such as a prediction."""
 
     @property
     def example_id(self) -> str:

@@ -45,7 +45,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Text directly above the cells."""
+        """Last heading line of the column, directly above its cells."""
         return self.short or self.title
 
 

@@ -74,7 +74,7 @@ class Names:
         return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
     def after(self, before: Names, stage: str) -> Names:
-        """Return the names of a run initialized from the weights of a stage.
+        """Return the names of this run if initialized from the weights of a stage.
 
         Args:
             before: names of the stage.

@@ -47,7 +47,7 @@ HYDRA_SEES = {
     ("train", "experiment=hybridqa_mate", "system=pointr", "--dry"): (
         "system: joins stages, and this experiment has none. Leave it out."
     ),
-    ("doctor", "now"): "now: mate doctor takes no arguments.",
+    ("doctor", "now"): "now: mate doctor takes no arguments. Leave it out.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
     ("train", "-m", "experiment=quickstart_cells", "--cfg", "job", "seed=1,2"): (
         "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry; the configuration of one of "

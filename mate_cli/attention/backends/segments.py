@@ -91,7 +91,7 @@ def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
 
 
 def _by_class(slots: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
-    """Split the slots of a batch into those of each class."""
+    """Split an array with one entry per slot of the batch into one array per task class."""
     return torch.split(slots, [sum(task_class.sizes) for task_class in tables.classes])
 
 

@@ -90,7 +90,7 @@ def _dot(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr, WIDEN: tl.constexp
 
 @triton.jit
 def _bias(key_bias: tl.tensor, row: tl.tensor, is_real: tl.tensor, BLOCKS: tl.constexpr) -> tl.tensor:
-    """Load the bias of the keys, scaled to base 2."""
+    """Load the bias of each key in `row`, scaled for a softmax with base-2 exponentials."""
     return tl.load(key_bias + row // BLOCKS, mask=is_real, other=0.0) * LOG2E
 
 

@@ -27,7 +27,7 @@ _KINDS: Mapping[type, str] = {
 
 
 class DamagedEntryError(Exception):
-    """An entry cannot be used. The message is the reason."""
+    """Error for an entry of a dataset file that cannot be used. The message is the reason."""
 
 
 @contextmanager

@@ -42,9 +42,9 @@ class GlobalLocalOptions:
 
     @property
     def not_linked(self) -> int:
-        """The relation id of a token and the slot of another row or column.
+        """Relation id of a token and the slot of a row or column that does not contain the token.
 
-        The id of a token and the slot of its row or column is greater by 1.
+        The id of a token and the slot of its own row or column is greater by 1.
         """
         return 2 * self.max_distance + 1
 

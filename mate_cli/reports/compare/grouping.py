@@ -67,7 +67,7 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Set the questions and the block of each configuration.
+    """Set the question set and the block of each configuration.
 
     A block contains the configurations of a dataset that were scored on the same questions, so their scores are
     comparable.

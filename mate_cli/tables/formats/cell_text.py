@@ -116,7 +116,7 @@ def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) 
 
 
 def valid(text: str) -> str:
-    """Replace surrogates, which JSON can contain, so that the text can be encoded as UTF-8."""
+    """Replace lone surrogates, which JSON can contain, so that a text can be encoded as UTF-8."""
     return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
 
 

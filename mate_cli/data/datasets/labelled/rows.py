@@ -46,7 +46,7 @@ LIST_SEPARATOR = "|"
 
 
 class RowError(ValueError):
-    """A row cannot be used. The message is the reason."""
+    """Error for a labelled row that cannot be used. The message is the reason."""
 
 
 class RowTableError(RowError):

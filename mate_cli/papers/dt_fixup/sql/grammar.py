@@ -303,7 +303,7 @@ class Derivation:
         return self._open[-1].aggregate == "count"
 
     def _innermost(self, *names: str) -> _Open:
-        """Return the innermost open production with one of these names."""
+        """Return the innermost open production whose name is one of `names`."""
         return next(entry for entry in reversed(self._open) if entry.rule.name in names)
 
 
