@@ -149,17 +149,17 @@ class Release(ABC):
         splits = self._found_splits()
         if splits:
             return splits
-        missing = self.missing_files_error(self.wanted_files)
+        missing_error = self.missing_files_error(self.wanted_files)
         if not self.download:
-            raise missing
+            raise missing_error
         try:
             self.fetch()
         except DataError as error:
-            problem = f"{missing.problem}; {error.problem}"
-            raise DataError(problem, where=missing.where, remedy=missing.remedy) from error
+            problem = f"{missing_error.problem}; {error.problem}"
+            raise DataError(problem, where=missing_error.where, remedy=missing_error.remedy) from error
         splits = self._found_splits()
         if not splits:
-            raise missing
+            raise missing_error
         return splits
 
     def examples(self, split: str) -> list[TableExample]:
