@@ -196,7 +196,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     root = stage.config.data.get("root")
     keys = {Override.parse(override).key for override in (*spec.overrides, *stage.overrides)}
     if root and keys & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
-        hint = "Give the folder with the data, or leave it out; mate data download fetches public data"
+        hint = "Give the folder with the data, or leave it out; mate data download gets public data"
         raise DataError("there is no such folder", where=f"data.root={root}", remedy=hint)
 
 

@@ -151,7 +151,7 @@ def parse_json_as(
     if isinstance(value, kind):
         return value
     if len(problems) == problem_count:
-        problems.append(Problem(file, key, f"should hold {what}"))
+        problems.append(Problem(file, key, f"should contain {what}"))
     return None
 
 

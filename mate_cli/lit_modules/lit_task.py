@@ -275,7 +275,7 @@ def build_schedule(
     schedule = _build(recipe, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
     if isinstance(schedule, ReduceLROnPlateau):
         problem = "ReduceLROnPlateau needs a metric, but schedules advance at every step"
-        hint = "Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR"
+        hint = "Use a schedule that depends only on the step, such as torch.optim.lr_scheduler.StepLR"
         raise ConfigError(problem, where="scheduler", remedy=hint)
     return schedule
 

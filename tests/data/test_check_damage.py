@@ -40,7 +40,7 @@ WTQ_TABLE = "csv/200-csv/1.csv"
 TWICE = '{"2-1-1.html.csv": [["a"], [1], "c"], '
 DAMAGE = {
     "an open quotation": ("wtq", text(WTQ_TABLE, '"Bob","3"', '"Bob","3'), "a quotation mark is never closed"),
-    "NUL": ("sqa", text("table_csv/203_1.csv", "Bob", "B\0ob"), "holds NUL characters"),
+    "NUL": ("sqa", text("table_csv/203_1.csv", "Bob", "B\0ob"), "contains NUL characters"),
     "a blank answer": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\t\n"), "nt-0: the question has no answer"),
     "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "says 'Ann Lee'"),
     "more fields": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\tAnn\tmore\n"), "has 5 fields, not 4"),

@@ -61,9 +61,9 @@ def test_texts_are_not_compared_with_numbers_nor_added_up(query):
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        (None, "should hold sel, agg and conds"),
-        ({"sel": 0, "agg": 0}, "should hold sel, agg and conds"),
-        ({"sel": 0, "agg": 0, "conds": [[0, 0]]}, "should hold sel, agg and conds"),
+        (None, "should contain sel, agg and conds"),
+        ({"sel": 0, "agg": 0}, "should contain sel, agg and conds"),
+        ({"sel": 0, "agg": 0, "conds": [[0, 0]]}, "should contain sel, agg and conds"),
         ({"sel": 3, "agg": 0, "conds": []}, "column that does not exist"),
         ({"sel": -1, "agg": 0, "conds": []}, "column that does not exist"),
         ({"sel": True, "agg": 0, "conds": []}, "column that does not exist"),

@@ -224,7 +224,7 @@ def _wait_for_folder(note: Path) -> str:
         if folder := load_json(note).get("folder"):
             return str(folder)
         time.sleep(1)
-    raise RunError("the first process of this job did not create a run folder", where=str(note))
+    raise RunError("rank 0 of this job did not create a run folder", where=str(note))
 
 
 def end_reason(code: int, stderr: str) -> str:

@@ -343,7 +343,7 @@ def _lines(
     if not text:
         return []
     if "\0" in text:
-        suspicions.append(Problem(file, "", "holds NUL characters"))
+        suspicions.append(Problem(file, "", "contains NUL characters"))
     escape = "\\" if backslashes else None
     reader = csv.reader(StringIO(text, newline=""), doublequote=not backslashes, escapechar=escape)
     try:

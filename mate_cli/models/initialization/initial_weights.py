@@ -252,8 +252,8 @@ def _check_unused(unused_names: tuple[str, ...], source: str) -> None:
     ]
     if required_names:
         lexical = "Set model.lexical_features=true, or use" if "embeddings.lexical." in required_names[0] else "Use"
-        problem = f"the network has no place for {len(required_names)} of its tensors, such as {required_names[0]}"
-        raise CheckpointError(problem, where=source, remedy=f"{lexical} init=run:FOLDER, which sets what they need")
+        problem = f"the network has no parameters for {len(required_names)} of its tensors, such as {required_names[0]}"
+        raise CheckpointError(problem, where=source, remedy=f"{lexical} init=run:FOLDER, which sets the model too")
 
 
 def _read_checkpoint(init: InitialWeights) -> CheckpointFiles | None:

@@ -23,7 +23,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 NOTES = (
     "percent of the questions above each table; a query may have both wrong columns and a wrong structure",
     "of a configuration with several seeds the run with the median score counts",
-    "name the folders of some runs to compare these alone",
+    "name the folders of runs to compare only these",
 )
 
 

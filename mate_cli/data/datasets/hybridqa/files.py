@@ -111,7 +111,7 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
             case [str(text), place, (str() | None) as link, str(source)]:
                 nodes.append((text, place, link, source))
             case _:
-                raise DamagedEntryError(f"answer node {node!r:.80} is not [text, place, link, kind]")
+                raise DamagedEntryError(f"answer node {node!r:.80} is not [text, position, link, type]")
     return nodes
 
 
@@ -135,7 +135,7 @@ def parse_reference(name: str, contents: Mapping[str, bytes], problems: list[Pro
         return None
     kinds = {"reference": dict, "table": list, "passage": list}
     if not isinstance(content, dict) or not all(isinstance(content.get(key), kind) for key, kind in kinds.items()):
-        problems.append(Problem(name, "", "should hold an object with reference (object), table and passage (lists)"))
+        problems.append(Problem(name, "", "is not an object with reference (object), table and passage (lists)"))
         return None
     return content
 

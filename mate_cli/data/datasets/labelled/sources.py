@@ -41,7 +41,7 @@ from mate_cli.tables.text import candidate_cells, table_matches
 
 MAX_NAMED, MAX_LETTERS = 10, 60
 """Maximum number of unusable questions in a check, and maximum length of their texts."""
-CELLS_HINT = "write its cells as coordinates, such as [[0, 1]] (row and column from 0), or mend the answer or the table"
+CELLS_HINT = "write its cells as coordinates, such as [[0, 1]] (row and column from 0), or fix the answer or the table"
 DEFAULT_SPLITS = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
 """Splits, each with its usual names in datasets of the `datasets` library."""
 MIN_TABLES = 10

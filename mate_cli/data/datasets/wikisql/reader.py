@@ -214,7 +214,7 @@ class WikiSQLQuery:
             query = cls(sql["sel"], sql["agg"], conditions)
         except (KeyError, TypeError) as error:
             raise DamagedEntryError(
-                "sql should hold sel, agg and conds, a list of [column, operator, value]"
+                "sql should contain sel, agg and conds, a list of [column, operator, value]"
             ) from error
         columns = [query.column, *(condition.column for condition in conditions)]
         if not all(_is_place(column, types) for column in columns):
