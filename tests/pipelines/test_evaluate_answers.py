@@ -120,7 +120,7 @@ def test_verdicts_have_many_names_and_what_is_none_is_counted(tmp_path, capsys):
         {"id": "2-1-1.html.csv_2", "answer": "I think that Ann did"},
     ]
     assert evaluate(tmp_path, lines, *data) == 0
-    assert "1 not of the form that is asked for" in capsys.readouterr().out
+    assert "1 not in the expected form" in capsys.readouterr().out
     record, predictions = read_run(tmp_path)
     assert record["metrics"]["train/accuracy"] == pytest.approx(2 / 3)
     assert [row["pred"] for row in predictions["train"]] == ["entailed", "refuted", "I think that Ann did"]

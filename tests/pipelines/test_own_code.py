@@ -139,7 +139,7 @@ def test_a_dataset_without_coordinates_says_what_is_missing(own_folder, capsys):
     assert main(["train", "experiment=quickstart_cells", "data=towns", "debug=fast"]) == 2
     said = capsys.readouterr().err
     assert "no usable example in split 'train': 1,200 unusable: neither cells nor number" in said
-    assert "where answers have coordinates" in said
+    assert "answers with coordinates" in said
 
 
 def test_a_network_without_attention_is_counted_and_shown(own_folder, capsys):

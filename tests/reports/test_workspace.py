@@ -143,7 +143,7 @@ def test_what_the_server_refuses_is_one_line(report, monkeypatch):
 
 REFUSED = {
     "without the comparison": (["workspace=true"], "Add wandb=true"),
-    "offline": (["wandb=true", "workspace=true"], "workspace: is saved on a server of W&B"),
+    "offline": (["wandb=true", "workspace=true"], "workspace: is stored on a W&B server"),
 }
 
 

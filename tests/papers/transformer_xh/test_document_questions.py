@@ -113,7 +113,7 @@ def test_the_setting_chooses_the_file_of_dev(tmp_path, capsys):
         assert json.loads(report.read_text())["counts"]["dev"]["questions"] == 1
     (tmp_path / "hotpot_dev_fullwiki_v1.json").unlink()
     assert main(["data", "check", *words]) == 2
-    assert "looked for hotpot_dev_fullwiki_v1.json" in capsys.readouterr().err
+    assert "searched for hotpot_dev_fullwiki_v1.json" in capsys.readouterr().err
 
 
 def test_the_archive_of_musique_is_read_in_place(tmp_path):
