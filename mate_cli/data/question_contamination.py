@@ -119,7 +119,7 @@ class KnownQuestions:
 
 
 def _bits(number: int) -> Iterator[int]:
-    """Yield the indices of the set bits of a number."""
+    """Yield the indices of the bits that are set in an integer."""
     while number:
         yield number.bit_length() - 1
         number ^= 1 << (number.bit_length() - 1)

@@ -85,7 +85,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return self.average_terms(total, output.batch, "classes")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count examples, and examples whose class is known."""
+        """Count the examples of a batch, and its examples with a known class."""
         assert batch.class_ids is not None
         return {**super().count_terms(batch), "classes": (batch.class_ids != -1).sum()}
 

@@ -105,7 +105,7 @@ class MaskedLM(TableTask[TableExample, MaskedPieces]):
         return self.average_terms(cross_entropy(logits, labels, reduction="sum"), output.batch, "pieces")
 
     def count_terms(self, batch: TableBatch) -> dict[str, Tensor | int]:
-        """Count examples and masked tokens."""
+        """Count the examples of a batch, and its masked tokens."""
         assert batch.label_ids is not None
         return {**super().count_terms(batch), "pieces": (batch.label_ids > 0).sum()}
 

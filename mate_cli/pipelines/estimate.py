@@ -230,7 +230,7 @@ def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> Non
 
 
 def _is_fetched(config: RunConfig, dataset: TableDataset) -> bool:
-    """Return whether the run downloads missing data."""
+    """Return whether the run downloads its data, because they are missing on this machine."""
     return config.data.get("download") == "auto" and bool(getattr(dataset, "remote_files", ()))
 
 

@@ -176,7 +176,7 @@ class View:
 
     @property
     def levels(self) -> int:
-        """Number of heading lines for groups of columns."""
+        """Number of heading lines above the column titles, one per level of column groups."""
         return max((len(column.groups) for column in self.columns), default=0)
 
     @cached_property
@@ -250,7 +250,7 @@ class ReportSection:
 
     @property
     def note(self) -> str:
-        """The notes joined to a paragraph."""
+        """All visible notes of the section, joined to a paragraph."""
         return sentences(self.notes)
 
 

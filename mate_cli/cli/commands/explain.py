@@ -116,7 +116,7 @@ def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) ->
 
 
 def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
-    """Explain a key that exists only with other config group options than the selected ones.
+    """Explain a key that exists only if other config group options are selected.
 
     Args:
         command: command whose configuration is explained.

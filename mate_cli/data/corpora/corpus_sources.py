@@ -125,7 +125,7 @@ def _of_corpus(read_table: Callable[[], CorpusTable], source: str) -> Iterator[C
 
 
 def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
-    """Read a table file of a source. For an unreadable file, yield a text with its name and the reason.
+    """Read the tables of a file. If it is unreadable, yield its name and the reason as text.
 
     Args:
         file: file to read.

@@ -476,7 +476,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
-    """Return the content of a dataclass as text."""
+    """Return the field values of a dataclass as text, to hash them."""
     if not isinstance(value, Table):
         return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)

@@ -51,11 +51,11 @@ class OptionChoice(CandidateTask[TableExample]):
         self.add_heads(lambda encoder: OptionHead(encoder.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Select the questions whose correct option is known."""
+        """Select the multiple-choice questions whose correct option is known."""
         return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Select the questions that have options."""
+        """Select the questions that have answer options."""
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:

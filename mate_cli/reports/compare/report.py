@@ -72,7 +72,7 @@ class Report:
 
     @property
     def unfinished(self) -> tuple[LoadedRun, ...]:
-        """Runs with any status other than finished."""
+        """Runs whose status is not "finished", such as failed runs."""
         return tuple(run for run in self.runs if run.status != "finished")
 
 

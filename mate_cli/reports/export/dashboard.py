@@ -30,9 +30,9 @@ MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
-    """A table of JSON-serializable values for W&B.
+    """A table for W&B, with JSON-serializable values.
 
-    Its name `section/title` determines where the dashboard shows the table.
+    Its name is `section/title`, where `section` is the section of the dashboard that shows the table.
     """
 
     name: str

@@ -69,7 +69,7 @@ def flops_text(value: float) -> str:
 
 
 def memory_text(megabytes: float) -> str:
-    """Format megabytes as gigabytes: 1.6 GB."""
+    """Format a number of megabytes in gigabytes, such as 1.6 GB."""
     return f"{megabytes / 1000:.1f} GB"
 
 

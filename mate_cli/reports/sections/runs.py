@@ -247,9 +247,7 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
 
 
 def count_line(count: int, noun: str, most: int) -> str:
-    """Describe how many rows of a table are shown: `first 10 of 12 settings`.
-
-    The result is empty if all rows are shown.
+    """Describe how many rows are shown: `first 10 of 12 settings`. Empty if all are shown.
 
     Args:
         count: number of all rows.

@@ -298,7 +298,9 @@ def score_views(scores: np.ndarray) -> np.ndarray:
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
-    """For each entry, compute the maximum of the other entries along an axis: [3, 5, 1] becomes [5, 3, 5].
+    """For each entry, compute the maximum of all other entries along an axis.
+
+    For example, [3, 5, 1] becomes [5, 3, 5].
 
     Args:
         scores: non-negative scores.

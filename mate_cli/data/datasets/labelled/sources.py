@@ -372,7 +372,7 @@ class HubDataset(LabelledRows):
         return super().locate(split) or next((name for name in DEFAULT_SPLITS[split] if name in self._tables), None)
 
     def is_there(self, source: str) -> bool:
-        """Return whether the dataset has this split."""
+        """Return whether the Hub dataset has this split."""
         return source in self._tables
 
     def missing_files_error(self, sources: Sequence[str]) -> DataError:

@@ -94,7 +94,7 @@ def _actions(tree: Tree) -> Iterator[Action]:
 
 
 def _build(actions: deque[Action]) -> Tree:
-    """Build a tree from the first of the actions, which are removed from the queue."""
+    """Build the next subtree from a queue of actions, and remove these actions from the queue."""
     action = actions.popleft()
     assert isinstance(action, ApplyRule)
     rule = PRODUCTIONS[action.production]

@@ -32,7 +32,7 @@ class PooledNodes(NamedTuple):
 
 
 def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
-    """Pool the first token of every node. K is at least 1."""
+    """Pool the first token of every node of a batch. K is at least 1."""
     batch = output.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
