@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import music_questions
-from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
+from table_releases import WIKISQL, WIKISQL_TABLES, write, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
-from mate_cli.data.datasets.hybridqa.reader import HybridQA
+from mate_cli.data.datasets.hybridqa.reader import HybridQA, OttQA
+from mate_cli.data.datasets.json_tables import FeTaQA, InfoTabS, TatQA
 from mate_cli.data.datasets.passage_readers import MRQA, SQuAD
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
@@ -301,7 +302,102 @@ HOTPOTQA_WRONG: dict[str, Change] = {
     "an empty answer": lambda value: value[1].update(answer=" "),
 }
 
+
+def tatqa(split: str) -> dict:
+    """Return a table with paragraphs and one question of each type, in the layout of TAT-QA."""
+
+    def asked(number, text, answer, kind, place, scale="", derivation=""):
+        question = {"uid": f"{split}-q{number}", "order": number, "question": text, "answer": answer}
+        more = {"derivation": derivation, "answer_type": kind, "answer_from": place, "scale": scale}
+        return {**question, **more, "rel_paragraphs": [], "req_comparison": False}
+
+    lines = [["", "2019", "2018"], ["Sales", "$1,496.5", "1,400"], ["Costs", "(20.5)", "30"], ["Staff", "12", "9"]]
+    questions = [
+        asked(1, "What were the sales in 2019?", ["$1,496.5"], "span", "table", "million"),
+        asked(2, "Which are above 20 in 2018?", ["1,400", "30"], "multi-span", "table"),
+        asked(3, "What is the average staff?", 10.5, "arithmetic", "table", derivation="(12+9)/2"),
+        asked(4, "How did the sales change?", 6.89, "arithmetic", "table", "percent", "(1,496.5-1,400)/1,400 * 100"),
+        asked(5, "How many years are there?", "2", "count", "table", derivation="2019##2018"),
+        asked(6, "Where is the company?", ["Bergen"], "span", "text"),
+    ]
+    paragraphs = [{"uid": "p1", "order": 1, "text": "The company is in Bergen."}]
+    return {"table": {"uid": f"{split}-t", "table": lines}, "paragraphs": paragraphs, "questions": questions}
+
+
+TATQA_WRONG: dict[str, Change] = {
+    "an unknown scale": lambda value: value[0]["questions"][0].update(scale="dozen"),
+    "an unknown type": lambda value: value[0]["questions"][0].update(answer_type="list"),
+    "a cell too few": lambda value: value[0]["table"]["table"][1].pop(),
+    "an id twice": lambda value: value[0]["questions"][1].update(uid=value[0]["questions"][0]["uid"]),
+}
+TATQA_UNREAD = keys("order", "rel_paragraphs", "req_comparison", "paragraphs.uid", "derivation", "answer")
+
+
+def fetaqa(number: int) -> dict:
+    """Return a question with its table, in the layout of FeTaQA."""
+    return {
+        "feta_id": number,
+        "table_source_json": f"totto_source/dev_json/example-{number}.json",
+        "page_wikipedia_url": f"http://en.wikipedia.org/wiki/Ann_{number}",
+        "table_page_title": "Ann Lee",
+        "table_section_title": "Films",
+        "table_array": [["Year", "Film"], ["1999", "Rivers"], ["2001", "The Sea"]],
+        "highlighted_cell_ids": [[0, 1], [2, 0], [2, 1]],
+        "question": "Which film did Ann Lee make in 2001?",
+        "answer": "Ann Lee made The Sea in 2001.",
+    }
+
+
+FETAQA_WRONG: dict[str, Change] = {
+    "no such cell": lambda value: value[1]["highlighted_cell_ids"].append([3, 0]),
+    "a cell too many": lambda value: value[1]["table_array"][1].append("x"),
+    "an id twice": lambda value: value[1].update(feta_id=value[0]["feta_id"]),
+}
+
+INFOBOX = {"title": ["Ann Lee"], "Born": ["1970", "Oslo"], "Occupation": ["inventor"]}
+
+
+def write_infotabs(root: Path) -> Path:
+    """Write a small InfoTabS release."""
+    for name, table in (("train", "T1"), ("dev", "T2"), ("test_alpha1", "T3")):
+        texts = (("Ann Lee was born in Oslo.", "E"), ("Ann Lee is a painter.", "C"), ("Ann Lee is tall.", "N"))
+        lines = ["annotater_id\ttable_id\thypothesis\tlabel", *(f"A1\t{table}\t{text}\t{one}" for text, one in texts)]
+        write(root / "data" / "maindata" / f"infotabs_{name}.tsv", "\n".join(lines) + "\n")
+        write(root / "data" / "tables" / "json" / f"{table}.json", json.dumps(INFOBOX))
+    return root
+
+
+def ottqa_files() -> dict[str, File]:
+    """Return the files of HybridQA's small release under the names of OTT-QA."""
+    return {f"data/traindev_{name}" if "_tok/" in name else name: file for name, file in hybridqa_files().items()}
+
+
 SAMPLES: dict[str, Sample] = {
+    "infotabs": Sample(
+        InfoTabS,
+        {
+            "data/maindata/infotabs_train.tsv": File(),
+            "data/tables/json/T1.json": File(INFOBOX, by_id=True, as_one=True),
+        },
+        write_infotabs,
+    ),
+    "ottqa": Sample(OttQA, ottqa_files()),
+    "tatqa": Sample(
+        TatQA,
+        {
+            "dataset_raw/tatqa_dataset_train.json": File([tatqa("train")], TATQA_UNREAD, wrong=TATQA_WRONG),
+            "dataset_raw/tatqa_dataset_dev.json": File([tatqa("dev")], TATQA_UNREAD),
+        },
+    ),
+    "fetaqa": Sample(
+        FeTaQA,
+        {
+            f"data/fetaQA-v1_{split}.jsonl": File(
+                [fetaqa(number), fetaqa(number + 1)], keys("table_source_json"), wrong=FETAQA_WRONG
+            )
+            for number, split in ((0, "train"), (2, "dev"))
+        },
+    ),
     "squad": Sample(SQuAD, {"train-v1.1.json": squad_file("a", "b", "c"), "dev-v1.1.json": squad_file("d", "e", "f")}),
     "mrqa": Sample(
         MRQA,

@@ -16,7 +16,7 @@ from mate_cli.data.check import Problem, parse_json, raise_problems
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_bytes
-from mate_cli.tables.example import AGGREGATIONS, SystemAnswer
+from mate_cli.tables.example import AGGREGATIONS, SCALES, SystemAnswer
 from mate_cli.tables.formats.cell_text import spreadsheet_text, valid
 
 IDS = ("id", "question_id", "_id", "qid")
@@ -63,7 +63,7 @@ def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any
         content_value = parse_json(str(file), content, problems)
         if isinstance(content_value, dict) and not {*IDS} & content_value.keys():
             keyed_answers = (
-                (key, value if isinstance(value, dict) else {"answer": value}) for key, value in content_value.items()
+                (key, value if isinstance(value, dict) else _read_value(value)) for key, value in content_value.items()
             )
             entries = [(f"entry {key!r}", {**value, "id": key}) for key, value in keyed_answers]
         else:
@@ -74,6 +74,14 @@ def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any
         if not isinstance(entry, dict):
             raise DataError(f"{location} is not an object with an id and an answer", where=str(file), remedy=REMEDY)
         yield location, entry
+
+
+def _read_value(value: object) -> dict[str, object]:
+    """Return the entry of a value in an object of answers. TAT-QA's files have [answer, scale], and 0 for no answer."""
+    match value:
+        case [answer, str(scale)] if scale in SCALES:
+            return {"answer": answer or None, "scale": scale}
+    return {"answer": value}
 
 
 def _is_lines(content: bytes) -> bool:
@@ -113,6 +121,7 @@ def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
         tuple(_pairs(entry, ("supporting",), (str, int))),
         _number(entry, "confidence", 1.0),
         _number(entry, "cost", sys.float_info.max),
+        str(entry.get("scale") or ""),
     )
 
 

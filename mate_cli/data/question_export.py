@@ -92,7 +92,7 @@ def question_entry(
         "history": list(example.history),
         "options": list(example.options),
         "passages": list(_passages(table, numbers)),
-        **(_known(example.answer) if answers and example.answer else {}),
+        **(_known(example.answer) | {"scale": getattr(example, "scale", "")} if answers and example.answer else {}),
     }
     return {
         "id": example.example_id,

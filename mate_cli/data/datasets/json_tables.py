@@ -1,0 +1,221 @@
+"""Readers of evaluation sets whose tables are JSON.
+
+Source: the repositories of the authors, NExTplusplus/TAT-QA (Zhu et al. 2021), Yale-LILY/FeTaQA (Nan et al. 2022) and
+infotabs/infotabs (Gupta et al. 2020).
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any, Literal
+
+from mate_cli.data.check import Problem, parse_json_as
+from mate_cli.data.datasets.file_formats import (
+    DamagedEntryError,
+    note_damage,
+    read_entries,
+    require_list,
+    require_part,
+    require_text,
+    require_texts,
+    require_type,
+)
+from mate_cli.data.datasets.hybridqa.reader import is_cell
+from mate_cli.data.datasets.release import Release
+from mate_cli.data.datasets.wtq.reader import rows
+from mate_cli.tables.example import INFERENCES, SCALES, Answer, ScaledExample, TableExample
+from mate_cli.tables.supervision import CellFinder, supervise
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.text import candidate_cells
+
+Entry = Mapping[str, Any]
+PLACES = {"table": "table", "text": "passage", "table-text": "table-text"}
+"""Subset of TAT-QA's questions by `answer_from`."""
+LETTERS = {"C": 0, "E": 1, "N": 2}
+"""Label by its letter in InfoTabS: contradiction, entailment or neutral."""
+KINDS = ("span", "multi-span", "arithmetic", "count")
+SUMS = re.compile(r"[\d\s.,$%+()\[\]]+(/\s*\d+\s*)?")
+"""Derivations in TAT-QA that are sums or averages of numbers, the arithmetic that aggregations can compute."""
+
+
+def build_table(name: str, lines: object, **texts: Any) -> Table:
+    """Build a table from a list of lines, of which the first is the header.
+
+    Args:
+        name: id of the table.
+        lines: lists of cell texts, all of the same length.
+        texts: titles and passages of the table.
+
+    Raises:
+        DamagedEntryError: the lines are not lists of texts, or their lengths differ.
+    """
+    cells = [tuple(map(Cell, require_texts(line, "a line"))) for line in require_type(lines, list, "the table")]
+    if len({*map(len, cells)}) != 1 or not cells[0]:
+        raise DamagedEntryError("the table is empty, or its lines differ in length")
+    return Table(name, cells[0], tuple(cells[1:]), **texts)
+
+
+@dataclass(eq=False, kw_only=True)
+class JsonTables(Release):
+    """Base class of readers that parse each entry of a JSON file separately."""
+
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the valid questions of a split, in the order of the file. See `Release.read`."""
+        file = self.split_files[split]
+        for key, entry in read_entries(file, self.need(file), problems):
+            with note_damage(file, key, problems):
+                yield from self.parse(split, key, entry, problems)
+
+    @abstractmethod
+    def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> Iterable[TableExample]:
+        """Parse the questions of an entry.
+
+        Args:
+            split: split of the entry.
+            key: location of the entry in its file.
+            entry: entry of the file.
+            problems: list that receives the problems of single questions.
+
+        Raises:
+            DamagedEntryError: the whole entry cannot be used.
+        """
+
+
+@dataclass(eq=False, kw_only=True)
+class TatQA(JsonTables):
+    """Reader of TAT-QA: questions about a financial table and the paragraphs around it.
+
+    The first line of a table is its header. The first body cell links to the paragraphs, which name no cells.
+
+    Args:
+        root: folder with dataset_raw.
+        find: cells of an answer: "equal": body cells that equal its texts, and its number if the number is a sum, an
+            average or a count. "holding": cells whose text or linked paragraph contains the answer, to train readers.
+    """
+
+    metric = "mate_cli.metrics.tatqa_official.ScaledAnswers"
+
+    find: Literal["equal", "holding"] = "equal"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """File of each split. The answers of test are in a separate file."""
+        names = {"train": "train", "dev": "dev", "test": "test_gold"}
+        return {split: f"dataset_raw/tatqa_dataset_{name}.json" for split, name in names.items()}
+
+    def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the questions about one table. See `JsonTables.parse`."""
+        content, paragraphs = require_part(entry, "table", dict), require_part(entry, "paragraphs", list)
+        passages = {f"paragraph {require_part(p, 'order', int)}": require_text(p, "text") for p in paragraphs}
+        table = build_table(require_text(content, "uid"), content.get("table"), passages=passages)
+        if table.rows:
+            (first, *rest), *rows = table.rows
+            table = replace(table, rows=((Cell(first.text, tuple(passages)), *rest), *rows))
+        finder = CellFinder(table)
+        for index, question in enumerate(require_list(entry, "questions")):
+            with note_damage(self.split_files[split], f"{key}, question {index}", problems):
+                yield self._example(require_type(question, dict, "it"), table, finder, is_strict=split == "train")
+
+    def _example(self, entry: Entry, table: Table, finder: CellFinder, *, is_strict: bool) -> TableExample:
+        kind, place, scale = (require_part(entry, name, str) for name in ("answer_type", "answer_from", "scale"))
+        if kind not in KINDS or place not in PLACES or scale not in SCALES:
+            raise DamagedEntryError("answer_type, answer_from or scale has an unknown value")
+        value = entry.get("answer")
+        if type(value) not in (int, float, str):
+            value = require_texts(require_list(entry, "answer"), "answer")
+        answer = Answer(tuple(value) if isinstance(value, list) else (str(value),))
+        if self.find == "holding" and kind == "span":
+            cells = tuple(candidate_cells(table, answer.texts[0]))
+            answer = replace(answer, coordinates=cells, source=PLACES[place])
+        elif kind == "arithmetic" and not SUMS.fullmatch(require_part(entry, "derivation", str)):
+            answer = replace(answer, source="other arithmetic than sums and averages")
+        else:
+            answer = supervise(answer, finder, "remove_all_strict" if is_strict else "remove_all")
+        names = require_text(entry, "uid"), require_text(entry, "question")
+        return ScaledExample(*names, table, answer, subsets=(kind, PLACES[place]), scale=scale)
+
+
+@dataclass(eq=False, kw_only=True)
+class FeTaQA(JsonTables):
+    """Reader of FeTaQA: questions about a table of Wikipedia that are answered by a sentence.
+
+    The coordinates of an answer are the highlighted cells, from which the sentence was written.
+
+    Args:
+        root: folder with data.
+    """
+
+    metric = "mate_cli.metrics.text_overlap.FreeTexts"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """File of each split."""
+        return {split: f"data/fetaQA-v1_{split}.jsonl" for split in ("train", "dev", "test")}
+
+    def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
+        """Return the only question of an entry. See `JsonTables.parse`."""
+        titles = {"title": require_text(entry, "table_page_title"), "section_title": entry.get("table_section_title")}
+        require_type(titles["section_title"], str, "table_section_title")
+        name = f"{require_text(entry, 'page_wikipedia_url')}#{titles['section_title']}"
+        table = build_table(name, entry.get("table_array"), **titles)
+        pairs, lines = require_part(entry, "highlighted_cell_ids", list), (table.header, *table.rows)
+        if not all(is_cell(pair, replace(table, rows=lines)) for pair in pairs):
+            raise DamagedEntryError("highlighted_cell_ids has a pair that is not a cell of the table")
+        # Row 0 of the file is the header.
+        answer = Answer((require_text(entry, "answer"),), tuple((row - 1, column) for row, column in pairs if row))
+        return [TableExample(str(require_part(entry, "feta_id", int)), require_text(entry, "question"), table, answer)]
+
+
+@dataclass(eq=False, kw_only=True)
+class InfoTabS(Release):
+    """Reader of InfoTabS: hypotheses that an infobox of Wikipedia contradicts, entails, or neither.
+
+    A table has a row for each attribute of the infobox. The splits alpha1, alpha2 and alpha3 are the three test sets.
+
+    Args:
+        root: folder with data, or an archive of the repository.
+    """
+
+    archives = ("infotabs*",)
+    metric = "mate_cli.metrics.system_answers.Inferences"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """File of each split."""
+        names = {"train": "train", "dev": "dev"} | {f"alpha{number}": f"test_alpha{number}" for number in (1, 2, 3)}
+        return {split: f"data/maindata/infotabs_{name}.tsv" for split, name in names.items()}
+
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the valid hypotheses of a split, in the order of the file. See `Release.read`."""
+        file, tables, counts = self.split_files[split], dict[str, Table | None](), Counter[str]()
+        for row in rows(file, self.need(file), ("table_id", "hypothesis", "label"), problems, self.suspicions):
+            key = row["table_id"]
+            name, label = f"{key}_{counts[key]}", LETTERS.get(row["label"])
+            counts[key] += 1
+            if key not in tables:
+                tables[key] = self._table(key, problems)
+            with note_damage(file, name, problems):
+                if label is None:
+                    raise DamagedEntryError(f"the label {row['label']!r:.20} is not {', '.join(LETTERS)}")
+                if table := tables[key]:
+                    answer = Answer((INFERENCES[label],), label=label)
+                    yield TableExample(name, require_text(row, "hypothesis"), table, answer)
+
+    def _table(self, key: str, problems: list[Problem]) -> Table | None:
+        """Read a table. Append a problem and return None if it is missing or damaged."""
+        file = f"data/tables/json/{key}.json"
+        # A key with a path, such as "../elsewhere", is not read.
+        content = self.content(file) if PurePath(key).name == key else None
+        if content is None:
+            problems.append(Problem(file, key, "is not there, but has hypotheses"))
+        elif entry := parse_json_as(dict, "an object of values by attribute", file, content, problems, key):
+            with note_damage(file, key, problems):
+                values = {name: ", ".join(require_texts(texts, name)) for name, texts in entry.items()}
+                lines = [["attribute", "value"], *map(list, values.items())]
+                return build_table(key, lines, title=values.get("title", ""))
+        return None

@@ -1,0 +1,102 @@
+"""Evaluation sets in JSON files: their tables, answers and official metrics, as a user sees them."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from small_releases import SAMPLES
+
+from mate_cli.cli.app import main
+from mate_cli.data.datasets.json_tables import FeTaQA, TatQA
+
+SHARED = Path(os.environ.get("MATE_SHARED", "nowhere")) / "data"
+
+
+def read(name, tmp_path, split="train", **options):
+    sample = SAMPLES[name]
+    dataset = sample.reader(sample.write(tmp_path / name), **options)
+    return {example.example_id: example for example in dataset.examples(split)}
+
+
+def evaluate(tmp_path, name, answers, *words):
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps(answers))
+    root = SAMPLES[name].write(tmp_path / name)
+    words = [f"data={name}", f"data.root={root}", "split=dev", f"paths.outputs={tmp_path / 'out'}", *words]
+    assert main(["evaluate", f"answers={file}", *words]) == 0
+    (record,) = tmp_path.glob("out/evaluate/*/*/record.json")
+    return json.loads(record.read_text())["metrics"]
+
+
+def test_tatqa_has_cells_and_numbers_for_what_a_network_can_compute(tmp_path):
+    examples = read("tatqa", tmp_path)
+    answers = [example.answer for example in examples.values()]
+    assert [answer.coordinates for answer in answers] == [((0, 1),), ((0, 2), (1, 2)), (), (), (), ()]
+    assert [answer.number for answer in answers] == [None, None, 10.5, None, 2.0, None]
+    assert answers[3].source == "other arithmetic than sums and averages"
+    table = examples["train-q1"].table
+    assert (table.header[1].text, table.rows[0][0].links) == ("2019", ("paragraph 1",))
+    readers = read("tatqa", tmp_path, find="holding")
+    assert readers["train-q6"].answer.coordinates == ((0, 0),)
+
+
+def test_tatqa_answers_have_a_scale_in_both_forms_of_a_file(tmp_path):
+    right = {"dev-q1": [["1,496.5"], "million"], "dev-q2": [["30", "1,400"], ""], "dev-q3": [10.5, ""]}
+    right |= {"dev-q4": [0.0689, ""], "dev-q5": ["2", ""], "dev-q6": [["in Bergen"], ""]}
+    metrics = evaluate(tmp_path, "tatqa", right)
+    # A share without a scale is correct for a percentage, but its scale is not.
+    assert (metrics["dev/em"], metrics["dev/f1"]) == pytest.approx((5 / 6, (5 + 0.67) / 6))
+    assert metrics["dev/scale_accuracy"] == pytest.approx(5 / 6)
+    assert (metrics["dev/em/arithmetic"], metrics["dev/f1/passage"]) == (1, 0.67)
+
+
+def test_the_gold_answers_of_an_export_are_right(tmp_path):
+    root = SAMPLES["tatqa"].write(tmp_path / "tatqa")
+    to = tmp_path / "questions.jsonl"
+    assert main(["data", "export", "data=tatqa", f"data.root={root}", "answers=true", f"to={to}"]) == 0
+    entries = [json.loads(line) for line in to.read_text().splitlines()]
+    assert entries[0]["scale"] == "million"
+    assert entries[0]["passages"][0]["text"] == "The company is in Bergen."
+    metrics = evaluate(tmp_path, "tatqa", entries)
+    assert (metrics["dev/em"], metrics["dev/f1"], metrics["dev/scale_accuracy"]) == (1, 1, 1)
+
+
+def test_fetaqa_has_the_highlighted_cells_and_scores_of_texts(tmp_path):
+    pytest.importorskip("sacrebleu")
+    example = read("fetaqa", tmp_path)["0"]
+    assert example.answer.coordinates == ((1, 0), (1, 1))
+    assert (example.table.title, example.table.section_title) == ("Ann Lee", "Films")
+    metrics = evaluate(tmp_path, "fetaqa", {"2": "Ann Lee made The Sea in 2001.", "3": "In 2001 Ann made a film."})
+    assert metrics["dev/rouge1"] == pytest.approx((1 + 8 / 13) / 2)
+    assert 0 < metrics["dev/bleu"] < 1
+
+
+def test_infotabs_has_three_classes(tmp_path):
+    examples = read("infotabs", tmp_path)
+    assert {key: example.answer.label for key, example in examples.items()} == {"T1_0": 1, "T1_1": 0, "T1_2": 2}
+    assert {example.outcome for example in examples.values()} == {"entailed", "refuted", "neutral"}
+    table = examples["T1_0"].table
+    assert (table.title, [cell.text for cell in table.rows[1]]) == ("Ann Lee", ["Born", "1970, Oslo"])
+    metrics = evaluate(tmp_path, "infotabs", {"T2_0": "E", "T2_1": "contradiction", "T2_2": "entailed"})
+    assert metrics["dev/accuracy"] == pytest.approx(2 / 3)
+
+
+def test_ottqa_has_the_tables_and_the_metric_of_hybridqa(tmp_path):
+    examples = read("ottqa", tmp_path, "dev")
+    key, example = next(iter(examples.items()))
+    assert example.table.passages
+    metrics = evaluate(
+        tmp_path, "ottqa", [{"question_id": name, "pred": e.answer.texts[0]} for name, e in examples.items()]
+    )
+    assert (metrics["dev/em"], metrics["dev/f1"]) == (1, 1)
+    assert example.answer.source in ("table", "passage"), key
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs MATE_SHARED")
+@pytest.mark.parametrize(("reader", "questions"), [(TatQA, 1302), (FeTaQA, 792)])
+def test_the_releases_are_read_without_problems(reader, questions):
+    dataset = reader(SHARED / reader.__name__.lower(), download=False)
+    examples = dataset.examples("dev")
+    assert len(examples) == questions
+    assert sum(bool(example.answer.coordinates) for example in examples) > questions / 8
