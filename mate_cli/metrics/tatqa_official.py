@@ -19,12 +19,12 @@ from mate_cli.metrics.subsets import average_by_group, average_by_part
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.tables.example import ScaledExample
 
-SCALE_ACCURACY = MetricSpec("scale_accuracy", "Scale", 1, order=12, table=ANSWERS, hub_name="accuracy")
+SCALE_ACCURACY = MetricSpec("scale_accuracy", "Scale", 1, order=17, table=ANSWERS, hub_name="accuracy")
 SUBSETS = tuple(
-    SubsetSpec(name, name.capitalize(), "by type of the answer", 40 + index)
+    SubsetSpec(name, name.capitalize(), "by type of the answer", 50 + index)
     for index, name in enumerate(("span", "multi-span", "arithmetic", "count"))
 )
-BOTH = SubsetSpec("table-text", "In both", "by place of the answer", order=0)
+BOTH = SubsetSpec("table-text", "In both", "by place of the answer", order=9)
 FACTORS = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "percent": 0.01}
 _NOT_IN_NUMBERS = str.maketrans("", "", "'\"\\$€£¥%(),[]")
 _NUMBER, _WITH_WORD = re.compile(r"([+-]?\d+(?:\.\d+)?)|[+-]?\.\d+"), re.compile(r"[\d.]+\s?[a-zA-Z]+")

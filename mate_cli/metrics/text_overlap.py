@@ -18,9 +18,9 @@ from mate_cli.metrics.system_answers import AnswerMetric, texts_of
 from mate_cli.tables.example import TableExample
 
 TEXTS = MetricTable("Free-form answers", layout="subsets")
-BLEU = MetricSpec("bleu", "BLEU", 1, order=13, importance=4, table=TEXTS, hub_name="sacrebleu")
+BLEU = MetricSpec("bleu", "BLEU", 1, order=22, importance=4, table=TEXTS, hub_name="sacrebleu")
 ROUGE = tuple(
-    MetricSpec(f"rouge{kind}", f"ROUGE-{kind}", 1, order=14 + index, table=TEXTS, hub_name="rouge")
+    MetricSpec(f"rouge{kind}", f"ROUGE-{kind}", 1, order=23 + index, table=TEXTS, hub_name="rouge")
     for index, kind in enumerate("12L")
 )
 

@@ -211,9 +211,11 @@ class InfoTabS(Release):
         file = f"data/tables/json/{key}.json"
         # A key with a path, such as "../elsewhere", is not read.
         content = self.content(file) if PurePath(key).name == key else None
-        if content is None:
-            problems.append(Problem(file, key, "is not there, but has hypotheses"))
-        elif entry := parse_json_as(dict, "an object of values by attribute", file, content, problems, key):
+        damage = [Problem(file, key, "is not there, but has hypotheses")] if content is None else []
+        entry = None if content is None else parse_json_as(dict, "an object of attributes", file, content, damage, key)
+        # In three tables of the release, an attribute occurs twice.
+        (self.notes if entry else problems).extend(damage)
+        if entry:
             with note_damage(file, key, problems):
                 values = {name: ", ".join(require_texts(texts, name)) for name, texts in entry.items()}
                 lines = [["attribute", "value"], *map(list, values.items())]
