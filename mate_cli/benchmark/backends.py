@@ -16,7 +16,7 @@ from mate_cli.benchmark.cases import VOCABULARY
 from mate_cli.errors import ConfigError
 from mate_cli.files.targets import find_beside, find_targets
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.table_encoder import TableEncoder, check_network
+from mate_cli.models.base.table_encoder import TableEncoder, build_network
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 
@@ -74,9 +74,7 @@ def find_network(
             OmegaConf.update(node, key, value)
         except OmegaConfBaseException as error:
             raise ConfigError(f"conf/model/{name}.yaml has no key {key}", where="benchmark.networks") from error
-    constructor = instantiate(node, _partial_=True)
-    network: TableEncoder = constructor(attention=attention, **options)
-    check_network(network)
+    network = build_network(node, attention=attention, **options)
     if not network.layers:
         raise ConfigError(f"{name} has no layers with known operation counts", where="benchmark", remedy="Leave it out")
     return network

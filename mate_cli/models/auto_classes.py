@@ -28,7 +28,6 @@ from transformers.modeling_outputs import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
 from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
-from transformers.utils import can_return_tuple
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
@@ -115,7 +114,6 @@ class MateForTask(TaskModel, MateModel):
         """Set an attribute. The names `HEAD_ALIASES` refer to the head."""
         super().__setattr__("head" if name in HEAD_ALIASES else name, value)
 
-    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -124,10 +122,7 @@ class MateForTask(TaskModel, MateModel):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         cell_features: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        **arrays: Tensor | None,
+        **inputs: Any,
     ) -> ModelOutput:
         """Compute the logits of a batch, and the loss if labels are passed.
 
@@ -138,20 +133,25 @@ class MateForTask(TaskModel, MateModel):
             position_ids: see `MateModel.forward`.
             labels: class of each statement, [B], or original ids of masked tokens, [B, T]. -100: ignored by the loss.
             cell_features: see `MateModel.forward`.
-            inputs_embeds: see `MateModel.forward`.
-            output_attentions: see `MateModel.forward`.
-            output_hidden_states: see `MateModel.forward`.
-            **arrays: see `MateModel.forward`.
+            **inputs: further inputs of `MateModel.forward`.
 
         Returns:
             `logits`, `loss` if labels are passed, and the requested `hidden_states` and `attentions`.
         """
-        inputs = (input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
-        batch = self.batch_of(*inputs, **arrays)
-        if labels is not None:
-            fields: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
-            batch = replace(batch, **fields)
-        return self.compute(batch, output_hidden_states, output_attentions)
+        tensors = (input_ids, attention_mask, token_type_ids, position_ids, cell_features)
+        return super().forward(*tensors, labels=labels, **inputs)
+
+    def batch_of(self, *inputs: Tensor | None, labels: Tensor | None = None, **arrays: Tensor | None) -> TableBatch:
+        """Convert the inputs of `forward`, including labels, to a `TableBatch`.
+
+        Args:
+            *inputs: see `MateModel.batch_of`.
+            labels: see `forward`.
+            **arrays: see `MateModel.forward`.
+        """
+        batch = super().batch_of(*inputs, **arrays)
+        fields: dict[str, Any] = {} if labels is None else {self.labels_name: self.known_labels(labels.long())}
+        return replace(batch, **fields)
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
         """Compute logits, and the loss if the batch has labels, under transformers' output names.
@@ -273,13 +273,14 @@ class MateForTableQuestionAnswering(MateForTask):
         batch = super().batch_of(*inputs, **arrays)
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
-        unknown = torch.full(batch.input_ids.shape, torch.nan, device=batch.input_ids.device)
-        aggregations = torch.full_like(batch.input_ids[:, 0], -1)
-        if aggregation_labels is not None:
-            aggregations = _classes(aggregation_labels)
-        number = unknown[:, 0] if float_answer is None else float_answer.flatten()
-        values = unknown if numeric_values is None else numeric_values
-        return replace(batch, aggregation_ids=aggregations, answer_numbers=number, numeric_values=values)
+        unknown = torch.full_like(batch.input_ids, -1)
+        values = unknown * torch.nan if numeric_values is None else numeric_values
+        return replace(
+            batch,
+            aggregation_ids=_classes(unknown[:, 0] if aggregation_labels is None else aggregation_labels),
+            answer_numbers=unknown[:, 0] * torch.nan if float_answer is None else float_answer.flatten(),
+            numeric_values=values,
+        )
 
 
 class MateForSequenceClassification(MateForTask):

@@ -19,9 +19,9 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.targets import check_targets
 from mate_cli.models.base.sizes import SIZES
-from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise, is_exported
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, build_network, initialise, is_exported
 from mate_cli.models.layer_outputs import encode_with_layers
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, make_position_ids
 
 DENSE = {"eager": "mate_cli.attention.backends.eager.Eager", "sdpa": "mate_cli.attention.backends.sdpa.Sdpa"}
 """Dense attention backends, by their `attn_implementation` names in transformers."""
@@ -123,7 +123,7 @@ class MateModel(PreTrainedModel):
         nodes = {"model": sized, "attention": config.attention, "task": config.task, "encoding": config.encoding}
         check_targets(nodes, "config.json")
         attention = instantiate(config.attention)
-        self.encoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
+        self.encoder = build_network(config.model, attention=attention, vocab_size=config.vocab_size)
         self.add_heads()
         self.post_init()
         self._no_split_modules = {type(self.encoder).__name__}  # A packed batch needs the whole encoder on one device.
@@ -291,10 +291,13 @@ class MateModel(PreTrainedModel):
                 raise ValueError(f"{name} is {list(tensor.shape)} where input_ids is {list(ids.shape)}")
         known_types = ids.new_zeros(*ids.shape, len(TOKEN_TYPES)) if token_type_ids is None else token_type_ids.long()
         types: dict[str, Any] = dict(zip(TOKEN_TYPES, known_types.unbind(-1), strict=True))
+        if position_ids is None:
+            size, restart = self.encoder.size.max_positions, self.config.reset_position_index_per_cell
+            position_ids = make_position_ids(types["row_ids"], types["column_ids"], size, restart=restart)
         return TableBatch(
             input_ids=ids,
             **types,
-            position_ids=self._positions(types) if position_ids is None else position_ids.long(),
+            position_ids=position_ids.long(),
             attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
             word_states=inputs_embeds,
             cell_features=cell_features,
@@ -329,9 +332,3 @@ class MateModel(PreTrainedModel):
             length: number of tokens of the input.
         """
         return {"last_hidden_state": output.spread(length), "pooler_output": output.pooled}
-
-    def _positions(self, types: Mapping[str, Tensor]) -> Tensor:
-        rows, columns = types["row_ids"], types["column_ids"]
-        if self.config.reset_position_index_per_cell:
-            return cell_position_ids(rows, columns, self.encoder.size.max_positions)
-        return torch.arange(rows.shape[1], device=rows.device).expand_as(rows)

@@ -20,7 +20,7 @@ from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.models.base.table_encoder import TableEncoder, TaskContext, check_network
+from mate_cli.models.base.table_encoder import TableEncoder, TaskContext, build_network
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import (
     aggregation_names,
@@ -95,9 +95,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     build_task = instantiate(cfg.task, _partial_=True)
     backend, replacements = _attention(cfg.attention, device.type, moved=moved)
     cache = open_cache(cfg.paths.cache)
-    build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
-    encoder: TableEncoder = build_encoder()
-    check_network(encoder)
+    encoder = build_network(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     _check_attention(encoder, backend)
     task: TableTask[Any, Any] = build_task(TaskContext(encoder, cast(SpanSerializer, serializer), cache))
     # Convert all containers, so that options of the initializer are no OmegaConf containers.

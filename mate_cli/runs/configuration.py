@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,12 +26,15 @@ from pydantic import (
     model_validator,
 )
 
-from mate_cli.errors import ConfigError, DataError, RunError, known_cause
+from mate_cli.errors import ConfigError, DataError, MateError, RunError, known_cause
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.sandbox import remove_paths
 from mate_cli.files.targets import check_targets
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Node = dict[str, Any]
 """A mapping of the configuration with a `_target_`, from which Hydra instantiates an object."""
@@ -168,6 +171,25 @@ class ModelConfig(Section):
         None means all examples.
         """
         return None, None, None
+
+    @classmethod
+    def of_file(cls, values: Mapping[str, Any], where: str, error_class: type[MateError], remedy: str) -> Self:
+        """Validate the sections of this configuration that a file contains.
+
+        Args:
+            values: content of the file, which may have further sections.
+            where: path of the file, for the error message.
+            error_class: class of the error.
+            remedy: hint in the error message.
+
+        Raises:
+            MateError: an error of class `error_class`: a section is missing or invalid.
+        """
+        try:
+            return cls.model_validate({key: values[key] for key in cls.model_fields if key in values})
+        except ValidationError as error:
+            location = ".".join(map(str, error.errors()[0]["loc"]))
+            raise error_class(f"does not fit this version of mate: {location}", where=where, remedy=remedy) from error
 
 
 @dataclass(frozen=True)
@@ -327,19 +349,11 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
         RunError: config.yaml is missing, damaged, or not of a single run.
         TrustError: config.yaml has a target that is neither mate's nor trusted.
     """
-    values, file = read_parts(folder, trust), str(folder / "config.yaml")
+    values = read_parts(folder, trust)
     # Only the paths of `data` are used again. Nothing is downloaded.
     values |= remove_paths({"data": values.get("data")}, folder)[0]
-    try:
-        config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
-        return config.placed(read_base(folder))
-    except ValidationError as error:
-        location = ".".join(map(str, error.errors()[0]["loc"]))
-        raise RunError(
-            f"does not fit this version of mate: {location}",
-            where=file,
-            remedy="Train the run again",
-        ) from error
+    config = RunConfig.of_file(values, str(folder / "config.yaml"), RunError, "Train the run again")
+    return config.placed(read_base(folder))
 
 
 def describe_base(folder: Path) -> dict[str, str]:

@@ -327,10 +327,26 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
     Source: google-research/tapas, `models/bert/modeling.py` (`reset_position_index_per_cell`).
     """
     cells = row_ids * (column_ids.max() + 1) + column_ids if column_ids.numel() else row_ids
-    positions = torch.arange(row_ids.shape[1], device=row_ids.device).expand_as(row_ids)
+    positions = make_position_ids(row_ids, column_ids, max_positions, restart=False)
     first = positions.new_full((row_ids.shape[0], int(cells.max()) + 1 if cells.numel() else 1), row_ids.shape[1])
     first.scatter_reduce_(1, cells, positions, "amin")
     return (positions - first.gather(1, cells)).clamp(max=max_positions - 1)
+
+
+def make_position_ids(
+    row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int, *, restart: bool
+) -> torch.Tensor:
+    """Compute the positions of tokens, [B, T].
+
+    Args:
+        row_ids: row id of each token, [B, T].
+        column_ids: column id of each token, [B, T].
+        max_positions: see `cell_position_ids`. It does not limit positions that count from the first token.
+        restart: whether positions restart in every cell. Otherwise they count all tokens from 0.
+    """
+    if restart:
+        return cell_position_ids(row_ids, column_ids, max_positions)
+    return torch.arange(row_ids.shape[1], device=row_ids.device).expand_as(row_ids)
 
 
 def renumber_positions(batch: TableBatch, tokens: torch.Tensor, max_positions: int) -> TableBatch:
@@ -346,8 +362,6 @@ def renumber_positions(batch: TableBatch, tokens: torch.Tensor, max_positions: i
     """
     pruned = batch.keep(tokens)
     all_positions = torch.arange(batch.input_ids.shape[1], device=tokens.device)
-    if bool((batch.position_ids == all_positions).all()):
-        positions = all_positions[: tokens.shape[1]].expand_as(tokens)
-    else:
-        positions = cell_position_ids(pruned.row_ids, pruned.column_ids, max_positions)
+    restart = not bool((batch.position_ids == all_positions).all())
+    positions = make_position_ids(pruned.row_ids, pruned.column_ids, max_positions, restart=restart)
     return replace(pruned, position_ids=positions)

@@ -330,12 +330,11 @@ def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.nda
     from hydra.utils import instantiate
 
     from mate_cli.data.loading.collate import collate
-    from mate_cli.models.base.table_encoder import check_network
+    from mate_cli.models.base.table_encoder import build_network
 
     # Allocate no weights, because only the attention patterns are needed.
     with torch.device("meta"):
-        model = instantiate(config.model, attention=instantiate(config.attention), vocab_size=1)
-    check_network(model)
+        model = build_network(config.model, attention=instantiate(config.attention), vocab_size=1)
     batch = collate([encoding], reset_positions=False, max_positions=len(encoding))
     masks: dict[str, np.ndarray] = {}
     for layers, pattern in model.patterns.items():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mate_cli.tokenization.layout import SHARED_ARRAYS, Array, TableBatch, TableEncoding, cell_position_ids
+from mate_cli.tokenization.layout import SHARED_ARRAYS, Array, TableBatch, TableEncoding, make_position_ids
 from mate_cli.tokenization.packing import BatchPlan, find_packing
 
 
@@ -33,10 +33,7 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         array: _padded(array, [encoding.more.get(array) for encoding in encodings], encodings, length)
         for array in dict.fromkeys(array for encoding in encodings for array in encoding.more)
     }
-    if reset_positions:
-        positions = cell_position_ids(fields["row_ids"], fields["column_ids"], max_positions)
-    else:
-        positions = torch.arange(length).expand(len(encodings), length)
+    positions = make_position_ids(fields["row_ids"], fields["column_ids"], max_positions, restart=reset_positions)
     mask = torch.from_numpy((np.arange(length) < lengths[:, None]).astype(np.int64))
     return TableBatch(
         **fields,

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
+from hydra.utils import instantiate
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -242,12 +243,19 @@ class TableEncoder(nn.Module):
         return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch), self.plans(batch)))]
 
 
-def check_network(network: nn.Module) -> None:
-    """Check that training, export and plots of attention can access the layers of a network.
+def build_network(node: Mapping[str, Any], **options: Any) -> TableEncoder:
+    """Build the randomly initialized network of a configuration.
+
+    Args:
+        node: values of a `conf/model` option, including `_target_`.
+        **options: further arguments of the network, such as `attention` and `vocab_size`.
 
     Raises:
-        ConfigError: the network is not a `TableEncoder`, or its `encoder` is not an `Encoder`.
+        ConfigError: the network is not a `TableEncoder`, or its `encoder` is not an `Encoder`, so that training, export
+            and plots of attention cannot access its layers.
     """
+    build = instantiate(node, _partial_=True)
+    network = build(**options)
     name = type(network).__name__
     if not isinstance(network, TableEncoder):
         hint = f"Derive the class from {TableEncoder.__module__}.{TableEncoder.__name__}"
@@ -255,6 +263,7 @@ def check_network(network: nn.Module) -> None:
     if not isinstance(network.encoder, Encoder):
         problem = f"{name}.encoder is {type(network.encoder).__name__}, not the layers that TableEncoder builds"
         raise ConfigError(problem, where="model", remedy="Give it another name, such as self.reader")
+    return network
 
 
 def _format_layers(layers: Sequence[int], count: int) -> str:

@@ -68,7 +68,8 @@ def read_hub(name: str) -> CheckpointFiles:
         return read_path(Path(name))
     for weights in HUB_FILES:
         if file := hub_file(name, weights):
-            return CheckpointFiles(name, _tensors(file), _config(hub_file(name, "config.json")))
+            config = hub_file(name, "config.json")
+            return CheckpointFiles(name, _tensors(file), read_config(config.parent) if config else {})
     problem, hint = missing_model(name)
     raise CheckpointError(problem, where="init.checkpoint", remedy=hint)
 
@@ -93,7 +94,7 @@ def read_path(path: Path) -> CheckpointFiles:
             remedy=suggest_run_weights(path) or f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
         )
     file = files[0] if files else path
-    return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))
+    return CheckpointFiles(str(path), _tensors(file), read_config(file.parent) or _config_of_run(file))
 
 
 def bundle_config(bundle: Path) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def bundle_config(bundle: Path) -> dict[str, Any]:
     Args:
         bundle: prefix of the checkpoint, such as `.../model.ckpt`.
     """
-    return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
+    return tensorflow.torch_config(read_config(bundle.parent, tensorflow.CONFIG), bundle.resolve().parent.name)
 
 
 def check_archive(path: Path) -> None:
@@ -136,11 +137,6 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         return torch.load(file, map_location="cpu", weights_only=True)
 
 
-def _config_beside(weights: Path, name: str) -> dict[str, Any]:
-    file = weights.with_name(name)
-    return _config(file if file.is_file() else None)
-
-
 def _config_of_run(weights: Path) -> dict[str, Any]:
     """Return the configuration of the run that wrote a weight file, or {} if no run wrote it."""
     file = weights.parent.with_name("config.yaml")
@@ -148,5 +144,11 @@ def _config_of_run(weights: Path) -> dict[str, Any]:
     return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})
 
 
-def _config(file: Path | None) -> dict[str, Any]:
-    return read_object(file, CheckpointError, "Download it again", links=True) if file else {}
+def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
+    """Read a JSON file of a checkpoint. Return {} if the file is missing.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    file = folder / name
+    return read_object(file, CheckpointError, "Download it again", links=True) if file.is_file() else {}

@@ -13,9 +13,8 @@ from typing import Any
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError
-from mate_cli.files.safe_load import read_object
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.models.checkpoints.files import bundle_config
+from mate_cli.models.checkpoints.files import bundle_config, read_config
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
 from mate_cli.models.checkpoints.tensorflow import CONFIG, dot_options, list_variables
@@ -112,21 +111,6 @@ def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def model_type(folder: Path) -> str | None:
-    """Return the `model_type` in the config.json of a folder, or None if the file or the key is missing."""
-    path = folder / "config.json"
-    return json_content(path).get("model_type") if path.is_file() else None
-
-
-def json_content(path: Path) -> dict[str, Any]:
-    """Read an object from a JSON file.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    return read_object(path, CheckpointError, "Download it again", links=True)
-
-
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
     """Return the configuration sections that build the TAPAS in a folder.
 
@@ -173,7 +157,7 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     """Read config.json or a TensorFlow configuration, and add the defaults of `TapasConfig`."""
     from transformers import TapasConfig  # Imported late: the import is slow, and only TAPAS needs it.
 
-    config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
+    config = read_config(folder) if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:
         values = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
@@ -248,8 +232,7 @@ def _model(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    path = folder / "tokenizer_config.json"
-    length = json_content(path).get("model_max_length") if path.is_file() else None
+    length = read_config(folder, "tokenizer_config.json").get("model_max_length")
     reset = config["reset_position_index_per_cell"]
     tokens = length if isinstance(length, int) and length <= 4096 else MAX_TOKENS
     return {

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.table_data_module import EmptyDataset
 from mate_cli.errors import CheckpointError
@@ -20,10 +18,10 @@ from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_json, to_yaml
 from mate_cli.files.targets import check_targets
 from mate_cli.metrics.calibration import CALIBRATION
-from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
+from mate_cli.models.checkpoints.files import HUB_FILES, check_archive, read_config
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.export.tapas_format import json_content, model_type, tapas_parts
+from mate_cli.pipelines.export.tapas_format import tapas_parts
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
 from mate_cli.runs.checkpoints import load_module
@@ -73,24 +71,25 @@ def open_checkpoint(
     """
     folder = find_checkpoint(name)
     bundle = None if _is_described(folder) else find_bundle(Path(name).expanduser())
+    kind = "tapas" if bundle else read_config(folder).get("model_type")
     if (folder / SETTINGS).is_file():
-        settings = rename_targets(read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True))
-    elif model_type(folder) == "mate_cli":  # Written by save_pretrained of a `MateModel`.
-        settings = rename_targets(json_content(folder / "config.json"))
-    else:
-        settings = tapas_parts(folder, bundle)
+        settings = read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True)
+    else:  # A `MateModel` of transformers saves the same settings in config.json.
+        settings = read_config(folder) if kind == "mate_cli" else tapas_parts(folder, bundle)
+    settings = rename_targets(settings)
     check_built(settings, str(folder), runtime.trust)
-    weights, is_theirs = bundle or _weights(folder), bundle is not None or model_type(folder) == "tapas"
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
-    if is_theirs:
-        settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
-    config = _parse_settings(settings, folder, runtime)
+    if kind == "tapas":
+        settings["init"] |= {"kind": "tapas", "checkpoint": str(bundle or folder), "heads": True}
+    # The seed does not affect predictions.
+    values = {**settings, "hardware": runtime.hardware, "paths": runtime.paths, "seed": 0}
+    config = ModelConfig.of_file(values, str(folder), CheckpointError, AGAIN)
     with wrap_file_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        parts = assemble(config, dataset or EmptyDataset(), moved=True)
-    if not is_theirs:
-        load_module(parts.task, weights, AGAIN)
+        parts = assemble(config, dataset or EmptyDataset(), load=kind == "tapas", moved=True)
+    if kind != "tapas":
+        load_module(parts.task, folder / WEIGHTS, AGAIN)
     elif parts.report.new:
-        raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
+        raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(folder), remedy=AGAIN)
     return parts, config
 
 
@@ -109,11 +108,7 @@ def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = 
     Raises:
         TrustError: a `_target_` is neither mate's nor trusted. The message contains the `_target_`.
     """
-    check_targets(_built(settings), where, trust)
-
-
-def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: settings[key] for key in BUILT if key in settings}
+    check_targets({key: settings[key] for key in BUILT if key in settings}, where, trust)
 
 
 def find_checkpoint(name: str) -> Path:
@@ -139,12 +134,14 @@ def find_checkpoint(name: str) -> Path:
     if (folder / ADAPTER).is_file():
         hint = "Load it with transformers' AutoModelFor..., merge it, and save it with the vocabulary"
         raise CheckpointError("it is a PEFT adapter", where=name, remedy=hint)
-    if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
+    bundle = None if _is_described(folder) else find_bundle(Path(name).expanduser())
+    if not _is_described(folder) and not bundle:
         problem = f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint"
         hint = "Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors"
         raise CheckpointError(problem, where=name, remedy=hint)
-    if not any((folder / file).is_file() for file in VOCABULARIES):
-        raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
+    for files in (VOCABULARIES,) if bundle else (VOCABULARIES, HUB_FILES):
+        if not any((folder / file).is_file() for file in files):
+            raise CheckpointError(f"no {files[0]} in it", where=name, remedy=AGAIN)
     return folder
 
 
@@ -154,23 +151,6 @@ def _fetch_model(name: str) -> Path:
         problem, hint = missing_model(name)
         raise CheckpointError(problem, where="checkpoint", remedy=hint)
     return paths[0].parent
-
-
-def _weights(folder: Path) -> Path:
-    files = [folder / name for name in HUB_FILES if (folder / name).is_file()]
-    if not files:
-        raise CheckpointError(f"no {WEIGHTS} in it", where=str(folder), remedy=AGAIN)
-    return files[0]
-
-
-def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeOverrides) -> ModelConfig:
-    try:
-        return ModelConfig(
-            **_built(settings), hardware=runtime.hardware, paths=runtime.paths, seed=0
-        )  # The seed does not affect predictions.
-    except ValidationError as error:
-        key = ".".join(map(str, error.errors()[0]["loc"]))
-        raise CheckpointError(f"its settings have no {key}", where=str(folder), remedy=AGAIN) from error
 
 
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
@@ -207,16 +187,9 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name:
         max_tokens: maximum input length in tokens.
         name: class name of the tokenizer.
     """
-    special = {
-        f"{kind}_token": vocabulary.tokens[index]
-        for kind, index in (
-            ("unk", vocabulary.unknown_id),
-            ("sep", vocabulary.sep_id),
-            ("pad", vocabulary.pad_id),
-            ("cls", vocabulary.cls_id),
-            ("mask", vocabulary.mask_id),
-        )
-    }
+    ids = (vocabulary.unknown_id, vocabulary.sep_id, vocabulary.pad_id, vocabulary.cls_id, vocabulary.mask_id)
+    names = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+    special = {key: vocabulary.tokens[index] for key, index in zip(names, ids, strict=True)}
     config = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
     if isinstance(vocabulary, ByteVocabulary):
         config["add_prefix_space"] = True

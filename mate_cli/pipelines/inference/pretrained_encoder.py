@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
@@ -12,14 +13,13 @@ import torch
 from torch import Tensor
 
 from mate_cli.arguments import check_arguments
-from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.sandbox import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.checkpoints.files import read_config
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.predict_request import OpenTables, all_questions
 from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables
 from mate_cli.pipelines.machine import RuntimeOverrides, keep_random_states
@@ -29,7 +29,6 @@ from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.read import open_table, read_table
 from mate_cli.tables.table import Cell, Table, TableFile
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
 Tables = Any
 """A `Table`, a pandas data frame, a mapping of columns, the path of a file, or a list of these."""
@@ -109,7 +108,8 @@ class Mate(LoadedModel):
             TrustError: the configuration names a class that is neither mate's nor trusted.
         """
         folder = Path(name).expanduser()
-        weight_type = find_dtype(_checkpoint_dtype(folder) if dtype == "auto" else dtype)
+        recorded = read_config(folder) if dtype == "auto" else {"dtype": dtype}
+        weight_type = find_dtype(recorded.get("dtype") or recorded.get("torch_dtype"))
         paths = Paths(outputs="outputs", cache=default_cache(), data="data")
         runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
         target = find_device(device)
@@ -185,13 +185,11 @@ class Mate(LoadedModel):
         table = link_passages(passages, cell)
         if not question.strip() or not (cell or any(table.passages.values())):
             raise DataError("a question and a passage or a cell are needed", remedy="Write read(question, passages)")
-        example = TableExample("question", question, table)
-        encodings = EncodedExamples([example], self.parts.serializer)
-        if encodings.failures:
-            raise DataError(f"cannot be encoded: {encodings.failures['question']}", where=f"question {question!r}")
+        example = TableExample(repr(question), question, table)
+        loader = self.parts.data.loader_encoded(self._encode([example]))
         with keep_random_states():
-            (prediction,) = predict(self.task, self.parts.data.loader_encoded(encodings), self.settings)
-        answer = self.task.answers([prediction], {"question": example})["question"]
+            (prediction,) = predict(self.task, loader, self.settings)
+        (answer,) = self.task.answers([prediction], {example.example_id: example}).values()
         confidence = prediction.probability
         return TableAnswerResult("cell", question, table, (1,), 1, answer=answer, confidence=confidence)
 
@@ -209,17 +207,14 @@ class Mate(LoadedModel):
         Raises:
             DataError: the numbers of questions and tables differ, or an example cannot be encoded.
         """
-        return self._batch(_examples(tables, questions))
+        (batch,) = self.batches(tables, questions, sys.maxsize)
+        return batch
 
-    def _batch(self, examples: Sequence[TableExample]) -> TableBatch:
-        encodings = []
-        for encoding in self.parts.serializer.encode(examples):
-            if isinstance(encoding, EncodingFailure):
-                raise DataError(f"cannot be encoded: {encoding.reason}", where=f"question {encoding.example_id}")
-            encodings.append(encoding)
-        loading = self.parts.data.loading
-        batch = collate(encodings, reset_positions=loading.reset_positions, max_positions=loading.max_positions)
-        return batch.to(self.device)
+    def _encode(self, examples: Sequence[TableExample]) -> EncodedExamples:
+        encodings = EncodedExamples(examples, self.parts.serializer)
+        for name, reason in encodings.failures.items():
+            raise DataError(f"cannot be encoded: {reason}", where=f"question {name}")
+        return encodings
 
     @check_arguments
     def batches(self, tables: Tables, questions: str | Iterable[str], batch_size: int = 8) -> Iterator[TableBatch]:
@@ -236,8 +231,9 @@ class Mate(LoadedModel):
         """
         if batch_size < 1:
             raise ConfigError(f"is {batch_size}", where="batch_size", remedy="Use at least 1")
-        examples = _examples(tables, questions)
-        return (self._batch(examples[start : start + batch_size]) for start in range(0, len(examples), batch_size))
+        examples, loading = _examples(tables, questions), self.parts.data.loading
+        parts = (self._encode(examples[start : start + batch_size]) for start in range(0, len(examples), batch_size))
+        return (loading.batch([*encodings]).to(self.device) for encodings in parts)
 
     @check_arguments
     def forward(
@@ -295,13 +291,6 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point:
         return torch_dtype
     raise ConfigError(f"{dtype!r} is not a type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
-
-
-def _checkpoint_dtype(folder: Path) -> str | None:
-    """Return the name of the data type in a folder's config.json, None if it is not specified."""
-    path = folder / "config.json"
-    config = json_content(path) if path.is_file() else {}
-    return config.get("dtype") or config.get("torch_dtype")
 
 
 def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:
