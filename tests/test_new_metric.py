@@ -98,7 +98,7 @@ def test_curves_and_published_figures_know_its_direction(report, tmp_path, monke
         type("Row", (), {"label": str(v), "model": "x", "metrics": {"m/surprise": v}, "source": ""})() for v in (3, 1)
     ]
     monkeypatch.setattr("mate_cli.reports.sections.results.published_results", lambda dataset: published)
-    assert [one.label for one in references(report, "m/surprise", "hybridqa")] == ["1"]
+    assert [one.label for one in references(report, MetricName.parse("m/surprise"), "hybridqa")] == ["1"]
 
 
 def test_a_model_card_names_it_as_the_hub_does():

@@ -90,6 +90,9 @@ def test_the_checks_of_conf_take_them_up(tmp_path):
     assert {str(file): problem(tree, str(file)) for file in FILES} == dict.fromkeys(map(str, FILES))
 
 
+TITLES = {"ranking_error": "Ranking error", "answer_length": "Letters"}
+
+
 def test_a_run_records_them(run):
     ours = record(run)
     names = {"model": "nearby", "attention": "counting", "task": "guess", "init": "faint", "dataset": "sample"}
@@ -98,6 +101,7 @@ def test_a_run_records_them(run):
     assert ours["facts"]["faint"] == "after 8 examples"
     assert int(ours["facts"]["counting"].split()[0]) > 2
     assert 0 <= ours["metrics"]["dev/ranking_error"] <= 1
+    assert {name: spec["title"] for name, spec in ours["specs"].items()} == TITLES
     predicted = json.loads((run / "predictions" / "dev.json").read_text())
     letters = [len(row["pred"]) for row in predicted if "scores" in row]
     assert ours["metrics"]["dev/answer_length"] == pytest.approx(sum(letters) / len(letters))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.pruning import Pruning
-from mate_cli.metrics.specs import Metric, Score
+from mate_cli.metrics.specs import USER_METRICS, Metric, MetricSpec, Score
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
@@ -101,6 +101,7 @@ class TaskSpec:
         auto_class: name of the task in the auto classes of transformers, as in `AutoModelForMaskedLM`. None if
             transformers has no such task.
         uses_pooler: whether the loss depends on `EncoderOutput.pooled`. False: the pooler is not trained.
+        metrics: declarations of the metrics of a user-defined task that no file of `mate_cli/metrics` declares.
     """
 
     monitor: str
@@ -110,6 +111,10 @@ class TaskSpec:
     transformers_class: str | None = None
     auto_class: str | None = None
     uses_pooler: bool = False
+    metrics: tuple[MetricSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        USER_METRICS.update({spec.name: spec for spec in self.metrics})
 
 
 class TableTask(nn.Module, Generic[ExampleT, Prediction]):

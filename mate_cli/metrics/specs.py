@@ -13,9 +13,9 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import mate_cli.metrics
 from mate_cli.errors import ConfigError
@@ -29,9 +29,8 @@ PERCENT = "percent"
 DEFAULT_ORDER = 1000
 USER_KIND = "by subset of the data"
 """Category of subsets that no `SubsetSpec` declares, such as subsets in user data."""
-SHARES = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage", "hits"})
-LESS_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
-"""Words that mean that lower is better, in the name of a metric without a spec. Words in `SHARES`: higher is better."""
+RECORDED_FORMAT = re.compile(r"percent|,?(\.\d\d?)?[efg%]")
+"""Values of `MetricSpec.format` that are accepted from a record, because they format any number as a short text."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,10 @@ class MetricSpec:
     table: MetricTable = OTHER
     hub_name: str | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the declaration of a user-defined metric as JSON-serializable values, for a record."""
+        return {key: getattr(self, key) for key in ("title", "direction", "format", "importance")}
+
     @property
     def is_share(self) -> bool:
         """True if the value is a fraction, shown in percent."""
@@ -113,24 +116,24 @@ class Score(float):
 
     Args:
         value: mean.
-        questions: number of questions in the denominator.
+        questions: number of questions in the denominator. None if unknown.
     """
 
-    questions: int
+    questions: int | None
 
-    def __new__(cls, value: float, questions: int) -> Score:
+    def __new__(cls, value: float, questions: int | None) -> Score:
         """Create the float with its number of questions."""
         score = super().__new__(cls, value)
         score.questions = questions
         return score
 
-    def __getnewargs__(self) -> tuple[float, int]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[float, int | None]:  # type: ignore[override]
         """Return the arguments of `__new__`, for pickle and copy."""
         return float(self), self.questions
 
 
 USER_METRICS: dict[str, MetricSpec] = {}
-"""Specs of user-defined metrics in imported modules, by name."""
+"""Specs of user-defined metrics in imported modules, by name. Records contain the specs of their metrics."""
 
 
 class Metric(ABC):
@@ -176,6 +179,23 @@ class SubsetSpec:
 
 
 Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
+Specs = dict[str, MetricSpec]
+"""Declarations of the user-defined metrics of a run, by name."""
+
+
+def read_specs(entries: Mapping[str, object]) -> Specs:
+    """Return the declarations of user-defined metrics in a record, by name. Invalid entries are skipped.
+
+    Args:
+        entries: results of `MetricSpec.to_json`, by name of the metric.
+    """
+    specs = {}
+    for name, entry in entries.items():
+        match entry:
+            case {"title": str(title), "direction": -1 | 0 | 1 as sign, "format": str(text), "importance": int(rank)}:
+                if title.isprintable() and RECORDED_FORMAT.fullmatch(text):
+                    specs[name] = MetricSpec(name, title, sign, text, importance=rank)
+    return specs
 
 
 def metric_specs() -> dict[str, MetricSpec]:
@@ -189,8 +209,9 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 
 def spec_of(name: str) -> MetricSpec:
-    """Return the `MetricSpec` with this name. For a metric that no module declares, guess it from words of the name."""
-    return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or USER_METRICS.get(name) or _guess_spec(name)
+    """Return the `MetricSpec` with this name. A metric that no module declares has no direction, and ranks no runs."""
+    declared = _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or USER_METRICS.get(name)
+    return declared or MetricSpec(name, name.replace("_", " "), 0, ".3g", importance=0)
 
 
 def subset_of(name: str) -> SubsetSpec:
@@ -234,14 +255,6 @@ def _read_specs(kind: type[Spec], module: str) -> Iterator[Spec]:
         yield from (item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, kind))
 
 
-def _guess_spec(name: str) -> MetricSpec:
-    words = set(re.findall(r"[a-z]+\d*", name.lower()))
-    title = name.replace("_", " ")
-    if words & SHARES:
-        return MetricSpec(name, title, 1)
-    return MetricSpec(name, title, -1 if words & LESS_IS_BETTER else 0, ".3g", importance=0)
-
-
 SPLITS = ("dev", "test")
 BASELINE = "baseline/"
 ALL_QUESTIONS = "Total"
@@ -257,6 +270,7 @@ class MetricName:
         score: name of the metric, such as `em`.
         part: subset of the questions, such as `table`. Empty for all questions.
         baseline: name of the baseline, such as `tfidf`. Empty for a metric of the network.
+        record_spec: declaration of a user-defined metric in the record of its run. None for other metrics.
     """
 
     full: str
@@ -264,21 +278,27 @@ class MetricName:
     score: str
     part: str
     baseline: str = ""
+    record_spec: MetricSpec | None = field(default=None, compare=False)
 
     @classmethod
-    def parse(cls, full: str) -> MetricName:
-        """Parse the name of a logged metric. Without a slash, as in `loss`, the split is empty."""
+    def parse(cls, full: str, specs: Specs | None = None) -> MetricName:
+        """Parse the name of a logged metric. Without a slash, as in `loss`, the split is empty.
+
+        Args:
+            full: logged name.
+            specs: declarations of user-defined metrics in the record of a run, by name.
+        """
         baseline, _, remainder = (
             full.removeprefix(BASELINE).partition("/") if full.startswith(BASELINE) else ("", "", full)
         )
         split, _, remainder = remainder.partition("/") if "/" in remainder else ("", "", remainder)
         score, _, part = remainder.partition("/")
-        return cls(full, split, score, part, baseline)
+        return cls(full, split, score, part, baseline, (specs or {}).get(score))
 
     @property
     def spec(self) -> MetricSpec:
         """The `MetricSpec` of the metric, which has its title, direction and format."""
-        return spec_of(self.score)
+        return self.record_spec or spec_of(self.score)
 
     @property
     def is_score(self) -> bool:
@@ -336,7 +356,7 @@ def spec_to_follow(full: str) -> MetricSpec:
         raise ConfigError(
             f"metric {full} declares no direction",
             where="the monitored metric",
-            remedy=f"Declare a MetricSpec named {name.score} in a file of mate_cli/metrics",
+            remedy=f"Declare a MetricSpec named {name.score} in TaskSpec.metrics, or in a file of mate_cli/metrics",
         )
     return name.spec
 
@@ -355,17 +375,23 @@ class MonitoredResult:
         value: recorded value. Fractions are not in percent.
     """
 
-    name: str
+    name: MetricName
     value: float
 
     def __str__(self) -> str:
         """Format name and value, such as `dev/f1 45.8`."""
-        return f"{self.name} {MetricName.parse(self.name).spec.text(self.value)}"
+        return f"{self.name.full} {self.name.spec.text(self.value)}"
 
 
-def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """Return the metric `monitor` of a run as a `MonitoredResult`, or None if the run has no such metric."""
-    return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None
+def result_of(monitor: str, metrics: Mapping[str, float], specs: Specs | None = None) -> MonitoredResult | None:
+    """Return the metric `monitor` of a run as a `MonitoredResult`, or None if the run has no such metric.
+
+    Args:
+        monitor: logged name of the metric.
+        metrics: recorded metrics.
+        specs: recorded declarations of user-defined metrics.
+    """
+    return MonitoredResult(MetricName.parse(monitor, specs), metrics[monitor]) if monitor in metrics else None
 
 
 LOSS = MetricSpec("loss", "Loss", -1, ".3g", order=900, importance=0)

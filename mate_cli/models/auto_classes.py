@@ -207,7 +207,7 @@ class MateForTableQuestionAnswering(MateForTask):
 
     output_class = TableQuestionAnsweringOutput
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -335,7 +335,7 @@ class MateForQuestionAnswering(MateForTask):
     default_task = "mate_cli.lit_modules.span_reading.SpanReading"
     output_class = SpanScores
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,

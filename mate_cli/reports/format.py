@@ -4,28 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.statistics import Summary
-
 NOTHING = "–"  # noqa: RUF001
-
-
-def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Format the center of a summarized metric, such as its median over seeds.
-
-    None is formatted as a dash.
-    """
-    return NOTHING if summary is None else metric.spec.text(summary.center)
-
-
-def spread_text(summary: Summary | None, metric: MetricName) -> str:
-    """Format the spread of a metric over seeds, in the unit of its center.
-
-    The result is empty for a single run.
-    """
-    if summary is None or summary.spread is None:
-        return ""
-    return metric.spec.spread_text(summary.spread)
 
 
 def count_text(value: float) -> str:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from mate_cli.files.atomic import write_text
-from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
+from mate_cli.reports.format import NOTHING, duration_text, plural, rate_text
 from mate_cli.reports.plots.style import as_svg, paint_of
 from mate_cli.reports.runs.load import LoadedRuns
 from mate_cli.reports.view import ReportSection, Row
@@ -262,16 +261,11 @@ def best_card(report: Report) -> Card:
     best_group, summary = find_best(report)
     if summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
-    metric = MetricName.parse(report.ranked_by or "")
+    metric = report.names[report.ranked_by or ""]
     has_several_blocks = len({group.block for group in report.groups}) > 1
     location = f" on {best_group.block}" if has_several_blocks and best_group.block else ""
-    spread = spread_text(summary, metric)
-    return Card(
-        f"Best {metric.title}{location}",
-        center_text(summary, metric),
-        best_group.label,
-        f" ±{spread}" if spread else "",
-    )
+    spread = "" if summary.spread is None else f" ±{metric.spec.spread_text(summary.spread)}"
+    return Card(f"Best {metric.title}{location}", metric.spec.text(summary.center), best_group.label, spread)
 
 
 def fastest_card(report: Report) -> Card:

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.errors import ConfigError
-from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import BRIEF, report_sections
 from mate_cli.reports.compare.report import Report, published_notes, reason_text, state_text
 from mate_cli.reports.compare.tables import units
@@ -111,7 +110,7 @@ def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: 
     counts = f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}"
     lines = [". ".join(filter(None, [f"{counts}: {state_text(report.runs)}", units(report.tables)])) + "."]
     if report.metric:
-        ranking_text = f"Ranked by {MetricName.parse(report.ranked_by).title}" if report.ranked_by else UNRANKED
+        ranking_text = f"Ranked by {report.names[report.ranked_by].title}" if report.ranked_by else UNRANKED
         lines[0] += f" {ranking_text}."
     if "best" in marks:
         lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")

@@ -173,14 +173,14 @@ class ModelConfig(Section):
         return None, None, None
 
     @classmethod
-    def of_file(cls, values: Mapping[str, Any], where: str, error_class: type[MateError], remedy: str) -> Self:
+    def from_sections(cls, values: Mapping[str, Any], path: Path, error_class: type[MateError], hint: str) -> Self:
         """Validate the sections of this configuration that a file contains.
 
         Args:
             values: content of the file, which may have further sections.
-            where: path of the file, for the error message.
+            path: path of the file, for the error message.
             error_class: class of the error.
-            remedy: hint in the error message.
+            hint: remedy in the error message.
 
         Raises:
             MateError: an error of class `error_class`: a section is missing or invalid.
@@ -189,7 +189,7 @@ class ModelConfig(Section):
             return cls.model_validate({key: values[key] for key in cls.model_fields if key in values})
         except ValidationError as error:
             location = ".".join(map(str, error.errors()[0]["loc"]))
-            raise error_class(f"does not fit this version of mate: {location}", where=where, remedy=remedy) from error
+            raise error_class(f"does not fit this version of mate: {location}", where=str(path), remedy=hint) from error
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,7 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
     values = read_parts(folder, trust)
     # Only the paths of `data` are used again. Nothing is downloaded.
     values |= remove_paths({"data": values.get("data")}, folder)[0]
-    config = RunConfig.of_file(values, str(folder / "config.yaml"), RunError, "Train the run again")
+    config = RunConfig.from_sections(values, folder / "config.yaml", RunError, "Train the run again")
     return config.placed(read_base(folder))
 
 

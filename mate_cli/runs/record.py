@@ -22,7 +22,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, find_files, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
-from mate_cli.metrics.specs import Score
+from mate_cli.metrics.specs import USER_METRICS, Score
 from mate_cli.runs.configuration import ORIGIN
 from mate_cli.runs.identity import hash_package
 from mate_cli.runs.lock import check_in_place, process_id, release_lock
@@ -61,6 +61,7 @@ class RunRecord:
         peak_memory_mb: peak memory of the GPU, or of the process without a GPU, summed over ranks.
         stages: run folder of each stage.
         counts: number of questions over which a metric is a mean, for each such entry of `metrics`.
+        specs: declarations of the user-defined metrics among `metrics`, see `MetricSpec.to_json`.
         questions: number of questions of each split and their hash, see `describe_questions`.
         pretraining: run folders of the previous stages from which the weights originate, in order.
         digests: hashes of the questions and tables of each split.
@@ -100,6 +101,7 @@ class RunRecord:
     best: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    specs: dict[str, dict[str, Any]] = field(default_factory=dict)
     throughput: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
     data: dict[str, int] = field(default_factory=dict)
@@ -114,11 +116,12 @@ class RunRecord:
     def add_scores(self, prefix: str, scores: Mapping[str, float]) -> None:
         """Add scores to `metrics` under a prefix such as `dev/`.
 
-        The number of questions of each score is added to `counts`.
+        The number of questions of each score is added to `counts`, and declarations of user-defined metrics to `specs`.
         """
         self.metrics |= {f"{prefix}{name}": float(score) for name, score in scores.items()}
         counts = {name: score.questions for name, score in scores.items() if isinstance(score, Score)}
-        self.counts |= {f"{prefix}{name}": questions for name, questions in counts.items()}
+        self.counts |= {f"{prefix}{name}": questions for name, questions in counts.items() if questions is not None}
+        self.specs |= {name: spec.to_json() for name, spec in USER_METRICS.items() if name in scores}
 
     def summary(self) -> dict[str, float]:
         """Return the metrics, the best validation (`best/<name>`) and the costs (`cost/<name>`)."""

@@ -88,7 +88,11 @@ class DeepHead(nn.Module):
 class Guess(CellSelection):
     """A task with a head, a loss and a metric of its own, of which less is better."""
 
-    spec = replace(CellSelection.spec, monitor="dev/ranking_error")
+    spec = replace(
+        CellSelection.spec,
+        monitor="dev/ranking_error",
+        metrics=(MetricSpec("ranking_error", "Ranking error", -1, ".3g"),),
+    )
 
     def __init__(self, context, sharpness: float = 1.0, **options):
         super().__init__(context, **options)
@@ -163,7 +167,7 @@ class Sides:
     name: str
     count: int = 64
     splits = ("train", "dev", "test")
-    describe_usage: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def examples(self, split):
         random = Random(split)
@@ -221,6 +225,7 @@ class SideChoice(TableTask[SideExample, Side]):
         encoding="sides",
         table_answers=TableAnswerSpec("which side is larger?", verdict=True),
         uses_pooler=True,
+        metrics=(MetricSpec("side_error", "Side error", -1, ".3g"),),
     )
 
     def __init__(self, context, **options):

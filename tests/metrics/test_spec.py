@@ -13,7 +13,7 @@ import mate_cli.metrics
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.metrics.accuracy import PERPLEXITY, masked_scores
 from mate_cli.metrics.exact_match import EM
-from mate_cli.metrics.specs import MetricName, metric_specs, spec_of, subset_rank, subset_specs
+from mate_cli.metrics.specs import MetricName, MetricSpec, metric_specs, read_specs, spec_of, subset_rank, subset_specs
 
 TASKS = sorted((config_dir() / "task").glob("*.yaml"))
 
@@ -48,14 +48,22 @@ def test_neither_what_is_no_number_nor_what_is_equal_is_better(value):
     assert EM.is_better(value, None) == PERPLEXITY.is_better(value, None) == (value == 3.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "direction", "is_share"),
-    [("hits@10", 1, True), ("row_recall", 1, True), ("span_loss", -1, False), ("beauty", 0, False)],
-)
-def test_words_judge_a_metric_that_nobody_declared(name, direction, is_share):
+@pytest.mark.parametrize("name", ["row_recall", "span_loss", "beauty"])
+def test_a_metric_that_nobody_declared_has_no_direction(name):
     spec = spec_of(name)
-    assert (spec.title, spec.direction, spec.is_share) == (name.replace("_", " "), direction, is_share)
+    assert (spec.title, spec.direction, spec.is_share) == (name.replace("_", " "), 0, False)
     assert spec.order > max(known.order for known in metric_specs().values())
+
+
+def test_a_record_declares_the_metrics_of_users():
+    spec = MetricSpec("refusals", "Refused", -1, importance=2)
+    name = MetricName.parse("dev/refusals", read_specs({"refusals": spec.to_json()}))
+    assert (name.spec, name.is_score) == (spec, True)
+
+
+@pytest.mark.parametrize("change", [{"format": ".999999999f"}, {"title": "\x1b[2J"}, {"direction": 7}, {"title": None}])
+def test_an_invalid_declaration_in_a_record_is_skipped(change):
+    assert read_specs({"a": {**EM.to_json(), **change}, "b": "text", "c": EM.to_json()}).keys() == {"c"}
 
 
 def test_a_name_is_declared_once(tmp_path, monkeypatch):

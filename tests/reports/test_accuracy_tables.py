@@ -101,7 +101,7 @@ def test_titles(name, title):
 
 def test_denotation_accuracy_sums_up_a_run():
     names = ["test/sequence_accuracy", "test/official_accuracy", f"test/{ACCURACY}", f"test/{ACCURACY}/q1", "dev/loss"]
-    assert main_metric([names]) == f"test/{ACCURACY}"
+    assert main_metric([map(MetricName.parse, names)]) == f"test/{ACCURACY}"
 
 
 def test_parts_by_length_are_in_order():

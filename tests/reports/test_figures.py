@@ -13,7 +13,7 @@ from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.plots.figures import file_name, write_figures
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
-from mate_cli.reports.sections.curves import curve_names, draw_curves, read_logs
+from mate_cli.reports.sections.curves import draw_curves, list_logged_metrics, read_logs
 from mate_cli.reports.sections.results import metric_bars, score_bars, score_cell
 from mate_cli.reports.view import Row
 from tests.reports.runs import build_demo, build_run
@@ -39,7 +39,7 @@ def bar(label, *values):
 
 
 def test_curves_draw_a_line_per_run_in_percent(logs):
-    (axes,) = draw_curves(logs, "dev/hits@1").axes
+    (axes,) = draw_curves(logs, MetricName.parse("dev/hits@1")).axes
     lines = {line.get_gid(): line for line in axes.get_lines()}
     first, second = ([line for name, line in lines.items() if f"-g{place}-" in name] for place in (0, 1))
     assert sorted([len(first), len(second)]) == [1, 2], "a line per run"
@@ -68,7 +68,7 @@ def test_a_long_name_keeps_its_beginning_and_its_end():
 
 
 def test_svg_is_well_formed_unsized_and_themed(logs):
-    drawing = as_svg(draw_curves(logs, "dev/hits@1"), "chart")
+    drawing = as_svg(draw_curves(logs, MetricName.parse("dev/hits@1")), "chart")
     root = ElementTree.fromstring(drawing)
     assert "width" not in root.attrib
     assert "viewBox" in root.attrib
@@ -87,8 +87,8 @@ def test_colours_and_dashes_tell_forty_configurations_apart():
 def test_frames_of_a_study(tmp_path):
     report = build_report([build_demo(tmp_path)])
     logs = read_logs(report, most=12)
-    assert curve_names(logs)[:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
-    (axes,) = draw_curves(logs, "train/loss").axes
+    assert [metric.full for metric in list_logged_metrics(logs)][:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
+    (axes,) = draw_curves(logs, MetricName.parse("train/loss")).axes
     drawn = {line.get_gid().rpartition("-")[0] for line in axes.get_lines()}
     assert drawn == {f"train/loss-g{place}" for place in range(len(report.groups))}
     assert [bar.label for bar in score_bars(report, MetricName.parse(report.metric))] == [
@@ -114,7 +114,7 @@ def test_without_metrics_there_are_no_bars(tmp_path):
     build_run(tmp_path / "run", status="running", steps=0)
     report = build_report([tmp_path])
     assert score_bars(report, MetricName.parse("dev/hits@1")) == []
-    assert curve_names(read_logs(report, most=12)) == []
+    assert list_logged_metrics(read_logs(report, most=12)) == []
     assert write_figures(report, tmp_path / "figures") == []
 
 

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.sections.cost_and_sweep import cost_content
-from mate_cli.reports.sections.curves import curve_names, load_log, read_logs
+from mate_cli.reports.sections.curves import list_logged_metrics, load_log, read_logs
 from mate_cli.reports.sections.results import blocks_of, references
 from tests.reports.runs import build_run
 from tests.reports.study import build_study
@@ -40,8 +41,11 @@ def test_without_costs_there_is_nothing_to_draw(tmp_path):
 
 
 def test_published_figures_are_those_of_the_models_compared(report):
-    assert [line.label for line in references(report, "dev/em", "hybridqa")] == ["PointR + MATE", "PointR + TAPAS"]
-    assert references(report, "train/loss", "hybridqa") == []
+    assert [line.label for line in references(report, MetricName.parse("dev/em"), "hybridqa")] == [
+        "PointR + MATE",
+        "PointR + TAPAS",
+    ]
+    assert references(report, MetricName.parse("train/loss"), "hybridqa") == []
 
 
 def test_published_figures_stay_with_their_dataset_and_out_where_nobody_wants_them(tmp_path):
@@ -50,12 +54,12 @@ def test_published_figures_stay_with_their_dataset_and_out_where_nobody_wants_th
     build_run(tmp_path / "c", metrics={"dev/em": 0.7}, dataset="sqa", seed=2)
     report = build_report([tmp_path])
     assert list(blocks_of(report)) == ["sqa", "hybridqa"]
-    assert references(report, "dev/em", "sqa") == []
-    assert references(build_report([tmp_path], published=False), "dev/em", "hybridqa") == []
+    assert references(report, MetricName.parse("dev/em"), "sqa") == []
+    assert references(build_report([tmp_path], published=False), MetricName.parse("dev/em"), "hybridqa") == []
 
 
 def test_a_metric_logged_once_is_no_curve(tmp_path):
     run = build_run(tmp_path / "run", steps=0)
     rows = ({"step": 0, "dev/em": 0.5}, {"step": 1, "dev/f1": 1}, {"step": 2, "dev/f1": 1})
     (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert curve_names(read_logs(build_report([tmp_path]), most=12)) == ["dev/f1"]
+    assert [m.full for m in list_logged_metrics(read_logs(build_report([tmp_path]), most=12))] == ["dev/f1"]

@@ -6,11 +6,10 @@ from datetime import datetime, timezone
 import pytest
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.metrics.specs import MetricName
+from mate_cli.metrics.specs import MetricName, MetricSpec
 from mate_cli.reports.compare.report import build_report, main_metric, reason_text
-from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.compare.tables import result_tables
-from mate_cli.reports.format import center_text, count_text, duration_text
+from mate_cli.reports.format import count_text, duration_text
 from mate_cli.runs.lock import acquire_lock, release_lock
 from tests.reports.runs import build_demo, build_run
 
@@ -181,17 +180,30 @@ def test_metric_names(name, parts):
 
 
 def test_fractions_are_told_from_other_numbers():
-    fractions = ["dev/em", "test/hits@1", "dev/accuracy", "test/colour_accuracy"]
-    others = ["train/loss", "dev/span_loss", "forward_ms", "dev/grad_norm", "tokens_per_second"]
-    assert [MetricName.parse(name).spec.is_share for name in fractions + others] == [True] * 4 + [False] * 5
-    assert [MetricName.parse(name).spec.direction for name in fractions + others] == [1] * 4 + [-1] * 3 + [0, 1]
+    fractions, others = ["dev/em", "test/hits@1", "dev/accuracy"], ["train/loss", "dev/grad_norm", "tokens_per_second"]
+    assert [MetricName.parse(name).spec.is_share for name in fractions + others] == [True] * 3 + [False] * 3
+    assert [MetricName.parse(name).spec.direction for name in fractions + others] == [1] * 3 + [-1, 0, 1]
+
+
+def test_a_comparison_reads_the_declaration_of_a_users_metric_from_the_record(tmp_path):
+    spec = MetricSpec("patience", "Patience", -1, importance=9)
+    for model, value in (("mate", 0.5), ("sat", 0.25)):
+        metrics = {"dev/patience": value, "dev/em": 0.1}
+        build_run(tmp_path / model, model=model, metrics=metrics, specs={"patience": spec.to_json()})
+    report = build_report([tmp_path])
+    assert (report.metric, report.names["dev/patience"].title_with_unit) == ("dev/patience", "Dev Patience (%)")
+    assert [group.label for group in report.groups] == ["sat", "mate"]
 
 
 def test_the_main_metric_is_the_one_most_have():
-    assert main_metric([["dev/em", "test/em"], ["test/hits@1", "test/em", "train/loss"]]) == "dev/em"
-    assert main_metric([["test/em"], ["test/hits@1", "test/em", "train/loss"]]) == "test/em"
-    assert main_metric([["test/hits@1", "dev/hits@1"], ["dev/hits@1"]]) == "dev/hits@1"
-    assert main_metric([["train/loss"], []]) is None
+    assert main_of(["dev/em", "test/em"], ["test/hits@1", "test/em", "train/loss"]) == "dev/em"
+    assert main_of(["test/em"], ["test/hits@1", "test/em", "train/loss"]) == "test/em"
+    assert main_of(["test/hits@1", "dev/hits@1"], ["dev/hits@1"]) == "dev/hits@1"
+    assert main_of(["train/loss"], []) is None
+
+
+def main_of(*names):
+    return main_metric([map(MetricName.parse, of_configuration) for of_configuration in names])
 
 
 def test_numbers_are_written_for_people():
@@ -199,7 +211,7 @@ def test_numbers_are_written_for_people():
         *("0 s", "1 min", "59 min 59 s", "1 h 1 min", "1 d 3 h"),
     ]
     assert [count_text(n) for n in (12, 22_713_217, 1.31e9)] == ["12", "22.7M", "1.3B"]
-    assert center_text(summarize([0.6284]), MetricName.parse("test/em")) == "62.8"
+    assert MetricName.parse("test/em").spec.text(0.6284) == "62.8"
 
 
 def test_hits_by_place_of_the_answer_follow_the_totals(tmp_path):

@@ -109,11 +109,8 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
 
 
 def _result_of(record: RunRecord) -> float | str | None:
-    from mate_cli.metrics.specs import result_of
-
     if record.status == "finished":
-        result = result_of(record.monitor, record.metrics)
-        return result.value if result else FAILED
+        return record.metrics.get(record.monitor, FAILED)
     return KILLED if record.status == "failed" and str(record.reason).startswith(KILLED) else FAILED
 
 

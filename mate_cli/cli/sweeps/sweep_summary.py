@@ -13,7 +13,7 @@ from rich.text import Text
 from mate_cli.cli.sweeps.stopping import is_stopped
 from mate_cli.errors import RunError
 from mate_cli.files.safe_load import load_json, read_yaml
-from mate_cli.metrics.specs import MonitoredResult, result_of
+from mate_cli.metrics.specs import MonitoredResult, read_specs, result_of
 from mate_cli.quoting import format_command
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal import STATE_STYLES, frame
@@ -63,8 +63,8 @@ def read_job(file: Path) -> SweepJob:
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):
         status, reason = "killed", "its process no longer exists"
-    metrics: dict[str, float] = record.get("metrics") or {}
-    result = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
+    metrics, specs = record.get("metrics") or {}, read_specs(record.get("specs") or {})
+    result = result_of(record.get("monitor") or "", metrics, specs) if status == "finished" else None
     return SweepJob(
         number=note["job"],
         overrides=tuple(note["overrides"]),

@@ -66,7 +66,7 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     if is_writable:
         note_machine(record, folder, stages)
     console = Console()
-    counts = {name: score.questions for name, score in all_scores.items() if isinstance(score, Score)}
+    counts = {key: score.questions for key, score in all_scores.items() if isinstance(score, Score) and score.questions}
     console.print(results_table(all_scores, f"{record.experiment}, best weights", counts))
     for name, fact in notes.items():
         console.print(f"{name}: {fact}", soft_wrap=True)

@@ -83,7 +83,7 @@ def open_checkpoint(
         settings["init"] |= {"kind": "tapas", "checkpoint": str(bundle or folder), "heads": True}
     # The seed does not affect predictions.
     values = {**settings, "hardware": runtime.hardware, "paths": runtime.paths, "seed": 0}
-    config = ModelConfig.of_file(values, str(folder), CheckpointError, AGAIN)
+    config = ModelConfig.from_sections(values, folder, CheckpointError, AGAIN)
     with wrap_file_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
         parts = assemble(config, dataset or EmptyDataset(), load=kind == "tapas", moved=True)
     if kind != "tapas":

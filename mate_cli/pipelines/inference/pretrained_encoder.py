@@ -233,7 +233,8 @@ class Mate(LoadedModel):
             raise ConfigError(f"is {batch_size}", where="batch_size", remedy="Use at least 1")
         examples, loading = _examples(tables, questions), self.parts.data.loading
         parts = (self._encode(examples[start : start + batch_size]) for start in range(0, len(examples), batch_size))
-        return (loading.batch([*encodings]).to(self.device) for encodings in parts)
+        batches = (loading.batch([part[index] for index in range(len(part))]) for part in parts)
+        return (batch.to(self.device) for batch in batches)
 
     @check_arguments
     def forward(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
+from mate_cli.metrics.specs import SPLITS, MetricName, Score
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import plural
-from mate_cli.reports.runs.load import LoadedRun, read_flat_config
+from mate_cli.reports.runs.load import LoadedRun, QuestionSet, count, read_flat_config
 from mate_cli.runs.identity import (
     ABSENT,
     FOLD,
@@ -26,23 +25,6 @@ from mate_cli.runs.identity import (
     split_stage_prefix,
 )
 from mate_cli.runs.record import NOT_TRAINED
-
-COUNTED = re.compile(r"\d{1,18}:")
-QuestionSet = Mapping[str, str]
-"""Number and hash of the questions of each split, as `{"dev": "40:1a2b"}`.
-
-The hash identifies the questions, so that scores on different questions are not compared.
-"""
-
-
-def read_question_set(run: LoadedRun) -> QuestionSet:
-    """Read from the record of a run on which questions of each split the run was scored."""
-    return {key: str(entry) for key, entry in run.part("questions").items() if COUNTED.match(str(entry))}
-
-
-def count(asked: str) -> int:
-    """Return the number of questions in an entry of a `QuestionSet`, such as 40 for `40:1a2b`."""
-    return int(asked.partition(":")[0])
 
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
@@ -95,19 +77,6 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
         duplicates = sum(existing_name.partition(" (")[0] == name for existing_name in names.values())
         names[key] = f"{name} ({duplicates + 1})" if duplicates else name
     return [names[id(questions)] for questions in sets]
-
-
-def count_asked(run: LoadedRun, metric: str) -> int | None:
-    """Return on how many questions a run computed a metric, None if the run did not record it.
-
-    Records of older versions have no counts per metric. There, a metric of all questions has the count of its split.
-    """
-    if run.part("counts"):
-        number = run.number(metric, "counts")
-        return None if number is None else int(number)
-    name = MetricName.parse(metric)
-    entry = read_question_set(run).get(name.split) if name.spec.is_share and not name.part else None
-    return count(entry) if entry else None
 
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
@@ -240,8 +209,8 @@ class Configuration:
         """
         scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         unique_runs = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
-        values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(unique_runs))
-        questions = self.count_questions(metric) if MetricName.parse(metric).spec.is_share else None
+        values = (mean_over_folds([scores[run] for run in folds]) for folds in join_folds(unique_runs))
+        questions = self._count_questions(self.names[metric]) if scores and self.names[metric].spec.is_share else None
         summary = summarize(values, self.options.statistic, questions=questions)
         median_value = (
             scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
@@ -252,15 +221,15 @@ class Configuration:
             else summary
         )
 
-    def count_questions(self, metric: str) -> int | None:
+    def _count_questions(self, metric: MetricName) -> int | None:
         """Return on how many questions a metric was computed over all folds.
 
         Return None if the number is unknown, or differs between runs on the same questions.
         """
-        split, numbers = MetricName.parse(metric).split, dict[str, set[int | None]]()
-        for run in (run for run in self.counted if metric in run.metrics):
+        numbers: dict[str, set[int | None]] = {}
+        for run in (run for run in self.counted if metric.full in run.metrics):
             # All folds share the questions of test, so each question set is counted only once.
-            numbers.setdefault(read_question_set(run).get(split, ""), set()).add(count_asked(run, metric))
+            numbers.setdefault(run.questions.get(metric.split, ""), set()).add(run.metrics[metric.full].questions)
         unambiguous = [next(iter(of_set)) for of_set in numbers.values() if len(of_set) == 1]
         counts = [number for number in unambiguous if number is not None]
         return sum(counts) if counts and len(counts) == len(numbers) else None
@@ -318,15 +287,15 @@ class Configuration:
         runs = list(self.counted)
         return len(split_by_settings(runs)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
 
-    @property
-    def metric_names(self) -> set[str]:
-        """Names of all metrics of the counted runs, except metrics of baselines."""
-        return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}
+    @cached_property
+    def names(self) -> Mapping[str, MetricName]:
+        """Names and declarations of all metrics of the counted runs, except metrics of baselines, by full name."""
+        return {full: name for run in self.counted for full, name in run.names.items() if not name.baseline}
 
 
-def known_metrics(groups: Iterable[Configuration]) -> set[str]:
-    """Return the names of all metrics that any configuration has, except metrics of baselines."""
-    return {name for group in groups for name in group.metric_names}
+def known_metrics(groups: Iterable[Configuration]) -> dict[str, MetricName]:
+    """Return all metrics that any configuration has, except metrics of baselines, by full name."""
+    return {full: name for group in groups for full, name in group.names.items()}
 
 
 def fold_of(run: LoadedRun) -> str:
@@ -349,17 +318,12 @@ def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     return list(folds_by_key.values())
 
 
-def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> float:
-    """Compute the mean score over folds, weighted by the number of questions of each fold.
-
-    Args:
-        scores: (run, score) of each fold.
-        metric: full name of the metric.
-    """
+def mean_over_folds(scores: Sequence[Score]) -> float:
+    """Compute the mean of the scores of all folds, weighted by the number of questions of each fold."""
     if len(scores) == 1:
-        return scores[0][1]
-    weights = [count_asked(run, metric) or 1 for run, _ in scores]
-    return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
+        return float(scores[0])
+    weights = [score.questions or 1 for score in scores]
+    return sum(score * weight for score, weight in zip(scores, weights, strict=True)) / sum(weights)
 
 
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:

@@ -13,7 +13,6 @@ from mate_cli.reports.compare.configuration import (
     join_question_sets,
     name_question_sets,
     pool_question_sets,
-    read_question_set,
     repeats,
     split_by_settings,
 )
@@ -59,7 +58,7 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     parts: dict[int, list[LoadedRun]] = {}
     for fold in dict.fromkeys(map(fold_of, runs)):
         fold_runs = [run for run in runs if fold_of(run) == fold]
-        sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in fold_runs])
+        sets = join_question_sets([run.questions if run.part("metrics") else {} for run in fold_runs])
         part_ids = list(dict.fromkeys(map(id, sets)))
         for run, joint in zip(fold_runs, sets, strict=True):
             parts.setdefault(part_ids.index(id(joint)), []).append(run)
@@ -76,7 +75,7 @@ def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
     for dataset in dict.fromkeys(group.dataset for group in groups):
         dataset_groups = [group for group in groups if group.dataset == dataset]
         scored_runs = [[run for run in group.runs if run.part("metrics")] for group in dataset_groups]
-        fold_sets = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored_runs]
+        fold_sets = [join_question_sets([run.questions for run in runs]) for runs in scored_runs]
         sets = join_question_sets([pool_question_sets(folds) for folds in fold_sets])
         for group, joint, block in zip(dataset_groups, sets, name_question_sets(dataset, sets), strict=True):
             blocks[id(group)] = replace(group, questions=joint, block=block)

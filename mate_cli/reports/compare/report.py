@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from difflib import get_close_matches
@@ -44,6 +44,7 @@ class Report:
         runs: selected runs, in order of their folders.
         groups: configurations, best first.
         tables: result tables.
+        names: names and declarations of all metrics that any configuration has, by full name.
         metric: metric that is shown and plotted, None if no run has a metric.
         ranked_by: metric that orders the configurations, never a metric of the test split. None means order of
             appearance.
@@ -60,6 +61,7 @@ class Report:
     runs: tuple[LoadedRun, ...]
     groups: tuple[Configuration, ...]
     tables: tuple[ResultTable, ...]
+    names: Mapping[str, MetricName]
     metric: str | None
     ranked_by: str | None
     comparisons: tuple[Comparison, ...]
@@ -103,9 +105,8 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
             f"no run has {unknown[0]}", where="by", remedy=f"Did you mean {suggestions[0]}?" if suggestions else None
         )
     groups = group_runs(runs, requested)
-    metric_names = known_metrics(groups)
-    metric = choose_metric(groups, requested.metric, metric_names)
-    ranked_groups = sort_by_metric(groups, ranked_by := ranking_metric(metric, metric_names))
+    metric = choose_metric(groups, requested.metric, names := known_metrics(groups))
+    ranked_groups = sort_by_metric(groups, ranked_by := ranking_metric(metric, names))
     tables = result_tables(ranked_groups, published=requested.published)
     datasets = sorted({run.setting("dataset") for run in runs}) if requested.published else ()
     papers = tuple(row for name in datasets for row in published_results(name))
@@ -114,6 +115,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
         runs=runs,
         groups=tuple(ranked_groups),
         tables=tuple(tables),
+        names=names,
         metric=metric,
         ranked_by=ranked_by,
         comparisons=comparisons(ranked_groups),
@@ -180,7 +182,7 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Col
         ConfigError: no finished run has the requested metric.
     """
     if asked is None:
-        return main_metric(group.metric_names for group in groups)
+        return main_metric(group.names.values() for group in groups)
     if asked not in known:
         hint = near_metrics(asked, known) if known else "Wait until a run has finished"
         raise ConfigError(f"no finished run has the metric {asked}", where="metric", remedy=hint)
@@ -235,7 +237,7 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
     older_count = finished - sum(len(group.counted) for group in groups)
     if older_count:
         lines.append(f"{plural(older_count, 'older repeat')} of the same configuration and seed left out")
-    skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
+    skipped = [(s, g) for g in groups for name in g.names if (s := g.summary(name)) is None or s.skipped]
     if skipped:
         lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
     for text, labels in collect_facts(groups, NOT_LEARNT).items():
@@ -284,14 +286,15 @@ def published_notes(
     return lines
 
 
-def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
-    """Select the metric to show from the metric names of each configuration.
+def main_metric(per_configuration: Iterable[Iterable[MetricName]]) -> str | None:
+    """Select the metric to show from the metrics of each configuration.
 
     Dev metrics are preferred to metrics of other splits, then metrics that most configurations have, then the order of
     `preference`. Return None if there is no metric.
     """
-    counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
-    return min(counts, key=lambda name: (preference(name)[0], -counts[name], *preference(name)), default=None)
+    counts = Counter(metric for names in per_configuration for metric in names if metric.is_score)
+    metrics = sorted(counts, key=lambda metric: (preference(metric)[0], -counts[metric], *preference(metric)))
+    return metrics[0].full if metrics else None
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
@@ -304,13 +307,12 @@ def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
     Returns:
         The full name of the metric. None if `metric` is None, or is of the test split and has no dev counterpart.
     """
-    if metric is None or MetricName.parse(metric).split != "test":
+    if metric is None or not metric.startswith("test/"):
         return metric
     dev = f"dev{metric.removeprefix('test')}"
     return dev if dev in known else None
 
 
-def preference(name: str) -> tuple[bool, bool, int, int, str]:
+def preference(metric: MetricName) -> tuple[bool, bool, int, int, str]:
     """Return the sort key of a metric: dev first, then all questions first, then importance."""
-    metric = MetricName.parse(name)
-    return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, name)
+    return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, metric.full)

@@ -199,7 +199,7 @@ def find_groups(
     """
     requested_words = sorted(label_words(asked))
     matches = [g for g in groups if requested_words and all(word in g.label.casefold() for word in requested_words)]
-    matches = [group for group in matches if metric in group.metric_names] or matches
+    matches = [group for group in matches if metric in group.names] or matches
     matches = [group for group in matches if sorted(label_words(group.label)) == requested_words] or matches
     if len(matches) > 1:
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches

@@ -16,21 +16,20 @@ from typing import Any, Literal
 
 from omegaconf import OmegaConf
 
-from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, USER_KIND, MetricName, MetricTable, metric_specs
+from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, USER_KIND, MetricName, MetricTable, Score, metric_specs
 from mate_cli.reports.compare.configuration import (
     Configuration,
-    count,
     count_questions,
     join_folds,
     known_metrics,
     mean_over_folds,
 )
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
-from mate_cli.reports.format import center_text
-from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.reports.runs.load import LoadedRun, count
 
 MAX_COLUMNS, MAX_OUTCOMES = 6, 8
 """Maximum number of columns of a table, and maximum number of rows of one baseline."""
+UNKNOWN = Score(math.nan, None)
 Mark = Literal["best", "close", ""]
 
 
@@ -114,7 +113,7 @@ class ResultTable:
         best_cell, metric = self.best[column], self.columns[column]
         if cell is None or best_cell is None:
             return ""
-        if center_text(cell, metric) == center_text(best_cell, metric):
+        if metric.spec.text(cell.center) == metric.spec.text(best_cell.center):
             return "best"
         return "close" if best_cell.is_close(cell) else ""
 
@@ -128,11 +127,11 @@ class ResultTable:
         if not rivals or not metric.spec.direction:
             return None
         best_cell = max(rivals, key=lambda rival: metric.spec.direction * rival.center)
-        text = center_text(best_cell, metric)
+        text = metric.spec.text(best_cell.center)
         # The sampling noise of a share is unknown without its number of questions, so it is never considered different.
         judged = [rival for rival in rivals if rival.questions or not metric.spec.is_share]
         differs = best_cell in judged and any(
-            center_text(rival, metric) != text and not best_cell.is_close(rival) for rival in judged
+            metric.spec.text(rival.center) != text and not best_cell.is_close(rival) for rival in judged
         )
         return best_cell if differs else None
 
@@ -195,7 +194,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
     of_dataset = Counter(group.dataset for group in groups for _ in group.runs)
     of_block = Counter(group.block for group in groups for _ in group.runs)
     datasets = list(dict.fromkeys(group.dataset for group in groups))
-    sign = 1.0 if metric and MetricName.parse(metric).spec.direction < 0 else -1.0
+    sign = 1.0 if metric and known_metrics(groups)[metric].spec.direction < 0 else -1.0
 
     def sort_key(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
@@ -220,9 +219,8 @@ def layout(
         name: title without subset and split.
         wide: see `result_tables`.
     """
-    metrics = sorted(
-        (m for m in map(MetricName.parse, known_metrics(groups)) if m.spec.table == table), key=MetricName.rank
-    )
+    names = known_metrics(groups).values()
+    metrics = sorted((metric for metric in names if metric.spec.table == table), key=MetricName.rank)
     if table.layout == "accuracies" and not wide:
         tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
         metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]
@@ -301,11 +299,10 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
     values_by_baseline: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
         for folds in join_folds(group.counted):
-            full_names = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
-            for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in full_names}):
+            for name in sorted({name.baseline for run in folds for name in run.names.values() if name.baseline}):
                 means = []
                 for metric in (f"{BASELINE}{name}/{column.full}" for column in columns):
-                    mean = mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
+                    mean = mean_over_folds([run.metrics.get(metric, UNKNOWN) for run in folds])
                     means.append(round(mean, 6) if is_finite(mean) else None)
                 if any(mean is not None for mean in means):
                     values_by_baseline.setdefault(name, {}).setdefault(tuple(means), group.label)

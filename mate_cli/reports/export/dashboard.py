@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
-from mate_cli.reports.compare.configuration import known_metrics
 from mate_cli.reports.compare.names import UNTRAINED_MARK
 from mate_cli.reports.compare.questions import disagreements
 from mate_cli.reports.compare.report import Report
@@ -132,8 +131,8 @@ def rounded_figure(value: float | None) -> float | None:
 def questions_sheet(report: Report) -> Sheet:
     """Build a table of questions on which the best configurations disagree, a column for each."""
     groups = report.groups[:MAX_ASKED]
-    metric = MetricName.parse(report.metric or "")
-    cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.spec.is_share else ()
+    metric = report.names.get(report.metric or "")
+    cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric and metric.spec.is_share else ()
     rows = []
     for case in cases:
         answers = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in case.answers}
@@ -227,7 +226,7 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
     ranking = report.ranked_by
-    parts = sorted(name for name in known_metrics(report.groups) if ranking and name.startswith(f"{ranking}/"))
+    parts = sorted(name for name in report.names if ranking and name.startswith(f"{ranking}/"))
     results = [wr.BarPlot(metrics=[metric.full], **bars) for metric in shown_metrics(report)]
     if parts:
         results.append(wr.BarPlot(title=f"{ranking}, by part", metrics=parts, **bars))
@@ -280,8 +279,7 @@ def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the librar
 
 def shown_metrics(report: Report) -> Sequence[MetricName]:
     """List the metrics that are computed over all questions of a split, metrics of dev first."""
-    metrics = (MetricName.parse(name) for name in known_metrics(report.groups))
-    return sorted((metric for metric in metrics if metric.is_score and not metric.part), key=MetricName.rank)
+    return sorted((name for name in report.names.values() if name.is_score and not name.part), key=MetricName.rank)
 
 
 def splits(report: Report) -> list[str]:

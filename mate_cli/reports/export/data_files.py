@@ -54,7 +54,7 @@ def report_json(report: Report) -> str:
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
     """Convert a configuration with its summarized metrics to JSON-serializable values."""
-    names = sorted(group.metric_names)
+    names = sorted(group.names)
     return {
         "label": group.label,
         **group.fields,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import wrap_file_errors
 from mate_cli.metrics.pruning import SCORE_MARGIN
-from mate_cli.metrics.specs import SPLITS, MetricName
+from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, new_figure, save_figure
-from mate_cli.reports.sections.curves import curve_names, draw_curves, read_logs
+from mate_cli.reports.sections.curves import draw_curves, list_logged_metrics, read_logs
 from mate_cli.reports.sections.results import metric_bars, score_bars
 
 if TYPE_CHECKING:
@@ -70,9 +70,11 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
         RunError: the folder cannot be written.
     """
     logs = read_logs(report, most=MAX_CURVES)
-    named_figures = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
-    metric = MetricName.parse(report.metric or "")
-    if bars := score_bars(report, metric):
+    named_figures = [
+        (f"curves_{file_name(metric.full)}", draw_curves(logs, metric)) for metric in list_logged_metrics(logs)
+    ]
+    metric = report.names.get(report.metric or "")
+    if metric and (bars := score_bars(report, metric)):
         named_figures.insert(0, (f"bars_{file_name(metric.full)}", metric_bars(metric, bars)))
     for block in dict.fromkeys(group.block for group in report.groups):
         if block_margins := read_margins(report, block):

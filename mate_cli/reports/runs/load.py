@@ -6,6 +6,7 @@ import glob
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,6 +17,7 @@ from typing import Any
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import MAX_SIZE, open_file
+from mate_cli.metrics.specs import MetricName, Score, read_specs
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import flat_keys
 from mate_cli.runs.record import MAX_PARTS as MAX_FIGURES
@@ -27,6 +29,18 @@ MAX_NUMBER = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
 """Maximum characters of a text and of a name, parts of an entry, and reported problems."""
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
+
+COUNTED = re.compile(r"\d{1,18}:")
+QuestionSet = Mapping[str, str]
+"""Number and hash of the questions of each split, as `{"dev": "40:1a2b"}`.
+
+The hash identifies the questions, so that scores on different questions are not compared.
+"""
+
+
+def count(asked: str) -> int:
+    """Return the number of questions in an entry of a `QuestionSet`, such as 40 for `40:1a2b`."""
+    return int(asked.partition(":")[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +70,39 @@ class LoadedRun:
         return status if status in STATUSES else "unknown"
 
     @cached_property
-    def metrics(self) -> dict[str, float]:
-        """Final metrics by name, without values that are not numbers.
+    def metrics(self) -> dict[str, Score]:
+        """Final metrics by name, with their numbers of questions, without values that are not numbers.
 
         Records store NaN as null, because JSON has no NaN.
         """
         values = {name: math.nan if value is None else value for name, value in self.part("metrics").items()}
-        return {clean(name): float(value) for name, value in values.items() if is_number(value)}
+        return {clean(name): Score(value, self._count(name)) for name, value in values.items() if is_number(value)}
+
+    def _count(self, metric: str) -> int | None:
+        """Return on how many questions a metric was computed, None if the run did not record it.
+
+        Records of older versions have no counts per metric. There, a share of all questions has the count of its split.
+        """
+        if self.part("counts"):
+            number = self.number(metric, "counts")
+            return None if number is None else int(number)
+        name = self.parse(metric)
+        entry = self.questions.get(name.split) if not name.part else None
+        return count(entry) if entry and name.spec.is_share else None
+
+    @cached_property
+    def names(self) -> dict[str, MetricName]:
+        """Parsed names of the final metrics, with the declarations of the metrics, by full name."""
+        return {name: self.parse(name) for name in self.metrics}
+
+    def parse(self, full: str) -> MetricName:
+        """Parse the name of a metric that the run logged. User-defined metrics have their recorded declaration."""
+        return MetricName.parse(full, read_specs(self.part("specs")))
+
+    @cached_property
+    def questions(self) -> QuestionSet:
+        """The questions of each split on which the run was scored, see `QuestionSet`."""
+        return {key: str(entry) for key, entry in self.part("questions").items() if COUNTED.match(str(entry))}
 
     def text(self, key: str) -> str:
         """Return an entry of the record as one printable line, empty if the entry is missing."""

@@ -14,7 +14,7 @@ from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
 from mate_cli.reports.format import count_text, duration_text, rate_text
-from mate_cli.reports.sections.results import blocks_of, group_data, metric_data, score_cell, score_names
+from mate_cli.reports.sections.results import blocks_of, group_data, list_scores, metric_data, score_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
 from mate_cli.runs.identity import SEED_REPEAT_KEYS, differing_keys
 
@@ -126,17 +126,18 @@ def cost_content(report: Report) -> Mapping[str, Any]:
         `data`: values for the script, None if no configuration has both. `scores`, `costs` and `blocks`: entries of the
             menus as (index, title).
     """
-    names = score_names(report)
+    scores = list_scores(report)
     # The number of parameters is the least informative cost, so it comes last.
     costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")
     blocks, groups = list(blocks_of(report)), []
     for index, group in enumerate(report.groups[:MAX_POINTS]):
-        scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
-        if scores and prices:
-            groups.append(group_data(report, index) | {"scores": scores, "costs": prices})
+        centers = number_pairs(group.summary(metric.full) for metric in scores)
+        prices = number_pairs(cost.of(group) for cost in costs)
+        if centers and prices:
+            groups.append(group_data(report, index) | {"scores": centers, "costs": prices})
     if not groups:
         return {"data": None}
-    metrics = [metric_data(report, MetricName.parse(name)) for name in names]
+    metrics = [metric_data(report, metric) for metric in scores]
     data = {
         "metrics": metrics,
         "blocks": blocks,
@@ -277,7 +278,7 @@ def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
         return None
 
     def content() -> Mapping[str, Any] | None:
-        parts = list(dataset_plots(report, MetricName.parse(report.metric or "")))
+        parts = list(dataset_plots(report, report.names[report.metric or ""]))
         return {"parts": parts, "note": sentences(NOTES)} if parts else None
 
     return ReportSection("sweep", "Scores by setting", "Sweep", template="sweep", content=content)
@@ -298,19 +299,16 @@ def find_varied(report: Report) -> list[str]:
 
     If settings vary together, only the first one of them is listed.
     """
-    metric = MetricName.parse(report.metric or "")
-    runs = [run for group in report.groups for run in score_runs(group, metric)]
+    metric = report.names.get(report.metric or "")
+    runs = [run for group in report.groups for run in score_runs(group, metric)] if metric else []
     return [panel.keys[0] for panel in panels(runs)]
 
 
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
     """Return the counted runs of a configuration that have a score. Shares are in percent."""
-    factor = 100 if metric.spec.is_share else 1
-    scored_runs = [run for run in group.counted if metric.full in run.metrics]
-    return [
-        ScoredRun(group.label, settings(run, (*SEED_REPEAT_KEYS, "name")), factor * run.metrics[metric.full])
-        for run in scored_runs
-    ]
+    scores = {run: metric.spec.scale * run.metrics[metric.full] for run in group.counted if metric.full in run.metrics}
+    ignored = (*SEED_REPEAT_KEYS, "name")
+    return [ScoredRun(group.label, settings(run, ignored), score) for run, score in scores.items()]
 
 
 def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:

@@ -48,8 +48,8 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
 
     def content() -> Mapping[str, Any] | None:
         plots = read_logs(report, most=MAX_CURVES)
-        names = curve_names(plots)
-        if not names:
+        metrics = list_logged_metrics(plots)
+        if not metrics:
             return None
         data = curve_data(report, plots)
         return {
@@ -58,21 +58,21 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
             "published": any(any(metric["lines"]) for metric in data["metrics"]),
             "first": STILL_CURVES,
             "note": sentences(NOTES),
-            "still": lambda: still_figure(plots, names),
+            "still": lambda: still_figure(plots, metrics),
         }
 
     return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves", content=content)
 
 
-def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
+def still_figure(drawn: Sequence[PlottedConfiguration], metrics: Sequence[MetricName]) -> Figure:
     """Draw the most important score, or else the loss, for pages without scripts.
 
     Args:
         drawn: configurations with their curves.
-        names: logged metrics, the most important first.
+        metrics: logged metrics, the most important first.
     """
-    name = next((metric for metric in names if MetricName.parse(metric).is_score), names[0])
-    return draw_curves(drawn[:STILL_CURVES], name)
+    metric = next((metric for metric in metrics if metric.is_score), metrics[0])
+    return draw_curves(drawn[:STILL_CURVES], metric)
 
 
 FINAL = ("final/", "baseline/")
@@ -182,11 +182,11 @@ def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
     return plots
 
 
-def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
+def list_logged_metrics(drawn: Sequence[PlottedConfiguration]) -> list[MetricName]:
     """List the logged metrics to draw, the most important first."""
-    counts = Counter(name for plot in drawn for name in {name for _, log in plot.logs for name in list_moving(log)})
-    names = [name for name in counts if MetricName.parse(name).score != "lr"]
-    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
+    per_plot = ({run.parse(name) for run, log in plot.logs for name in list_moving(log)} for plot in drawn)
+    counts = Counter(metric for metrics in per_plot for metric in metrics if metric.score != "lr")
+    return sorted(counts, key=lambda metric: curve_order(metric, counts[metric]))[:MAX_FIGURES]
 
 
 def list_moving(log: RunLog) -> Iterator[str]:
@@ -194,25 +194,24 @@ def list_moving(log: RunLog) -> Iterator[str]:
     yield from (name for name, curve in log.curves.items() if len(curve) > 1)
 
 
-def curve_order(name: str, count: int) -> tuple[object, ...]:
+def curve_order(metric: MetricName, count: int) -> tuple[object, ...]:
     """Return the sort key of a logged metric.
 
     Training loss comes first, then scores of all questions by how many configurations logged them, other losses, and
     the rest.
 
     Args:
-        name: full name of the metric.
+        metric: logged metric.
         count: number of configurations that logged the metric.
     """
-    metric = MetricName.parse(name)
-    category = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
-    return (*category, -count, *preference(name))
+    category = (metric.full != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
+    return (*category, -count, *preference(metric))
 
 
 FEW_POINTS = 15
 
 
-def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
+def draw_curves(drawn: Sequence[PlottedConfiguration], metric: MetricName) -> Figure:
     """Draw the learning curves of one metric. Runs without the metric are skipped.
 
     The SVG id of each line is `<metric>-g<configuration>-<run>`.
@@ -220,9 +219,8 @@ def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = new_figure(6.2, 3.1)
-    metric = MetricName.parse(name)
     for index, plot in enumerate(drawn):
-        curves = [log.curves[name] for _, log in plot.logs if name in log.curves]
+        curves = [log.curves[metric.full] for _, log in plot.logs if metric.full in log.curves]
         for repeat, curve in enumerate(curves):
             steps, values = zip(*curve, strict=True)
             (line,) = axes.plot(steps, [metric.spec.scale * value for value in values], linewidth=1.5)
@@ -246,31 +244,31 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
         `metrics` in display order, `blocks`, and `groups` with their runs. A run has `grids` (lists of steps, shared by
         metrics), `values` (grid index and values by metric index), and `epochs` and `seconds` as (steps, values).
     """
-    names = curve_names(drawn)
+    metrics = list_logged_metrics(drawn)
     return {
-        "metrics": [metric_data(report, MetricName.parse(name)) for name in names],
+        "metrics": [metric_data(report, metric) for metric in metrics],
         "blocks": list(blocks_of(report)),
         "groups": [
-            group_data(report, curve.index) | {"runs": [run_data(run, log, names) for run, log in curve.logs]}
+            group_data(report, curve.index) | {"runs": [run_data(run, log, metrics) for run, log in curve.logs]}
             for curve in drawn
         ],
     }
 
 
-def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
+def run_data(run: LoadedRun, log: RunLog, metrics: Sequence[MetricName]) -> dict[str, Any]:
     """Convert the learning curves of one run to JSON-serializable data, see `curve_data`.
 
     Args:
         run: run of the log.
         log: curves of the run.
-        names: metrics in display order.
+        metrics: metrics in display order.
     """
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
-    for number, name in enumerate(names):
-        if name in log.curves:
-            steps, scores = zip(*log.curves[name], strict=True)
-            grid, metric = round_numbers(steps, 1), MetricName.parse(name)
+    for number, metric in enumerate(metrics):
+        if metric.full in log.curves:
+            steps, scores = zip(*log.curves[metric.full], strict=True)
+            grid = round_numbers(steps, 1)
             if grid not in grids:
                 grids.append(grid)
             values[str(number)] = [grids.index(grid), [round_value(score, metric) for score in scores]]

@@ -63,7 +63,7 @@ def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
     """
     split = (report.metric or "dev/").partition("/")[0]
     metrics = {f"{split}/{name}" for name in SCORED}
-    answering = [group for group in report.groups if metrics & group.metric_names]
+    answering = [group for group in report.groups if metrics & group.names.keys()]
     rows = list(count_wrong_answers(answering[:MAX_ROWS], split).items())
     if not rows:
         return None
@@ -223,7 +223,7 @@ def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
     A question is answered incorrectly if the main score of its prediction is below 1.
     """
     questions = keep_scored(load_questions(run, split))
-    score = common_score(list(questions.values()), split)
+    score = common_score(list(questions.values()), split, run)
     errors = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
     for question, prediction in sorted(errors, key=lambda pair: -(pair[1].confidence or 0.0)):
         kind = answer_error(prediction.text, question.answers)

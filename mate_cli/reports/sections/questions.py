@@ -24,7 +24,7 @@ from mate_cli.files.atomic import write_text
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
-from mate_cli.metrics.specs import MetricName, subset_of
+from mate_cli.metrics.specs import subset_of
 from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
 from mate_cli.reports.compare.configuration import Configuration
@@ -32,7 +32,7 @@ from mate_cli.reports.compare.questions import Cell, Disagreement, ModelAnswer, 
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
-from mate_cli.reports.sections.results import score_names
+from mate_cli.reports.sections.results import list_scores
 from mate_cli.reports.view import ReportSection
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.text import linking_cells
@@ -60,15 +60,15 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
     Return None if configurations answer no question differently.
     """
     groups = report.groups[:MAX_GROUPS]
-    names = (name for name in score_names(report) if MetricName.parse(name).spec.is_share)
-    candidates = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
-    metric, cases = next(((name, questions) for name, questions in candidates if questions), ("", ()))
-    if not cases:
+    shares = (metric for metric in list_scores(report) if metric.spec.is_share)
+    candidates = ((metric, disagreements(groups, metric.full, MAX_QUESTIONS)) for metric in shares)
+    metric, cases = next(((metric, cases) for metric, cases in candidates if cases), (None, ()))
+    if metric is None:
         return None
     labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
     positions = {group.label: position for position, group in enumerate(groups)}
-    tables, missing_reason = tables_of(cases, groups, MetricName.parse(metric).split, report.options.cache)
-    note = f"The {plural(len(cases), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
+    tables, missing_reason = tables_of(cases, groups, metric.split, report.options.cache)
+    note = f"The {plural(len(cases), 'question')} with the widest spread of {metric.title}, "
     note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     note += f" Tables are not shown: {missing_reason.rstrip('.')}." if missing_reason else ""
     return {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mate_cli.metrics.specs import USER_KIND, MetricName, subset_specs
 from mate_cli.reports.compare.configuration import Configuration, known_metrics
 from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.significance import Difference, Significance
+from mate_cli.reports.compare.significance import Difference
 from mate_cli.reports.compare.statistics import Summary, is_finite
 from mate_cli.reports.compare.tables import (
     PublishedResult,
@@ -22,7 +22,7 @@ from mate_cli.reports.compare.tables import (
     unit_of,
     units,
 )
-from mate_cli.reports.format import center_text, plural, spread_text
+from mate_cli.reports.format import plural
 from mate_cli.reports.plots.style import GRID, INK, color_of, literal_text, new_figure
 from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell, sentences
 
@@ -150,9 +150,9 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
 
 def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
     """Build the cell of a score: its center, with its spread after ±."""
-    scale = metric.spec.scale
-    spread = None if summary.spread is None else scale * summary.spread
-    return ViewCell(center_text(summary, metric), scale * summary.center, spread_text(summary, metric), spread)
+    spec, spread = metric.spec, summary.spread
+    cell = ViewCell.of(summary.center, spec.text, spec.scale)
+    return cell if spread is None else replace(cell, spread=spec.spread_text(spread), spread_value=spec.scale * spread)
 
 
 SIGNIFICANCE_COLUMNS = tuple(
@@ -172,21 +172,22 @@ def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
     tests = report.significance
     if tests is None or not (tests.differences or tests.notes):
         return None
-    title = f"Difference from {tests.against}" + (f": {MetricName.parse(tests.metric).title}" if tests.metric else "")
-    views = (View(title, SIGNIFICANCE_COLUMNS, tuple(difference_row(test, tests) for test in tests.differences)),)
+    metric = report.names.get(tests.metric)
+    title = f"Difference from {tests.against}" + (f": {metric.title}" if metric else "")
+    rows = tuple(difference_row(test, metric) for test in tests.differences if metric)
+    views = (View(title, SIGNIFICANCE_COLUMNS, rows),)
     return ReportSection("significance", title, "Significance", views if tests.differences else (), tests.notes)
 
 
-def difference_row(test: Difference, tests: Significance) -> Row:
+def difference_row(test: Difference, metric: MetricName) -> Row:
     """Build the table row of a significance test.
 
     A significant difference is marked, and described as better or worse next to its p-value.
 
     Args:
         test: test of one configuration.
-        tests: all tests, with their metric.
+        metric: metric of the test.
     """
-    metric = MetricName.parse(tests.metric)
     spec, scale = metric.spec, metric.spec.scale
     direction: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
     mark: Mark = direction if test.is_significant else ""
@@ -257,10 +258,8 @@ def first_table(report: Report, groups: Members, kind: str) -> View | None:
         groups: configurations with their indices.
         kind: type of subsets, such as `by place of the answer`.
     """
-    overall_metrics = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
-    return next(
-        (table for overall in overall_metrics if (table := kind_table(groups, overall, kind)) is not None), None
-    )
+    tables = (kind_table(groups, metric, kind) for metric in list_scores(report) if not metric.part)
+    return next(filter(None, tables), None)
 
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
@@ -273,16 +272,14 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
         whole: metric of all questions.
         kind: type of subsets, such as `by place of the answer`.
     """
-    metrics_of_runs = set(map(MetricName.parse, known_metrics(group for _, group in groups)))
-    parts = [
-        part for part in metrics_of_runs if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)
-    ]
+    names = known_metrics(group for _, group in groups).values()
+    parts = [name for name in names if (name.split, name.score, name.kind) == (whole.split, whole.score, kind)]
     if not parts:
         return None
     metrics = [*sorted(parts, key=MetricName.rank), whole]
     summaries = [[group.summary(metric.full) for metric in metrics] for _, group in groups]
     counts = [{cell.questions for cell in column if cell} for column in zip(*summaries, strict=True)]
-    sizes = [metrics_of_runs.pop() if len(metrics_of_runs) == 1 else None for metrics_of_runs in counts]
+    sizes = [column.pop() if len(column) == 1 else None for column in counts]
     titles = (sized_title(metric.part_title, size) for metric, size in zip(metrics, sizes, strict=True))
     columns = tuple(map(Column, titles))
     rows = [
@@ -312,18 +309,18 @@ def group_data(report: Report, place: int) -> dict[str, Any]:
     return {"label": group.label, "index": place, "block": list(blocks_of(report)).index(group.block)}
 
 
-def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
+def references(report: Report, metric: MetricName, dataset: str) -> list[PublishedResult]:
     """Select published results of a metric: the best of each compared model, or of all models.
 
     Args:
         report: comparison of runs.
-        metric: full name of the metric.
+        metric: metric of the results.
         dataset: name of the dataset.
     """
     rows = published_results(dataset) if report.published else ()
-    direction = MetricName.parse(metric).spec.direction or 1
+    direction = metric.spec.direction or 1
     ranked_rows = sorted(
-        (row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric]
+        (row for row in rows if metric.full in row.metrics), key=lambda row: -direction * row.metrics[metric.full]
     )
     models = {run.setting("model") for run in report.runs}
     # Keep the best result of a model, not its ablations.
@@ -337,7 +334,7 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
     The published results are a list per block.
     """
     lines = [
-        [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric.full, dataset)]
+        [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric, dataset)]
         for dataset in blocks_of(report).values()
     ]
     display = {"title": metric.title, "percent": metric.spec.is_share, "direction": metric.spec.direction}
@@ -349,12 +346,11 @@ def round_value(value: float, metric: MetricName) -> float:
     return round(value, 4) if metric.spec.is_share else float(f"{value:.4g}")
 
 
-def score_names(report: Report) -> list[str]:
+def list_scores(report: Report) -> list[MetricName]:
     """List the metrics that a user can select: main metric, then other scores by importance."""
-    names = {name for name in known_metrics(report.groups) if MetricName.parse(name).is_score}
-    sorted_names = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
-    main = [report.metric] if report.metric else []
-    return (main + [name for name in sorted_names if name not in main])[:MAX_SCORES]
+    names = [name for name in report.names.values() if name.is_score or name.full == report.metric]
+    names.sort(key=lambda name: (name.full != report.metric, bool(name.part), *preference(name)))
+    return names[:MAX_SCORES]
 
 
 def scores_section(report: Report, *, wide: bool) -> ReportSection:
@@ -369,15 +365,15 @@ def scores_section(report: Report, *, wide: bool) -> ReportSection:
     hint = f"best {MAX_BARS} of {len(report.groups)}" if len(report.groups) > MAX_BARS else ""
 
     def content() -> Mapping[str, Any] | None:
-        names = score_names(report)
-        blocks = [(name, list(bar_views(report, MetricName.parse(name)))) for name in names]
+        scores = list_scores(report)
+        blocks = [(metric.full, list(bar_views(report, metric))) for metric in scores]
         rows = [row for _, views in blocks for view in views for row in view.rows]
         notes = ["whiskers: the spread over seeds", "dots: single runs"] * any(
             row.cells[0].spread_value for row in rows
         )
         notes += ["outlined bars and dashed lines: published figures"] * any(row.kind for row in rows)
-        menu = [(name, MetricName.parse(name).title) for name in names]
-        return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if names else None
+        menu = [(metric.full, metric.title) for metric in scores]
+        return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if scores else None
 
     return ReportSection("chart", "Scores", "Scores", hint=hint, template="scores", content=content)
 
@@ -393,10 +389,10 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
         rows = [row for row in bars if report.groups[row.place].block == block]
         if rows and metric.split != "test":
             rows.sort(key=lambda row: -(metric.spec.direction or 1) * (row.cells[0].value or 0.0))
-        for line in references(report, metric.full, dataset) if rows else ():
+        for line in references(report, metric, dataset) if rows else ():
             value = line.metrics[metric.full]
-            cell = ViewCell(metric.spec.text(value), metric.spec.scale * value, hover=line.source)
-            rows.append(Row(line.label, (cell,), "published"))
+            cell = ViewCell.of(value, metric.spec.text, metric.spec.scale)
+            rows.append(Row(line.label, (replace(cell, hover=line.source),), "published"))
         if rows:
             title = metric.title_with_unit + (f" on {block}" if len(blocks) > 1 else "")
             yield View(title, (Column(metric.title),), tuple(rows))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
+from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.quoting import format_command
 from mate_cli.reports.compare.configuration import FIELDS, settings
 from mate_cli.reports.compare.names import TARGET, Comparison, Difference
@@ -22,8 +22,7 @@ from mate_cli.reports.compare.questions import (
     load_questions,
 )
 from mate_cli.reports.compare.report import Report, preference, reason_text
-from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
+from mate_cli.reports.format import NOTHING, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.sections.questions import verdict
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
@@ -46,7 +45,7 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
     """
 
     def content() -> Mapping[str, Any]:
-        metric = MetricName.parse(report.metric) if report.metric else None
+        metric = report.names.get(report.metric or "")
         keys = list_varying_settings(report)
         run_values = [{key: run.setting(key) for key in FIELDS} | settings(run) for run in report.runs]
         differing = [key for key in keys if len({values.get(key, "") for values in run_values}) > 1]
@@ -130,8 +129,8 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
 
 def score_texts(run: LoadedRun, metric: str | None) -> tuple[str, str] | None:
     """Format the main metric of a run in full precision and as displayed, None if missing."""
-    score, name = run.metrics.get(metric or ""), MetricName.parse(metric or "")
-    return None if score is None else (f"{score:.8g}", center_text(summarize([score]), name))
+    score = run.metrics.get(metric or "")
+    return None if score is None else (f"{score:.8g}", run.names[metric or ""].spec.text(score))
 
 
 def shown_name(run: LoadedRun, report: Report) -> str:
@@ -303,8 +302,8 @@ def run_names(folders: Sequence[Path]) -> list[str]:
 
 def score_views(runs: Pair) -> Iterator[View]:
     """Yield the table of scores of both runs and their changes, then such a table for test."""
-    names = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
-    metrics = sorted(map(MetricName.parse, names), key=MetricName.rank)
+    names = {full: name for run in runs for full, name in run.names.items() if not name.baseline}
+    metrics = sorted(names.values(), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
         selection = [metric for metric in metrics if (metric.split == "test") is of_test]
         rows = tuple(score_row(metric, *(run.metrics.get(metric.full) for run in runs)) for metric in selection)
@@ -363,16 +362,17 @@ def question_views(runs: Pair, most: int) -> Iterator[View]:
     for split in SPLITS:
         first, second = (load_questions(run, split) for run in runs)
         if first and second:
-            yield questions_view(split, first, second, most)
+            yield questions_view(runs[0], split, first, second, most)
             return
 
 
-def questions_view(split: str, first: Questions, second: Questions, most: int) -> View:
+def questions_view(run: LoadedRun, split: str, first: Questions, second: Questions, most: int) -> View:
     """Build a table of the common questions whose answers changed.
 
     Questions whose correctness changed come first.
 
     Args:
+        run: the first run, whose record declares user-defined scores.
         split: name of the split.
         first: predictions of the first run.
         second: predictions of the second run.
@@ -380,7 +380,7 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
     """
     side_a, side_b = keep_scored(first), keep_scored(second)
     pairs = [(question, prediction, side_b[question]) for question, prediction in side_a.items() if question in side_b]
-    score = common_score([prediction for _, *pair in pairs for prediction in pair], split)
+    score = common_score([prediction for _, *pair in pairs for prediction in pair], split, run)
     changed = [(question, a, b) for question, a, b in pairs if a.text.split() != b.text.split()]
     rights = [[is_right(question, prediction, score) for prediction in pair] for question, *pair in changed]
     order = sorted(range(len(changed)), key=lambda index: (-abs(rights[index][1] - rights[index][0]), index))
@@ -409,7 +409,7 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
     return Row(question.text or question.question_id, tuple(map(ViewCell, (gold, *answers))))
 
 
-def common_score(predictions: Sequence[Prediction], split: str) -> str:
+def common_score(predictions: Sequence[Prediction], split: str, run: LoadedRun) -> str:
     """Return the most important score that all predictions have.
 
     The result is empty if there is none.
@@ -417,10 +417,11 @@ def common_score(predictions: Sequence[Prediction], split: str) -> str:
     Args:
         predictions: predictions of one or several runs.
         split: split of the questions.
+        run: run whose record declares user-defined scores.
     """
     names = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
-    shares = [name for name in names if MetricName.parse(f"{split}/{name}").spec.is_share]
-    return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
+    shares = [metric for name in names if (metric := run.parse(f"{split}/{name}")).spec.is_share]
+    return min(shares, key=preference).score if shares else ""
 
 
 def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
