@@ -24,7 +24,7 @@ SUBSETS = tuple(
     SubsetSpec(name, name.capitalize(), "by type of the answer", 50 + index)
     for index, name in enumerate(("span", "multi-span", "arithmetic", "count"))
 )
-BOTH = SubsetSpec("table-text", "In both", "by place of the answer", order=9)
+TABLE_AND_TEXT = SubsetSpec("table-text", "In both", "by place of the answer", order=9)
 FACTORS = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "percent": 0.01}
 _NOT_IN_NUMBERS = str.maketrans("", "", "'\"\\$€£¥%(),[]")
 _NUMBER, _WITH_WORD = re.compile(r"([+-]?\d+(?:\.\d+)?)|[+-]?\.\d+"), re.compile(r"[\d.]+\s?[a-zA-Z]+")

@@ -34,7 +34,7 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import candidate_cells
 
 Entry = Mapping[str, Any]
-PLACES = {"table": "table", "text": "passage", "table-text": "table-text"}
+ANSWER_SUBSETS = {"table": "table", "text": "passage", "table-text": "table-text"}
 """Subset of TAT-QA's questions by `answer_from`."""
 LETTERS = {"C": 0, "E": 1, "N": 2}
 """Label by its letter in InfoTabS: contradiction, entailment or neutral."""
@@ -114,16 +114,16 @@ class TatQA(JsonTables):
         passages = {f"paragraph {require_part(p, 'order', int)}": require_text(p, "text") for p in paragraphs}
         table = build_table(require_text(content, "uid"), content.get("table"), passages=passages)
         if table.rows:
-            (first, *rest), *rows = table.rows
-            table = replace(table, rows=((Cell(first.text, tuple(passages)), *rest), *rows))
+            (first, *cells), *rows = table.rows
+            table = replace(table, rows=((Cell(first.text, tuple(passages)), *cells), *rows))
         finder = CellFinder(table)
         for index, question in enumerate(require_list(entry, "questions")):
             with note_damage(self.split_files[split], f"{key}, question {index}", problems):
                 yield self._example(require_type(question, dict, "it"), table, finder, is_strict=split == "train")
 
     def _example(self, entry: Entry, table: Table, finder: CellFinder, *, is_strict: bool) -> TableExample:
-        kind, place, scale = (require_part(entry, name, str) for name in ("answer_type", "answer_from", "scale"))
-        if kind not in KINDS or place not in PLACES or scale not in SCALES:
+        kind, part, scale = (require_part(entry, name, str) for name in ("answer_type", "answer_from", "scale"))
+        if kind not in KINDS or part not in ANSWER_SUBSETS or scale not in SCALES:
             raise DamagedEntryError("answer_type, answer_from or scale has an unknown value")
         value = entry.get("answer")
         if type(value) not in (int, float, str):
@@ -131,13 +131,13 @@ class TatQA(JsonTables):
         answer = Answer(tuple(value) if isinstance(value, list) else (str(value),))
         if self.find == "holding" and kind == "span":
             cells = tuple(candidate_cells(table, answer.texts[0]))
-            answer = replace(answer, coordinates=cells, source=PLACES[place])
+            answer = replace(answer, coordinates=cells, source=ANSWER_SUBSETS[part])
         elif kind == "arithmetic" and not SUMS.fullmatch(require_part(entry, "derivation", str)):
             answer = replace(answer, source="other arithmetic than sums and averages")
         else:
             answer = supervise(answer, finder, "remove_all_strict" if is_strict else "remove_all")
         names = require_text(entry, "uid"), require_text(entry, "question")
-        return ScaledExample(*names, table, answer, subsets=(kind, PLACES[place]), scale=scale)
+        return ScaledExample(*names, table, answer, subsets=(kind, ANSWER_SUBSETS[part]), scale=scale)
 
 
 @dataclass(eq=False, kw_only=True)
