@@ -106,7 +106,7 @@ def split_by_settings(
     configs = [settings(run, ignored) for run in runs]
     repeated: dict[object, str] = {}
     for run, config in zip(runs, configs, strict=True):
-        for key, stage_config in stand_ins(run).items():
+        for key, stage_config in load_reused_configs(run).items():
             if key in config:
                 config[key] = repeated.setdefault(
                     (key, frozenset(filter_values(stage_config, ignored).items())), config[key]
@@ -127,7 +127,7 @@ def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dic
     return filter_values({**config, **dict(iter_settings(code_setting(run.part("code"))))}, ignored)
 
 
-def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
+def load_reused_configs(run: LoadedRun) -> dict[str, Mapping[str, str]]:
     """Read the configurations of the finished runs that replace stages of a pipeline run.
 
     Returns:
@@ -344,7 +344,7 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
         (
             run.text("seed") or run.name,
             fold_of(run),
-            *(stage_config.get("seed", "") for stage_config in stand_ins(run).values()),
+            *(stage_config.get("seed", "") for stage_config in load_reused_configs(run).values()),
         ): run
         for run in sorted(eligible, key=lambda run: run.text("started"))
     }

@@ -47,7 +47,7 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
             for repeated in split_by_questions(part):
                 repeat_runs = repeats(repeated, bool(options.status), by_seed=not options.by)
                 groups.append(Configuration(fields, tuple(repeated), repeat_runs, distinguishing, options=options))
-    return name_configurations(with_blocks(groups))
+    return name_configurations(assign_ranking_blocks(groups))
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
@@ -65,7 +65,7 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     return list(parts.values())
 
 
-def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
+def assign_ranking_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
     """Set the question set and the block of each configuration.
 
     A block contains the configurations of a dataset that were scored on the same questions, so their scores are
