@@ -33,6 +33,9 @@ progress.PLAIN_DELAY = 600.0  # on a busy machine, too, what a test prints is wh
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+os.fsync = lambda _: None  # no test ends in a power failure, and each waits for the disk some thirty times
+gc.disable()  # until all tests are collected: nothing that is loaded before is garbage
+
 settings.register_profile(
     "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=8
 )
@@ -112,6 +115,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Count the tests of this session, and freeze loaded modules for the garbage collector."""
     session.config.stash[PARTS]["here"] = len(session.items)
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(20_000)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -157,6 +157,7 @@ def load_everything() -> None:
     import mate_cli
 
     composed_once.install(Path(sys.argv[2], "composed"))
+    os.fsync = lambda _: None
     sys.path[0] = str(ROOT)
     for module in pkgutil.walk_packages(mate_cli.__path__, "mate_cli."):
         if not module.name.endswith("__main__"):

@@ -17,14 +17,14 @@ ROOT = config_dir()
 EXPERIMENTS = [f"experiment/{name}.yaml" for name in choices("experiment")]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("file", files(ROOT))
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "everywhere"])
 def test_file(file, everywhere):
     assert problem(ROOT, file, everywhere=everywhere) is None
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("file", EXPERIMENTS)
 def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     name = file.removeprefix("experiment/").removesuffix(".yaml")
@@ -36,7 +36,7 @@ def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     validate(config, "train")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("file", EXPERIMENTS)
 def test_a_negative_number_is_refused_wherever_it_stands(file):
     keys, refused = negative_numbers(composed(ROOT, "train", [file.removesuffix(".yaml").replace("/", "=")]))

@@ -83,6 +83,7 @@ def test_every_choice_is_offered(file, capsys):
     assert file.stem in line.replace(",", "").split()
 
 
+@pytest.mark.long
 def test_the_checks_of_conf_take_them_up(tmp_path):
     tree = shutil.copytree(config_dir(), tmp_path / "conf")
     shutil.copytree(ADDED / "conf", tree, dirs_exist_ok=True)

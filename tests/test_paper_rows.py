@@ -148,7 +148,7 @@ def trained_by(cell, name_of):
     return list(dict.fromkeys(map(name_of, map(resolve, jobs))))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("table", PRINTED, ids=" ".join)
 def test_the_command_of_a_table_trains_the_rows_that_it_prints(table):
     name_of, printed = PRINTED[table]

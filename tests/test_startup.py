@@ -60,6 +60,7 @@ def test_questions_and_mistakes_load_nothing_heavy(run, tmp_path):
     assert (last[0], "pytorch_lightning" in last[-1]) == (2, False)
 
 
+@pytest.mark.long
 def test_a_finished_run_is_asked_and_compared_without_lightning_sql_and_compilers(run, tmp_path):
     (tmp_path / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
     compare = ["compare", str(run), f"html={tmp_path / 'page.html'}"]

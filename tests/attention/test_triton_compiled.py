@@ -106,6 +106,7 @@ def zeros_like_outputs(graph, _):
     return make_boxed_func(lambda *_: [None if one is None else torch.zeros(one.meta["val"].shape) for one in results])
 
 
+@pytest.mark.long
 def test_the_kernels_are_traced_and_write_to_their_outputs_alone(monkeypatch):
     """Graphs of a forward and a backward pass have the kernels, and copy nothing back into what was given."""
     from torch._dynamo.backends.common import aot_autograd  # takes three seconds, which no other test should wait for

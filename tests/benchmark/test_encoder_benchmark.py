@@ -74,6 +74,7 @@ def test_packed_streams_are_counted_without_padding(metrics):
     assert ours < theirs
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

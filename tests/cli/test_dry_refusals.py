@@ -90,7 +90,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
 def test_a_training_and_its_plan_refuse_alike(words, said, tmp_path, capsys):
     trained, planned = refusal(capsys, *words), refusal(capsys, *words, "--dry")
@@ -132,6 +132,7 @@ def test_one_process_in_a_job_of_several_tasks_trains_alone(variables, monkeypat
     assert "trainer.options" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_steps_of_the_configuration_are_told_without_corpus_and_vocabulary(capsys):
     for scale, steps in (("paper", "1,000,000 of 512"), ("small", "500 of 32")):
         assert main(["train", "experiment=pretrain_mate", f"scale={scale}", "logger=none", "--dry"]) == 2

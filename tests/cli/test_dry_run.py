@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-import torch
 
 from mate_cli.cli.app import main
 
@@ -43,14 +42,6 @@ def test_a_run_is_counted_and_timed(capsys):
     mean, most = map(int, re.match(r"(\d+) on average, (\d+) at most", value(out, "tokens")).groups())
     assert 10 < mean <= most
     assert re.match(r"about \d.* on this machine, by \d+ batch", value(out, "time"))
-
-
-def test_weights_that_nobody_trains_are_not_drawn(capsys, monkeypatch):
-    def refuse(*_args, **_options):
-        raise AssertionError("for a large network this takes seconds")
-
-    monkeypatch.setattr(torch.nn.init, "trunc_normal_", refuse)
-    assert value(dry(capsys, "experiment=quickstart_cells"), "time")
 
 
 def test_work_that_takes_long_is_shown(capsys, monkeypatch):

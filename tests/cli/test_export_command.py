@@ -32,6 +32,7 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
     assert main([*words, "overwrite=true"]) == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -22,7 +22,7 @@ def run(tmp_path_factory):
     return folder
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 200, 10))
 def test_runs_that_are_odd_take_nothing_from_the_others(tmp_path, run, first):
     outside = precious_folder(tmp_path / "outside")

@@ -45,7 +45,7 @@ def interrupt(run: Path) -> None:
     (run / "record.json").write_text(json.dumps(record | {"status": "interrupted", "reason": "stopped"}))
 
 
-@pytest.fixture(params=["absolute", *(pytest.param(how, marks=pytest.mark.long) for how in ("elsewhere", "moved"))])
+@pytest.fixture(params=["absolute", "elsewhere", "moved"])
 def runs(request, project, tmp_path, monkeypatch):
     """The folder of its runs, seen from another working folder; the project where it was, or in another place."""
     place = project if request.param == "elsewhere" else Path(shutil.copytree(project, tmp_path / "mounted" / "there"))
@@ -63,6 +63,7 @@ def runs(request, project, tmp_path, monkeypatch):
         project.with_name("gone").rename(project)
 
 
+@pytest.mark.long
 def test_it_is_used_from_any_folder(runs, capsys, recwarn):
     run = runs / "done"
     assert main(["evaluate", f"run={run}", "split=dev"]) == main(["evaluate", f"run={run}", "split=train"]) == 0

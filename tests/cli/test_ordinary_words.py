@@ -42,6 +42,7 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
     capsys.readouterr()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -34,6 +34,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_leaves_all_that_was_there(tmp_path, words, capsys):
     folder = tmp_path / "o" / "train" / "quickstart_cells" / "first"

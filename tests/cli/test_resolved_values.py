@@ -39,7 +39,7 @@ def test_every_experiment_is_recorded(scale):
 @pytest.mark.parametrize(
     ("experiment", "scale"),
     [
-        pytest.param(name, scale, marks=[] if place % (9 if scale == "paper" else 32) == 0 else pytest.mark.long)
+        pytest.param(name, scale, marks=[] if place % (18 if scale == "paper" else 64) == 0 else pytest.mark.long)
         for scale in SCALES
         for place, name in enumerate(experiments())
     ],

@@ -72,6 +72,7 @@ def test_a_failed_job_is_a_failed_trial_and_the_search_goes_on(rates, tmp_path, 
     assert "best: optimizer.lr=" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_killed_search_is_a_failed_trial_that_is_repeated(rates, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("mate_cli.cli.sweeps.jobs.follow_job", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
@@ -86,6 +87,7 @@ def test_a_killed_search_is_a_failed_trial_that_is_repeated(rates, monkeypatch):
     assert rates == [pytest.approx(first.params["optimizer.lr"])]
 
 
+@pytest.mark.long
 def test_a_killed_job_is_repeated_at_most_twice(rates, monkeypatch):
     def kill(folder, command, overrides, begun):
         record = folder.read_record()
@@ -141,7 +143,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_search_that_cannot_be_is_refused_in_one_line(rates, capsys, tmp_path, name):
     words, said = REFUSED[name]

@@ -23,7 +23,8 @@ from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.jobs import end_reason, follow_job
-from mate_cli.cli.sweeps.sweep import job_files
+from mate_cli.cli.sweeps.stopping import MARK
+from mate_cli.cli.sweeps.sweep import job_files, remove_unbegun
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.pipelines.run_spec import prepare_run
 from mate_cli.runs.lock import process_id
@@ -190,6 +191,7 @@ def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeyp
     assert "2 jobs: 1 failed, 1 finished" in shown
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("own", [(), ("mine.txt",)])
 def test_a_mistake_in_every_job_leaves_nothing_behind(jobs, own, tmp_path, capsys):
     folder = tmp_path / "outputs" / "sweeps" / "one"
@@ -252,6 +254,15 @@ def test_multirun_is_added_where_something_is_run():
         assert add_multirun_flag(words) == words
 
 
+def test_files_of_jobs_that_never_began_are_removed(tmp_path):
+    jobs = tmp_path / "one" / "jobs"
+    jobs.mkdir(parents=True)
+    for name in ("0.json", "0.yaml", MARK):
+        (jobs / name).write_text("{}")
+    remove_unbegun([jobs, jobs.parent])
+    assert not jobs.parent.exists()
+
+
 def test_the_help_lists_sweeps(capsys):
     assert main(["train", "--help"]) == 0
     said = capsys.readouterr().out
@@ -259,6 +270,7 @@ def test_the_help_lists_sweeps(capsys):
     assert "hybridqa_table6" in said
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -278,7 +290,7 @@ def test_a_sweep_that_cannot_run_is_refused(jobs, mine, capsys, name, text, said
     assert jobs == []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("file", SWEEPS, ids=[file.name for file in SWEEPS])
 def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
     head = file.read_text(encoding="utf-8").splitlines()[:2]

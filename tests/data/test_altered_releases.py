@@ -25,7 +25,7 @@ def cases():
     return [(name, file) for name, sample in SAMPLES.items() for file in sample.files]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize(("name", "file"), cases())
 def test_one_cause_is_named_with_its_file_and_record(name, file, tmp_path):
     sample = SAMPLES[name]

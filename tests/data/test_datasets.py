@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -120,6 +121,7 @@ def exported(dataset):
 def test_model_cards_tell_its_terms(capitals):
     model = exported("capitals")
     assert front_matter(model)["license"] == "cc0-1.0"
+    assert front_matter(replace(model, licence="other"))["license_name"] == "terms-of-capitals"
     assert front_matter(model)["datasets"] == ["example/capitals"]
     assert model.dataset.terms == INFO["terms"]
     assert exported("my_own").dataset is UNKNOWN

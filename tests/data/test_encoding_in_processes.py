@@ -65,6 +65,7 @@ class Killed(TapasSerializer):
         return super().encode(examples)
 
 
+@pytest.mark.long
 def test_files_are_the_same_for_any_number_of_processes(examples, tmp_path):
     for processes in (1, 2):
         split = encode_split(examples, make(), tmp_path / str(processes), "dev", processes)
@@ -137,8 +138,9 @@ def test_a_full_disk_is_named(examples, tmp_path, monkeypatch):
 @pytest.mark.timeout(60)
 def test_processes_that_are_ended_before_their_results_are_taken_keep_nobody_waiting():
     for number in range(3):
-        with closing(parallel.map_on_cores(len, [bytes(2_000_000)] * 50, 2)) as found:
-            assert [next(found) for _ in range(1 + number)] == [2_000_000] * (1 + number)
+        items = [bytes(2_000_000 + place) for place in range(20)]
+        with closing(parallel.map_on_cores(len, items, 2)) as found:
+            assert [next(found) for _ in range(1 + number)] == [len(item) for item in items[: 1 + number]]
     assert not multiprocessing.active_children()
 
 
@@ -176,9 +178,8 @@ def is_alive(number):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
-@pytest.mark.parametrize(
-    ("number", "whole_group"), [pytest.param(signal.SIGINT, True, marks=pytest.mark.long), (signal.SIGKILL, False)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGKILL, False)])
 def test_nobody_outlives_a_process_that_is_stopped(tmp_path, number, whole_group):
     paths = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]  # no guard of the main module

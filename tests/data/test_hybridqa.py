@@ -159,7 +159,7 @@ def _remove(path):
 
 DAMAGE = {
     "missing table": ("tables_tok/Winners_0.json", _remove, "is not there"),
-    "missing passages": ("request_tok/Winners_0.json", _remove, "is not there"),
+    "missing passages": ("request_tok/Winners_0.json", _remove, "is not there, but the table is"),
     "a link without passage": (
         "request_tok/Winners_0.json",
         lambda path: releases.edit(path, lambda passages: passages.pop("/wiki/Ann_Lee")),

@@ -216,6 +216,7 @@ def many(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_few_tables_are_in_memory_at_once(many, tmp_path, monkeypatch):
     alive = []
 
@@ -231,6 +232,7 @@ def test_few_tables_are_in_memory_at_once(many, tmp_path, monkeypatch):
     assert max(alive) - before < 20
 
 
+@pytest.mark.long
 def test_a_killed_preparation_goes_on(many, tmp_path, monkeypatch):
     whole, _ = prepare(tmp_path / "whole", [str(many)], [])
     written, write_part = [], preparation._write_part

@@ -21,6 +21,7 @@ def run(column, aggregation, *conditions):
         ((0, 0, (1, 1, "3"), (2, 0, "GUARD")), ((2, 0),), "none", None, ("Cy Young",)),
         ((0, 0, (1, 2, 21)), ((0, 0),), "none", None, ("Ann Lee",)),
         ((0, 0, (2, 0, "forward-guard")), ((1, 0),), "none", None, ("Bob Stone",)),
+        ((0, 0, (0, 1, "bob")), ((1, 0), (2, 0)), "none", None, ("Bob Stone", "Cy Young")),
         ((1, 0, (0, 0, "ann lee")), ((0, 1),), "none", 3.0, ("3.0",)),
         ((1, 1), ((2, 1),), "none", 21.0, ("21.0",)),
         ((1, 2), ((0, 1),), "none", 3.0, ("3.0",)),

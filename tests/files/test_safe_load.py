@@ -8,7 +8,16 @@ import tracemalloc
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.files.safe_load import MAX_SIZE, MAX_YAML, load_json, read_lines, read_object, read_yaml, to_json
+from mate_cli.files.safe_load import (
+    MAX_SIZE,
+    MAX_YAML,
+    load_json,
+    parse_yaml,
+    read_lines,
+    read_object,
+    read_yaml,
+    to_json,
+)
 
 
 def read_all_lines(path):
@@ -98,6 +107,8 @@ def test_yaml_that_takes_more_than_it_is_worth(tmp_path, text):
     with pytest.raises(RunError, match=r"more than 300 digits|nested too deep"):
         as_yaml(tmp_path / "x")
     assert time.process_time() - began < 2
+    with pytest.raises(RecursionError):
+        parse_yaml("[" * 61 + "]" * 61)
 
 
 def test_json_never_holds_nan(tmp_path):

@@ -144,7 +144,7 @@ def test_bfloat16_stays_near(path):
 
 
 @pytest.mark.trains
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_twenty_steps_learn_three_tables_by_heart(path):
     batch = examples()

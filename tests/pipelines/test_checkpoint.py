@@ -76,6 +76,7 @@ def in_transformers(folder, model):
         yield question, inputs, model(**inputs), tokenizer
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["questions", "aggregations", "absolute"])
 def test_answers_are_those_of_transformers(tmp_path, name):
     network, options = MODELS[name]

@@ -63,6 +63,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_settings_of_another_meaning_are_refused(name, changed, tmp_path, capsys):
     settings, message = REFUSED[name]

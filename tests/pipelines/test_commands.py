@@ -77,6 +77,7 @@ def test_evaluate_recomputes_what_training_recorded(chain, stage):
         assert again == {name: value for name, value in metrics.items() if name.startswith(f"{split}/")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", ["", pytest.param("cell_selection", marks=pytest.mark.long)])
 def test_evaluate_can_score_what_training_left_out(chain, stage, tmp_path):
     copy = shutil.copytree(chain, tmp_path / "copy", ignore_dangling_symlinks=True)

@@ -162,6 +162,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("lines", "told"), REFUSED.values(), ids=REFUSED)
 def test_a_wrong_file_is_refused_in_one_line_and_leaves_nothing(lines, told, tmp_path, capsys):
     assert evaluate(tmp_path, lines, *wtq(tmp_path)) == 2

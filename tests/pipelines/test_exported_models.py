@@ -251,6 +251,7 @@ def test_the_card_says_what_it_is(tmp_path):
         assert str(tmp_path) not in (folder / file).read_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -316,6 +317,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
 LATE = "${oc.create:{_target_:os.getcwd}}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("place", "value"),
     [

@@ -55,9 +55,10 @@ def test_compiled_in_one_graph(exports, name, attention):
     check_equal(exports, torch.compile(model, fullgraph=True, backend="eager"), model)
 
 
+@pytest.mark.long
 @torch.no_grad()
-@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ["cells", pytest.param("statements", marks=pytest.mark.long)])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["cells", "statements"])
 def test_exported(exports, name, attention):
     model = LOAD[name].from_pretrained(exports(name), attn_implementation=attention)
     given = inputs(exports, ROWS[1])
@@ -77,6 +78,7 @@ def test_traced_without_padding_it_masks_padding(exports, name):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_layers_are_exported_too(exports):
     model = AutoModel.from_pretrained(
@@ -109,6 +111,7 @@ def test_onnx(exports, tmp_path, attention):
         torch.testing.assert_close(torch.from_numpy(found[0]), model(**read)[0], atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "load", "attention", "reason"),
     [
@@ -130,6 +133,7 @@ def test_what_cannot_be_exported_says_so(exports, name, load, attention, reason)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_the_page_makes_graphs(exports, monkeypatch, tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "use_with_transformers.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page.partition("## One graph")[2].partition("\n## ")[0], re.DOTALL)

@@ -20,6 +20,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.long
 def test_each_stage_begins_with_the_weights_of_the_one_before():
     plan = resolve(["experiment=hybridqa_best"])
     found = {stage.name: (stage.after, stage.config.init.get("checkpoint")) for stage in plan.stages}
@@ -111,6 +112,7 @@ def no_network(files, root):
     raise DataError("no network")
 
 
+@pytest.mark.long
 def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
     plan = resolve([*SMALL, f"paths.data={tmp_path}", "data.download=false"])
     (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)

@@ -69,7 +69,7 @@ def test_the_network_stays_as_it_was(exports):
     assert mate.dtype == torch.bfloat16
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["features", "answers", "statements", "feature_statements", "reader"])
 def test_half_precision_answers_nearly_the_same(exports, name, dtype):
@@ -173,6 +173,7 @@ def test_no_question_has_no_answer(mate):
     assert mate.predict(FRAME, []) == []
 
 
+@pytest.mark.long
 def test_a_run_trains_in_another_thread(tmp_path):
     words = ["experiment=quickstart_cells", "debug=fast", "logger=none", "trainer.max_steps=1"]
     with ThreadPoolExecutor(1) as pool:

@@ -74,6 +74,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_run_could_not_begin_with_is_refused(name):
     words, said = REFUSED[name]
@@ -112,6 +113,7 @@ def test_a_package_that_is_missing_or_broken_is_named(text, tmp_path, monkeypatc
         check_trainer(run_config(["logger=none", *add("logger", f"pytorch_lightning.loggers.{logger}")]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -113,7 +113,7 @@ def step_of(parts, found, micro_batch, ranks, monkeypatch):
     return sum(losses).item(), torch.cat(gradients)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_step_is_the_same_for_any_micro_batch_and_any_number_of_ranks(build, name, monkeypatch):
     parts, found = build(name)
@@ -144,7 +144,7 @@ def test_a_filler_has_no_loss_and_does_not_count(build):
     assert losses == [pytest.approx(parts.task.loss(batch).item()), 0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "place", "share"), DROPOUTS)
 def test_each_dropout_of_a_task_drops_its_share(build, name, place, share):
     parts, found = build(name)

@@ -98,6 +98,7 @@ def labels_of(kind, model, given):
     return {"labels": torch.tensor([0, 1, 1])} if kind == "SEQ_CLS" else {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "name", "auto"),
     [

@@ -52,6 +52,7 @@ def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
         assert out.getvalue() == printed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", [[], ["model=tapas", "model.lexical_features=true", "task=table_qa"]])
 def test_the_first_snippet_for_transformers_works_on_every_export(words, tmp_path, monkeypatch, capsys):
     export_run(str(finished_run(tmp_path / "run", words)), str(tmp_path / "exported"), here(tmp_path))
@@ -80,6 +81,7 @@ def write_blocks(page, folder):
         (folder / file).write_text(content)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "page"),
     [("striped", "add_your_own_network"), ("nearby", "add_your_own_network"), ("cell_lstm", "write_your_own_forward")],
@@ -111,6 +113,7 @@ class Clash(TableEncoder):
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", ["train debug=fast", "inspect"])
 @pytest.mark.parametrize(
     ("name", "problem"), [("Plain", "is not a TableEncoder"), ("Clash", ".encoder is LSTM, not the layers")]
@@ -142,6 +145,7 @@ def test_a_dataset_without_coordinates_says_what_is_missing(own_folder, capsys):
     assert "answers with coordinates" in said
 
 
+@pytest.mark.long
 def test_a_network_without_attention_is_counted_and_shown(own_folder, capsys):
     words = ["experiment=quickstart_cells", "model=cell_lstm", "hardware.threads=1"]
     assert main(["train", *words, "--dry"]) == 0

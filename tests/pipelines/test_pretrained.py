@@ -84,6 +84,7 @@ def test_a_run_says_what_it_was_pre_trained_by(chain):
     assert {"dev/accuracy", "dev/accuracy/synthetic"} <= record(chain / "cs")["metrics"].keys()
 
 
+@pytest.mark.long
 def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, monkeypatch):
     begun = []
     fit = LitTask.on_train_start

@@ -66,6 +66,7 @@ def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch
     assert json.loads((folder / "record.json").read_text())["monitor"] == "dev/perplexity"
 
 
+@pytest.mark.long
 def test_the_weights_are_fine_tuned(run, tmp_path, capsys):
     weights = run / "checkpoints" / "final.safetensors"
     words = ["data=sample", "debug=fast", "logger=none", "init=path", f"init.checkpoint={weights}"]

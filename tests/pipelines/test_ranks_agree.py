@@ -91,6 +91,7 @@ def test_settings_that_differ_are_one_line(nodes, tmp_path):
     assert not (tmp_path / "outputs").exists()
 
 
+@pytest.mark.long
 def test_who_waits_ends_when_another_refuses(nodes, tmp_path):
     first, second = nodes(0), nodes(1, home=False)
     assert end(second)[0] == 2
@@ -101,6 +102,7 @@ def test_who_waits_ends_when_another_refuses(nodes, tmp_path):
     assert not (tmp_path / "outputs").exists()
 
 
+@pytest.mark.long
 def test_a_signal_is_heard_by_who_waits(nodes):
     waiting = nodes(0)
     time.sleep(4)  # for the second, who never comes

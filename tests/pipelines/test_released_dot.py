@@ -86,6 +86,7 @@ def test_a_release_is_read_whole(tmp_path, name):
 SIZES = {"num_hidden_layers": "num_layers", "num_attention_heads": "num_heads"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DOTS)
 def test_a_release_answers(tmp_path, name, capsys):
     folder, _ = dot_release(tmp_path, name)

@@ -75,7 +75,7 @@ def train(model, inputs, labels):
     assert all(grad is not None for _, grad in of_head), of_head
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 def test_a_replaced_head_computes_and_is_saved(exports, kind, batch, tmp_path):
     inputs, _ = batch
     model = CLASSES[kind].from_pretrained(exports(kind))
@@ -91,7 +91,7 @@ def test_a_replaced_head_computes_and_is_saved(exports, kind, batch, tmp_path):
     assert not torch.equal(scores(copied, inputs), after)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     "options",
     [
@@ -149,7 +149,7 @@ def test_a_wrapped_embedding_computes(exports, given, layer):
     assert not torch.allclose(scores(adapted, given), before, atol=1e-3)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("source", ["cells", "pieces"])
 def test_a_new_head_on_a_saved_encoder(exports, kind, source, tmp_path, given):
     encoder = AutoModel.from_pretrained(exports(source))

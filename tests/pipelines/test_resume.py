@@ -10,10 +10,10 @@ from finished_runs import only_run
 from forked_commands import Command, finish, wait_for_step
 
 ARGUMENTS = [
-    *("experiment=quickstart_cells", "logger=none", "trainer.limit_train=64", "trainer.limit_dev=16"),
-    *("trainer.batch_size=8", "trainer.max_steps=24", "trainer.val_every=1.1", "trainer.checkpoint_every=3"),
+    *("experiment=quickstart_cells", "logger=none", "trainer.limit_train=48", "trainer.limit_dev=8"),
+    *("trainer.batch_size=8", "trainer.max_steps=12", "trainer.val_every=1.1", "trainer.checkpoint_every=3"),
     *("trainer.log_every=2", "hardware.micro_batch=4", "hardware.threads=1", "model.hidden_dropout=0.1"),
-    "model.attention_dropout=0.1",
+    *("model.attention_dropout=0.1", "encoding.max_tokens=96"),
 ]
 
 
@@ -53,8 +53,8 @@ def whole(tmp_path_factory):
     ("step", "stop"),
     [
         pytest.param(2, signal.SIGKILL, marks=pytest.mark.long),
-        (10, signal.SIGKILL),
-        pytest.param(13, signal.SIGINT, marks=pytest.mark.long),
+        (5, signal.SIGKILL),
+        pytest.param(7, signal.SIGINT, marks=pytest.mark.long),
     ],
 )
 def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):

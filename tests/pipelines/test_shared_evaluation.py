@@ -63,9 +63,8 @@ def take_results(*folders: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("count", "splits"), [(1, "dev"), pytest.param(2, "dev,test", marks=pytest.mark.long)], ids=["one run", "two runs"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("count", "splits"), [(1, "dev"), (2, "dev,test")], ids=["one run", "two runs"])
 def test_two_processes_evaluate_what_one_does(nodes, tmp_path, count, splits):
     runs = [finished_run(tmp_path / "runs" / f"{seed}", [f"seed={seed}"]) for seed in range(count)]
     typed = [f"run={','.join(map(str, runs))}", f"split={splits}"]
@@ -97,6 +96,7 @@ def test_processes_with_other_questions_are_one_line(nodes, tmp_path, others, to
     assert not (run / "predictions").exists()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words",
     [

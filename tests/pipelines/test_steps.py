@@ -53,6 +53,7 @@ def train(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.long
 def test_steps_depend_neither_on_micro_batches_nor_on_a_resume_with_others(train, tmp_path):
     whole = train("whole", "hardware.micro_batch=8")
     before = train("parts", "hardware.micro_batch=4", interrupt_at=4)

@@ -38,6 +38,7 @@ def test_labels_are_found_by_the_signature():
     assert find_labels(classes.MateForQuestionAnswering) == ["start_positions", "end_positions"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_trainer_measures_and_calls_metrics(exports, given, tmp_path, name):
     pytest.importorskip("accelerate")

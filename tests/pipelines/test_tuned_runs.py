@@ -34,6 +34,7 @@ def whole(tmp_path_factory):
     return folder, finish(train(folder, FROZEN))
 
 
+@pytest.mark.long
 def test_a_run_says_how_much_it_trains_and_changes_nothing_else(whole, tmp_path):
     folder, output = whole
     finish(train(tmp_path, FROZEN, "trainer.max_steps=1"))
@@ -71,6 +72,7 @@ def lora(whole, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_best_weights_have_the_adapters_in_them_and_answer_as_any(whole, lora, tmp_path, capsys):
     begun, best, final = weights(whole[0]), weights(lora, "best"), weights(lora)
     assert best.keys() == final.keys() == begun.keys()

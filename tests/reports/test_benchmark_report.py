@@ -116,6 +116,7 @@ def test_no_figure_is_drawn_of_a_single_length(tmp_path):
     assert [draw_cost(results, name) for name in COSTS] == [None, None, None]
 
 
+@pytest.mark.long
 def test_figures_are_written(results, tmp_path):
     files = write_benchmark_figures(results, tmp_path)
     assert [file.name for file in files if file.suffix == ".png"] == ["time.png", "flops.png", "memory.png"]

@@ -39,6 +39,7 @@ def test_the_offline_run_holds_tables_and_the_page(outputs):
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.long
 def test_the_run_can_be_read_back(outputs):
     """By W&B's own reader of the file, so that nothing here knows its format."""
     place = send_report(build_report([outputs], metric="dev/hits@1"), OPTIONS, outputs)

@@ -88,7 +88,13 @@ def test_a_row_has_the_rate_that_its_step_used_and_what_callbacks_log_of_it(tmp_
         assert (row["train/loss"], row["own/number"], row["lr-SGD"]) == (step, step, row["train/lr"])
 
 
-def test_all_that_is_logged_now_and_then_is_of_the_same_steps_and_the_last_one_is_among_them(tmp_path):
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_all_that_is_logged_now_and_then_is_of_the_same_steps_and_the_last_one_is_among_them(
+    tmp_path, monkeypatch, ranks
+):
+    # Further ranks log the same numbers as this one.
+    monkeypatch.setattr("mate_cli.runs.ranks.world_size", lambda: ranks)
+    monkeypatch.setattr("mate_cli.runs.ranks.all_reduce_sum", lambda values: [ranks * value for value in values])
     rows = rows_of(tmp_path, LinearSchedule(), steps=8, every=3)
     assert list(rows) == [3, 6, 8]
     assert [row["train/loss"] for row in rows.values()] == [2, 5, 7.5]

@@ -12,7 +12,7 @@ from mate_cli.errors import RunError
 from mate_cli.runs.folders import find_resumable, find_same, first_difference, new_folder
 from mate_cli.runs.identity import configuration_name
 from mate_cli.runs.metrics_file import seconds_so_far
-from mate_cli.runs.record import RunFolder, RunRecord, code_version
+from mate_cli.runs.record import Clock, RunFolder, RunRecord, code_version
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
 CONFIG = {"seed": 1, "optimizer": {"lr": 1e-4, "betas": [0.9, 0.999]}, "hardware": {"micro_batch": 8}}
@@ -52,6 +52,7 @@ def test_the_time_of_killed_parts_counts_and_so_does_that_of_stages(tmp_path):
     assert seconds_so_far(killed, record()) == 30
     assert seconds_so_far(whole, record()) == 90
     assert seconds_so_far(whole, replace(record(), wall_seconds=100.0)) == 100
+    assert 30 <= Clock(before=30.0)() < 90
 
 
 def test_a_record_that_another_process_is_writing_is_no_stage(tmp_path):

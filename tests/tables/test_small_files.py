@@ -120,13 +120,14 @@ def test_cells_of_open_documents(file, cells):
     assert [row[1].text for row in table.rows] == cells
 
 
-def test_what_is_hidden_in_open_documents(tmp_path):
+@pytest.mark.parametrize("way", [b"collapse", b"filter"])
+def test_what_is_hidden_in_open_documents(tmp_path, way):
     path, before = tmp_path / "t.ods", b"<table:table-row"
     with zipfile.ZipFile(CASES / "47_error_cells/err.ods") as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             start, *rows = old.read(name).split(before)
             if rows:
-                rows[1] = b' table:visibility="collapse"' + rows[1]
+                rows[1] = b' table:visibility="%b"' % way + rows[1]
             new.writestr(name, before.join([start, *rows]))
     table, notes = read_table(path)
     assert len(table.rows) == 3

@@ -64,6 +64,7 @@ def write_xlsxwriter(path, codes, rows):
                 sheet.write(number, place, value, style)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("write", [write_openpyxl, write_xlsxwriter])
 @pytest.mark.parametrize("seed", range(100))
 def test_values_are_those_that_are_stored(tmp_path, write, seed):

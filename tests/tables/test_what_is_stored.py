@@ -399,6 +399,7 @@ def test_other_columns_prove_a_decimal_point_beside_short_numbers(tmp_path):
     assert compute("sum", [(row, 1) for row in range(3)], table) == 158.375
 
 
+@pytest.mark.long
 @pytest.mark.timeout(20)
 def test_a_sum_of_many_cells_takes_no_time_for_each_pair_of_them(tmp_path):
     count = 30_000

@@ -125,6 +125,12 @@ def test_what_stands_in_two_columns_is_no_reference():
     ]
 
 
+def test_what_is_shorter_than_three_characters_is_no_name():
+    table = make_table(("Class", "City"), ("AB", "Rome"), ("CD", "Oslo"))
+    found = replaceable_mentions(TableReferences(table), "Class AB met in Rome.", clear=False)
+    assert [candidate.focus for candidate in found] == [{"Rome"}]
+
+
 def test_a_replacement_that_makes_the_sentence_true_again_is_left_out():
     table = make_table(("Year", "Winner"), ("2004", "Ann Lee"), ("2005", "Ann Lee"), ("2006", "Cy Young"))
     text = "Ann Lee won the race of the year 2004."

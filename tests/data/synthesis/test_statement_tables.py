@@ -38,6 +38,7 @@ def few(table, rows):
     return Table("t", tuple(map(Cell, table)), tuple(tuple(map(Cell, row)) for row in rows))
 
 
+@pytest.mark.long
 def test_labels_and_kinds_are_balanced(drawn, tables):
     assert len(drawn) == 15 * len(tables)
     labels = Counter(example.answer.label for example in drawn)

@@ -95,6 +95,7 @@ def test_each_label_and_the_share_of_counts_is_as_asked():
         assert within_chance(sum("the count" in it.text for it in made), 2000, share)
 
 
+@pytest.mark.long
 def test_comparators_and_constants_have_their_shares():
     rng, table = np.random.default_rng(1), golden_table("t2")
     made = [it.text for _ in range(1000) for it in synthesize(table, rng, Grammar(count_share=1))]

@@ -1,5 +1,7 @@
 """What Hybrider's stages learn from and how they are scored, on a table made for it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
+from mate_cli.papers.hybrider.nodes import Node
 from mate_cli.papers.hybrider.tasks import NodeRanking, PageReading, RowHopping
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -78,6 +81,13 @@ def test_the_floor_is_the_surest_node(tasks):
         found["surest/row_accuracy/passage"] == 1.0
     )  # Ann and Bergen are both in the question, and both rows are right
     assert found["surest/row_accuracy"] == pytest.approx(2 / 3)
+    fields = {"content": "", "link": None, "fact": "", "header": ""}
+    cell, page = (
+        Node(coordinate=(row, 0), confidence=confidence, source=source, **fields)
+        for row, confidence, source in ((0, 0.9, "links"), (1, 0.4, "tf-idf"))
+    )
+    medium = replace(examples["medium"], nodes=(page, cell))
+    assert ranking.baselines({"medium": medium}, list)["surest/row_accuracy"] == 1.0
 
 
 def test_hops_begin_at_every_node_in_a_row_with_the_answer(tasks):

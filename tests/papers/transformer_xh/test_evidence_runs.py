@@ -51,6 +51,7 @@ def test_without_a_run_the_edges_are_drawn(tmp_path, capsys):
     assert len(list(tmp_path.glob("inspect/*_graph.png"))) == 1
 
 
+@pytest.mark.long
 def test_a_run_from_before_its_classes_moved_evaluates(run, tmp_path):
     old = shutil.copytree(run, tmp_path / "old")
     text = (old / "config.yaml").read_text()

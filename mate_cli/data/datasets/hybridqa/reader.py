@@ -93,7 +93,7 @@ class HybridQA(Release):
         """Names of the required folders, for messages."""
         return FOLDERS
 
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
         """Return the valid questions of a split, in the order of the files. See `Release.read`."""
         return self._join(f"{split}.json", self.questions(split, problems), problems)
 
@@ -108,7 +108,7 @@ class HybridQA(Release):
         problems: list[Problem] = []
         path = Path(path).expanduser()
         questions = parse_questions(unpacked_name(path.name), _files_beside(path), problems)
-        examples = self._join(path.name, questions, problems)
+        examples = [*self._join(path.name, questions, problems)]
         self._raise_or_warn(problems)
         return examples
 
@@ -248,7 +248,9 @@ class HybridQA(Release):
             raise _no_such_file(self.root / name)
         return file
 
-    def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
+    def _join(
+        self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]
+    ) -> Iterator[TableExample]:
         """Combine questions with their tables to examples. Questions about damaged tables are omitted.
 
         Problems of tables are appended to `problems`.
@@ -263,7 +265,7 @@ class HybridQA(Release):
                 absent.setdefault(problem, []).append(question.question_id)
         problems += note_absent_tables(file, absent)
         tables = (self._tables[question.table_id][0] for question in questions)
-        return [_example(question, table) for question, table in zip(questions, tables, strict=True) if table]
+        return (_example(question, table) for question, table in zip(questions, tables, strict=True) if table)
 
     def _read_tables(self, table_ids: Collection[str]) -> None:
         """Read and cache the tables with these ids, except tables that are cached already."""

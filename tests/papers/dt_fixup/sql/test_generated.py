@@ -78,7 +78,7 @@ def is_refused_or_other(tree, known, schema):
         return True
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_every_argument_of_a_node_is_used_or_refused(sample):
     schema, tree = small_schema(), sqlglot.parse_one(sample, read="sqlite")

@@ -133,6 +133,7 @@ def test_an_interrupted_query_ends_at_once():
     assert time.monotonic() - begin < 3
 
 
+@pytest.mark.long
 def test_hostile_views_and_generated_columns_end(tmp_path):
     path = tmp_path / "hostile.sqlite"
     long = "instr(zeroblob(60000 + a), zeroblob(30000) || x'01')"
