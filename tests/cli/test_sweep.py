@@ -23,7 +23,7 @@ from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.jobs import end_reason, follow_job
-from mate_cli.cli.sweeps.stopping import MARK
+from mate_cli.cli.sweeps.stopping import STOP_FILE_NAME
 from mate_cli.cli.sweeps.sweep import job_files, remove_unbegun
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.pipelines.run_spec import prepare_run
@@ -257,7 +257,7 @@ def test_multirun_is_added_where_something_is_run():
 def test_files_of_jobs_that_never_began_are_removed(tmp_path):
     jobs = tmp_path / "one" / "jobs"
     jobs.mkdir(parents=True)
-    for name in ("0.json", "0.yaml", MARK):
+    for name in ("0.json", "0.yaml", STOP_FILE_NAME):
         (jobs / name).write_text("{}")
     remove_unbegun([jobs, jobs.parent])
     assert not jobs.parent.exists()
