@@ -186,7 +186,7 @@ def test_a_run_on_a_read_only_disk_is_evaluated(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(RunFolder, "write_record", None)
     evaluate_run.evaluate_run(str(run), ["dev"], here(tmp_path))
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
-    assert "not kept" in capsys.readouterr().out
+    assert "not saved" in capsys.readouterr().out
 
 
 def prepare(spec, barrier, results):
