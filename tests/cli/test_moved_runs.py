@@ -73,7 +73,7 @@ def test_it_is_used_from_any_folder(runs, capsys, recwarn):
     assert main(["predict", f"run={run}", "table=cities.csv", "question=which city has rank 2?"]) == 0
     assert main(["run", str(runs / "begun")]) == 0
     assert json.loads((runs / "begun" / "record.json").read_text())["status"] == "finished"
-    assert not [str(warning.message) for warning in recwarn if "began with" in str(warning.message)]
+    assert not [str(warning.message) for warning in recwarn if "this run started" in str(warning.message)]
 
 
 @pytest.fixture
@@ -109,6 +109,6 @@ def test_other_data_in_the_place_of_a_run_s_are_said(project, tmp_path, monkeypa
     for run in ("done", "begun"):
         words = ["evaluate", "split=dev", "run="] if run == "done" else ["run", ""]
         assert main([*words[:-1], f"{words[-1]}{place}/outputs/train/files_mate/{run}"]) == 0
-        told = [str(warning.message) for warning in recwarn if "began with" in str(warning.message)]
+        told = [str(warning.message) for warning in recwarn if "this run started" in str(warning.message)]
         assert told == ["the questions or tables of dev differ from those with which this run started"]
         recwarn.clear()
