@@ -47,10 +47,15 @@ def check_parts(spec: RunSpec) -> None:
     from mate_cli.cli.config.validate import refuse, target_problems
     from mate_cli.data.loading.batching import check_shares
     from mate_cli.pipelines.assembly import check_label
+    from mate_cli.pipelines.systems.base import System
     from mate_cli.pipelines.trainer import check_trainer
 
     if spec.system:
-        instantiate(spec.system).check([stage.name for stage in spec.stages])
+        system = instantiate(spec.system)
+        if not isinstance(system, System):
+            hint = "Leave it out, or use it with mate evaluate"
+            raise ConfigError("joins no stages", where="system", remedy=hint)
+        system.check([stage.name for stage in spec.stages])
     for stage in spec.stages:
         if stage.run:
             continue

@@ -47,7 +47,7 @@ def read_answers(file: Path) -> dict[str, SystemAnswer]:
             problem = f"the id {key!r} occurs twice ({locations[key]} and {location})"
             raise DataError(problem, where=str(file), remedy="Keep one answer for each question")
         with wrap_file_errors(file, DataError, location, REMEDY):
-            answers[key], locations[key] = _answer(entry), location
+            answers[key], locations[key] = parse_answer(entry), location
     if not answers:
         raise DataError("has no answers", where=str(file), remedy=REMEDY)
     return answers
@@ -98,7 +98,7 @@ def _find(entry: Mapping[str, Any], names: tuple[str, ...], location: str, file:
     return entry[name]
 
 
-def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
+def parse_answer(entry: Mapping[str, Any]) -> SystemAnswer:
     """Convert an entry of the file to an answer.
 
     Raises:

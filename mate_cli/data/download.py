@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
 import requests
+from urllib3.exceptions import InvalidHeader
+from urllib3.util import Retry
 
 from mate_cli.data.archive import check_packed
 from mate_cli.errors import DataError
@@ -150,7 +153,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
                     f"the server returned {error}", where=url, remedy="Check the address or try later"
                 ) from error
             failure: requests.RequestException = error
-            pause = max(pause, _retry_after(error.response))
+            pause = max(pause, parse_retry_after(error.response.headers))
         except requests.RequestException as error:
             failure = error
         if attempt < ATTEMPTS - 1:
@@ -164,10 +167,16 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
     ) from failure
 
 
-def _retry_after(response: requests.Response) -> float:
-    """Return the pause in seconds that the header Retry-After requests, up to `MAX_PAUSE`."""
-    header = response.headers.get("Retry-After", "")
-    return min(float(header), MAX_PAUSE) if header.isascii() and header.isdigit() else 0.0
+def parse_retry_after(headers: Mapping[str, str], longest: float = MAX_PAUSE) -> float:
+    """Return the pause in seconds that the header Retry-After requests, as a number or a date.
+
+    Args:
+        headers: headers of a response.
+        longest: maximum pause in seconds.
+    """
+    with suppress(ValueError, OverflowError, InvalidHeader):
+        return min(float(Retry().parse_retry_after(headers["Retry-After"])), longest) if "Retry-After" in headers else 0
+    return 0.0
 
 
 def _receive_once(url: str, part: Path, *, checked: bool) -> bool:

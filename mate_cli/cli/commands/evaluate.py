@@ -1,4 +1,4 @@
-"""`mate evaluate`: score finished runs, released checkpoints or a file of answers."""
+"""`mate evaluate`: score finished runs, released checkpoints, language models or a file of answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.app import PROGRAM
+from mate_cli.cli.overrides import DRY
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import is_written, quote_list, quote_text
 
@@ -24,10 +25,11 @@ TEXT_KEYS = ("answers", "name")
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Convert comma-separated values to lists, and add `++` to `data.*` overrides.
+    """Convert comma-separated values to lists, `--dry` to `dry=true`, and add `++` to `data.*` overrides.
 
     With `++`, the overrides may set any key in the data section of the evaluated run.
     """
+    words = ["dry=true" if argument == DRY else argument for argument in words]
     return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in words]
 
 
@@ -41,25 +43,31 @@ def _several(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Compute the metrics of finished runs, of checkpoints or of a file of answers.
+    """Compute the metrics of finished runs, of checkpoints, of a language model or of a file of answers.
 
     The results are printed, and written to the run folders or to new folders.
 
     Raises:
-        ConfigError: if not exactly one of `run`, `checkpoint` and `answers` is set, or other keys do not fit it.
+        ConfigError: if not exactly one of `run`, `checkpoint`, `answers` and `system` is set, or other keys do not fit
+            it.
     """
     from mate_cli.cli.config.validate import check_run_types
 
-    sources = [key for key in ("run", "checkpoint", "answers") if getattr(cfg, key)]
+    sources = [key for key in ("run", "checkpoint", "answers", "system") if getattr(cfg, key)]
     if len(sources) != 1:
         problem = f"cannot be combined with {' and '.join(sources[1:])}" if sources else "needs a value"
-        hint = "Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME"
+        hint = "Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME, or system=NAME data=NAME"
         raise ConfigError(problem, where=sources[0] if sources else "run", remedy=hint)
-    if cfg.answers or cfg.analysis is not None:
-        cfg.hardware.require_one_process("answers=" if cfg.answers else "an analysis")
+    if cfg.dry and not cfg.system:
+        raise ConfigError(f"is for system=, not for {sources[0]}", where="dry", remedy="Leave it out")
+    if cfg.answers or cfg.system or cfg.analysis is not None:
+        cfg.hardware.require_one_process("an analysis" if cfg.analysis is not None else f"{sources[0]}=")
     if not cfg.run:
         check_alone(cfg, sources[0])
-        score_answers(cfg) if cfg.answers else run_distributed(cfg, score_checkpoints)
+        if cfg.system:
+            score_system(cfg)
+        else:
+            score_answers(cfg) if cfg.answers else run_distributed(cfg, score_checkpoints)
         return
     if "_target_" in cfg.data:
         raise ConfigError(
@@ -137,7 +145,7 @@ def check_alone(cfg: Evaluate, source: str) -> None:
 
     Args:
         cfg: configuration of the command.
-        source: key that is set, `checkpoint` or `answers`.
+        source: key that is set, `checkpoint`, `answers` or `system`.
 
     Raises:
         ConfigError: if one of these keys is missing or invalid.
@@ -166,6 +174,31 @@ def score_answers(cfg: Evaluate) -> None:
     outputs = Path(cfg.paths.outputs)
     folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs, partial=cfg.partial)
     print_wrong(folder, cfg.split)
+
+
+def score_system(cfg: Evaluate) -> None:
+    """Ask the language model `system` the questions of splits, and score its answers.
+
+    The number of wrong answers by category is printed. With `dry`, only the planned requests are counted.
+
+    Raises:
+        ConfigError: if `system` is no language model, or `prompt` is missing.
+    """
+    from mate_cli.cli.config_dir import choices
+
+    assert cfg.system is not None
+    if cfg.system.get("_target_") != "mate_cli.pipelines.evaluation.language_model.LanguageModel":
+        hint = "Use system=openai_compatible; a system of stages is scored with run=FOLDER"
+        raise ConfigError("is no language model", where="system", remedy=hint)
+    if cfg.prompt is None:
+        hint = f"Choose prompt={', '.join(choices('prompt'))}, or write conf/prompt/NAME.yaml"
+        raise ConfigError("names no prompt, and this dataset has no default", where="prompt", remedy=hint)
+    from mate_cli.pipelines.evaluation.evaluate_others import evaluate_system
+
+    config = {"system": cfg.system, "prompt": cfg.prompt.model_dump(), "data": cfg.data}
+    folders = Path(cfg.paths.outputs), Path(cfg.paths.cache)
+    if folder := evaluate_system(config, cfg.split, cfg.name, *folders, dry=cfg.dry):
+        print_wrong(folder, cfg.split)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:

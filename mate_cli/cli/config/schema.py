@@ -69,12 +69,22 @@ class OfRuns(Section):
     trust: Texts
 
 
+class Prompt(Section):
+    """A prompt of `conf/prompt`: instructions, and the template of each question."""
+
+    instructions: str
+    question: str
+
+
 class Evaluate(OfRuns):
     """Configuration of `mate evaluate`."""
 
     run: Texts
     checkpoint: Texts
     answers: str | None
+    system: Node | None
+    prompt: Prompt | None
+    dry: bool
     name: str | None
     partial: bool
     split: SomeTexts

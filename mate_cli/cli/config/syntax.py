@@ -75,7 +75,8 @@ class Syntax:
         flag, equals, value = argument.partition("=")
         long = LONG.get(flag, flag)
         is_train_flag = long in (DRY, PRINT_SCRIPT, "--multirun")
-        if long in OTHER_CONFIGS or (is_train_flag and self.command != "train"):
+        is_known = self.command == "train" or (self.command, long) == ("evaluate", DRY)
+        if long in OTHER_CONFIGS or (is_train_flag and not is_known):
             hint = "Leave it out" if is_train_flag else "Use --config-dir FOLDER"
             raise ConfigError(f"mate {self.command} does not have this flag", where=long, remedy=hint)
         if flag in FLAGS:

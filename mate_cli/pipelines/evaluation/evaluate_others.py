@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hydra.utils import get_class, instantiate
 from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.safe_load import to_yaml
+from mate_cli.files.safe_load import to_json, to_yaml
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
@@ -24,6 +25,7 @@ from mate_cli.metrics.specs import SPLITS
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
+from mate_cli.pipelines.evaluation.language_model import check_template, find_gold_items
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.pipelines.run import (
@@ -157,35 +159,61 @@ def evaluate_answers(
     Raises:
         DataError: a split is missing or has no known answers, or the file answers too few of its questions.
     """
-    dataset = instantiate(data)
-    title = str(data.get("name") or type(dataset).__name__)
-    examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
+    dataset, title, examples = _open_questions(data, splits)
     check_questions(file, answers, title, examples, lambda split: _question_ids(dataset, split), partial=partial)
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
-    record = RunRecord(
+    record = _answers_record(f"answers={file}", name, title, splits)
+    record.facts = {NOT_TRAINED: describe_answers(f"answers read from {file.name}", metric, examples)}
+    costs = [answer.cost for answer in answers.values() if answer.cost is not None]
+    if costs:
+        record.throughput = {"cost_per_question": sum(costs) / len(costs)}
+    config = {"answers": str(file), "name": name, "data": dict(data)}
+    return _score_answers(record, metric, examples, config, outputs)
+
+
+def _open_questions(
+    data: Mapping[str, Any], splits: Sequence[str]
+) -> tuple[TableDataset, str, dict[str, dict[str, TableExample]]]:
+    """Read the splits of a dataset. Return the dataset, its name, and examples by question id for each split."""
+    dataset = instantiate(data)
+    examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
+    return dataset, str(data.get("name") or type(dataset).__name__), examples
+
+
+def _answers_record(source: str, name: str, dataset: str, splits: Sequence[str], seed: int = 0) -> RunRecord:
+    return RunRecord(
         command="evaluate",
         experiment=re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers",  # The experiment names a folder.
-        overrides=[f"answers={file}", f"data={title}", f"split={','.join(splits)}", f"name={name}"],
-        dataset=title,
+        overrides=[source, f"data={dataset}", f"split={','.join(splits)}", f"name={name}"],
+        dataset=dataset,
         model=name,
         attention="",
         init=NOT_TRAINED,
         task="any system",
-        seed=0,
+        seed=seed,
     )
-    record.facts = {NOT_TRAINED: describe_answers(file, metric, examples)}
-    costs = [answer.cost for answer in answers.values() if answer.cost is not None]
-    if costs:
-        record.throughput = {"cost_per_question": sum(costs) / len(costs)}
+
+
+def _score_answers(
+    record: RunRecord,
+    metric: AnswerMetric[Any],
+    examples: Mapping[str, Mapping[str, TableExample]],
+    config: Mapping[str, Any],
+    outputs: Path,
+    lines: Sequence[Mapping[str, Any]] = (),
+) -> RunFolder:
+    """Score the answers of a metric, and write record, configuration, predictions and `lines` to a new folder."""
     run = Run.of(new_folder(outputs, f"evaluate/{record.experiment}"), record)
     with record_outcome(run):
-        run.folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
+        run.folder.write_text("config.yaml", to_yaml(config))
+        if lines:
+            run.folder.write_text("answers.jsonl", "".join(f"{to_json(line)}\n" for line in lines))
         for split, by_id in examples.items():
             labeled = {key: example for key, example in by_id.items() if example.answer}
             record.add_scores(f"{split}/", metric.score(labeled))
             record.questions |= describe_questions(split, by_id.values())
             record.facts |= describe_unscored(split, by_id.values())
-            answered_examples = [example for key, example in by_id.items() if key in answers]
+            answered_examples = [example for key, example in by_id.items() if key in metric.answers]
             texts = {example.example_id: metric.text(example) for example in answered_examples}
             details = {example.example_id: metric.details(example) for example in answered_examples}
             save_predictions(
@@ -193,6 +221,68 @@ def evaluate_answers(
             )
     print_results(run.console, run.folder, record, f"{record.model} on {record.dataset}")
     return run.folder
+
+
+def evaluate_system(
+    config: Mapping[str, Any], splits: Sequence[str], name: str | None, outputs: Path, cache: Path, *, dry: bool = False
+) -> RunFolder | None:
+    """Ask a language model the questions of splits, score its answers, and write a record as a run does.
+
+    Args:
+        config: the sections `system`, `prompt` and `data` of the configuration.
+        splits: splits of the dataset.
+        name: display name of the system. None: the name of the model.
+        outputs: folder of all runs.
+        cache: folder of cached replies.
+        dry: whether to print only the number of requests, and their estimated tokens and cost.
+
+    Returns:
+        The folder of the record, with answers.jsonl, which `mate evaluate answers=` also reads. None if `dry`.
+
+    Raises:
+        ConfigError: the API key is missing, or the prompt is invalid.
+        DataError: a split is missing or has no known answers.
+        RunError: the server is unreachable or rejects the requests. Received replies stay cached.
+    """
+    system, prompt, data = instantiate(config["system"], _convert_="all"), config["prompt"], config["data"]
+    system.read_key()
+    check_template(prompt["question"])
+    dataset, title, examples = _open_questions(data, splits)
+    for split, by_id in examples.items():
+        require_answers(by_id, f"{title} {split}")
+    written = instantiate({**data, **getattr(dataset, "as_written", {})})
+    questions = (example for split in splits for example in written.examples(split))
+    train = [shot for shot in (written.examples("train") if system.shots else ()) if find_gold_items(shot)]
+    requests = system.build_requests(questions, train, **prompt)
+    with system.open_cache(cache) as (file, replies):
+        missing = {digest: body for digest, body in requests.values() if digest not in replies}
+        cached = sum(digest in replies for digest, _ in requests.values())
+        if dry:
+            print(system.describe_plan(missing.values(), cached))
+            return None
+        failures = system.ask(missing, file, replies, cached > 0)
+    found = {key: replies[digest] for key, (digest, _) in requests.items() if digest in replies}
+    answers = {key: system.convert(reply) for key, reply in found.items()}
+    lines = [
+        {"id": key, "answer": [*answers[key].texts], "cost": answers[key].cost, **asdict(reply)}
+        for key, reply in found.items()
+    ]
+    metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
+    name = name or (f"{system.model}, {system.shots} shots" if system.shots else system.model)
+    record = _answers_record(f"system.model={system.model}", name, title, splits, system.seed)
+    columns = {key: [line[key] for line in lines] for key in ("cost", "input_tokens", "output_tokens", "seconds")}
+    totals = {key: float(sum(values)) for key, values in columns.items() if None not in values}
+    record.throughput = {f"{key}_per_question": total / len(lines) for key, total in totals.items()}
+    counts = {
+        "refused": sum(reply.refused for reply in found.values()),
+        "without a JSON list, read as one text": sum(r.find_items() is None and not r.refused for r in found.values()),
+        f"rejected by the server ({next(iter(failures), '')})": len(failures),
+    }
+    notes = [f"answers of {system.model} at {system.endpoint}"]
+    notes += [f"{count:,} {text}" for text, count in counts.items() if count]
+    notes += [f"{key.replace('_', ' ')}: {total:,.10g}" for key, total in totals.items()]
+    record.facts = {NOT_TRAINED: describe_answers("; ".join(notes), metric, examples)}
+    return _score_answers(record, metric, examples, {**config, "name": name}, outputs, lines)
 
 
 def _question_ids(dataset: TableDataset, split: str) -> Collection[str]:
@@ -226,8 +316,7 @@ def check_questions(
     """
     for split, by_id in examples.items():
         name = f"{title} {split}"
-        if not any(example.answer for example in by_id.values()):
-            raise DataError("this split has no answers to score", where=name, remedy="Choose another split")
+        require_answers(by_id, name)
         count = len(by_id.keys() & answers.keys())
         if count and (partial or 2 * count >= len(by_id)):
             continue
@@ -244,11 +333,21 @@ def check_questions(
         raise DataError(problem, where=str(file), remedy=hint)
 
 
-def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
-    """Describe an answer file in a sentence, with counts of missing, unreadable and unknown answers.
+def require_answers(examples: Mapping[str, TableExample], split: str) -> None:
+    """Raise `DataError` if no question of a split has a gold answer.
+
+    Raises:
+        DataError: no question has a gold answer.
+    """
+    if not any(example.answer for example in examples.values()):
+        raise DataError("this split has no answers to score", where=split, remedy="Choose another split")
+
+
+def describe_answers(source: str, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
+    """Describe answers in a sentence, with counts of missing, unreadable and unknown answers.
 
     Args:
-        file: file from which the answers were read.
+        source: description of the origin of the answers.
         metric: metric with the answers.
         examples: examples of each scored split, by question id.
     """
@@ -257,7 +356,7 @@ def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[st
     unanswered = len(labeled.keys() - metric.answers.keys())
     unreadable = sum(not metric.is_readable(example) for key, example in labeled.items() if key in metric.answers)
     unknown = len(metric.answers.keys() - by_id.keys())
-    notes = [f"answers read from {file.name}"]
+    notes = [source]
     notes += [f"{unanswered:,} of {len(labeled):,} questions not answered and scored as wrong"] * bool(unanswered)
     notes += [f"{unreadable:,} not in the expected form and scored as wrong"] * bool(unreadable)
     notes += [f"{unknown:,} with an id that no question has"] * bool(unknown)
