@@ -1,5 +1,6 @@
 """Collection of hidden states and attention weights of all layers of a network."""
 
+from collections.abc import Collection
 from typing import cast
 
 from torch import Tensor
@@ -15,7 +16,12 @@ LayerTensors = tuple[Tensor, ...] | None
 
 
 def encode_with_layers(
-    encoder: TableEncoder, batch: TableBatch, *, hidden_states: bool, attentions: bool
+    encoder: TableEncoder,
+    batch: TableBatch,
+    *,
+    hidden_states: bool,
+    attentions: bool,
+    layers: Collection[int] | None = None,
 ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
     """Encode a batch, and collect hidden states and attention weights on request.
 
@@ -24,6 +30,7 @@ def encode_with_layers(
         batch: batch to encode.
         hidden_states: collect the input of the first layer and the output of every layer, [B, T, D] each.
         attentions: collect the attention weights of query i and key j in every layer, [B, N, T, T] each.
+        layers: layers to collect, from 1. 0 is the input of the first layer. None: all layers.
 
     Returns:
         The output of the network, the hidden states and the attention weights. The last two are None unless requested.
@@ -33,30 +40,45 @@ def encode_with_layers(
     """
     if not (hidden_states or attentions):
         return encoder(batch), None, None
-    layers = encoder.layers
-    backends = [layer.spec.backend for layer in layers]
-    if attentions and not all(isinstance(backend, AttentionBackend) and backend.exact for backend in backends):
-        problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
-        raise ConfigError(problem, where="output_attentions", remedy="Leave it out")
+    if attentions:
+        require_attention_weights(encoder, "output_attentions")
+    numbers = {id(layer): number for number, layer in enumerate(encoder.layers, 1)}
+    wanted = {0, *numbers.values()} if layers is None else layers
     states: list[Tensor] = []
     weights: list[Tensor] = []
 
     def record(
         layer: EncoderLayer, layer_input: Tensor, layer_output: Tensor, plan: AttentionPlan, key_bias: Tensor | None
     ) -> None:
-        # Skip layers of networks inside this network.
-        if not any(layer is known_layer for known_layer in layers):
+        # Layers of networks inside this network have no number.
+        number = numbers.get(id(layer))
+        if number is None:
             return
         if hidden_states:
-            states.extend(
-                _token_states(state, plan) for state in ((layer_output,) if states else (layer_input, layer_output))
-            )
-        if attentions:
+            by_number = {0: layer_input, number: layer_output} if number == 1 else {number: layer_output}
+            states.extend(_token_states(state, plan) for key, state in by_number.items() if key in wanted)
+        if attentions and number in wanted:
             weights.append(_attention_weights(layer, layer_input, plan, key_bias))
 
     with record_layers(record):
         output = encoder(batch)
     return output, tuple(states) if hidden_states else None, tuple(weights) if attentions else None
+
+
+def require_attention_weights(encoder: TableEncoder, where: str) -> None:
+    """Check that a network has attention weights for pairs of tokens.
+
+    Args:
+        encoder: network.
+        where: argument that requests the weights, for the error message.
+
+    Raises:
+        ConfigError: an attention layer has no such weights.
+    """
+    backends = [layer.spec.backend for layer in encoder.layers]
+    if not all(isinstance(backend, AttentionBackend) and backend.exact for backend in backends):
+        problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
+        raise ConfigError(problem, where=where, remedy="Leave it out")
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:

@@ -1,4 +1,4 @@
-"""`mate inspect`: show how an example is tokenized, truncated, pruned and attended to."""
+"""`mate inspect`: show how an example is tokenized, truncated, pruned and attended to, or dump all layers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mate_cli.cli.config.schema import Inspect
     from mate_cli.lit_modules.base import TableTask
+    from mate_cli.pipelines.inference.tables import LoadedModel
     from mate_cli.reports.example import KeptTokens
     from mate_cli.runs.configuration import ModelConfig
     from mate_cli.tables.example import TableExample
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 FIXED_IN_TRAINING = "was fixed in training"
 """Error message for an override that a trained model cannot apply."""
-OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
+DUMP_KEYS = ("dump", "layers", "part_megabytes")
+OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra", *DUMP_KEYS})
 """Keys that users may set together with `run`. With `checkpoint`, they may also set `data`."""
 
 
@@ -70,7 +72,16 @@ def arguments(words: Sequence[str]) -> list[str]:
         strangers = [key for key in overrides if key.split(".")[0] not in {*OWN_KEYS, *more}]
         if overrides.get(source, "null") != "null" and strangers:
             raise ConfigError(FIXED_IN_TRAINING, where=strangers[0], remedy=f"Leave out this key or {source}=")
-    return [*words] if SOURCES & overrides.keys() else [DEFAULT, *words]
+    if (key := next((key for key in DUMP_KEYS if key in overrides), None)) and not {"run", "checkpoint"} & {*overrides}:
+        raise ConfigError("needs a trained network", where=key, remedy="Add run=FOLDER, or checkpoint=FOLDER data=NAME")
+    words = [_convert_list(word) for word in words]
+    return words if SOURCES & overrides.keys() else [DEFAULT, *words]
+
+
+def _convert_list(word: str) -> str:
+    key, equals, value = word.partition("=")
+    is_list = equals and key in ("dump", "layers") and value[:1] != "[" and value != "null"
+    return f"{key}=[{value}]" if is_list else word
 
 
 def run(cfg: Inspect) -> None:
@@ -85,6 +96,9 @@ def run(cfg: Inspect) -> None:
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     with explain_places(cfg.run) if cfg.run is not None else nullcontext():
+        if cfg.dump:
+            write_dump(cfg)
+            return
         reader = open_reader(cfg)
     example = find_example(reader.examples, cfg.example, cfg.split)
     (encoding,) = reader.serializer.encode([example])
@@ -156,8 +170,8 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     return reader
 
 
-def _open_trained_model(cfg: Inspect) -> ExampleReader:
-    """Load the configured run or checkpoint, with the examples that its task evaluates."""
+def _load_model(cfg: Inspect) -> tuple[LoadedModel, list[TableExample]]:
+    """Load the configured run or checkpoint, and the examples that its task evaluates."""
     from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import check_run_types
@@ -166,10 +180,40 @@ def _open_trained_model(cfg: Inspect) -> ExampleReader:
 
     if cfg.run is not None and cfg.checkpoint is None:
         check_run_types(cfg.run)
-    model = LoadedModel.load(cfg.run, cfg.checkpoint, RuntimeOverrides(cfg.hardware, cfg.paths))
+    hardware = cfg.hardware
+    if cfg.dump and "attention" in cfg.dump:
+        # The memory of attention weights grows quadratically with the input length.
+        hardware = hardware.model_copy(update={"micro_batch": 1})
+    model = LoadedModel.load(cfg.run, cfg.checkpoint, RuntimeOverrides(hardware, cfg.paths))
     dataset = instantiate(getattr(model.settings, "data", cfg.data))  # A checkpoint has no data.
-    examples = model.task.evaluation_examples(list(dataset.examples(cfg.split)))
+    return model, model.task.evaluation_examples(list(dataset.examples(cfg.split)))
+
+
+def _open_trained_model(cfg: Inspect) -> ExampleReader:
+    model, examples = _load_model(cfg)
     return ExampleReader(model.settings, cast("WordSerializer", model.parts.serializer), examples, model.task)
+
+
+def write_dump(cfg: Inspect) -> None:
+    """Write hidden states and attention weights of a split, or of one example, to a new folder in outputs/inspect/.
+
+    Raises:
+        ConfigError: a layer does not exist, or the network has no attention weights for pairs of tokens.
+    """
+    from mate_cli.files.atomic import number_names
+    from mate_cli.pipelines.inference.layer_dump import dump_layers
+    from mate_cli.reports.format import plural
+
+    assert cfg.dump is not None
+    outputs = Path(cfg.paths.outputs).expanduser()
+    name = re.sub(r"[^0-9A-Za-z._-]+", "_", f"{Path(cfg.run or str(cfg.checkpoint)).name}_{cfg.split}")
+    to = next(path for path in number_names(outputs / "inspect" / name) if not path.exists())
+    check_inside(outputs, to)
+    model, examples = _load_model(cfg)
+    if cfg.example is not None:
+        examples = [find_example(examples, cfg.example, cfg.split)]
+    count = dump_layers(model, examples, to, names=cfg.dump, layers=cfg.layers, part_megabytes=cfg.part_megabytes)
+    print(f"{' and '.join(cfg.dump)} of {plural(count, 'example')}: {to}")
 
 
 def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:

@@ -212,6 +212,9 @@ class Inspect(Train):
     tokens: PositiveInt
     run: str | None
     checkpoint: str | None
+    dump: list[Literal["states", "attention"]] | None
+    layers: list[int] | None
+    part_megabytes: PositiveInt
 
 
 SCHEMAS: dict[str, type[Section]] = {

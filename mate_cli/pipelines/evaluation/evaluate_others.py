@@ -207,7 +207,7 @@ def _score_answers(
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml(config))
         if lines:
-            run.folder.write_text("answers.jsonl", "".join(f"{to_json(line)}\n" for line in lines))
+            run.folder.write_text("answers.jsonl", "".join(map(to_json, lines)))
         for split, by_id in examples.items():
             labeled = {key: example for key, example in by_id.items() if example.answer}
             record.add_scores(f"{split}/", metric.score(labeled))
@@ -260,7 +260,7 @@ def evaluate_system(
         if dry:
             print(system.describe_plan(missing.values(), cached))
             return None
-        failures = system.ask(missing, file, replies, cached > 0)
+        failures = system.ask(missing, file, replies, any_known=cached > 0)
     found = {key: replies[digest] for key, (digest, _) in requests.items() if digest in replies}
     answers = {key: system.convert(reply) for key, reply in found.items()}
     lines = [

@@ -28,7 +28,7 @@ import requests
 from pydantic import Field
 
 from mate_cli.data.answers_file import parse_answer
-from mate_cli.data.download import BUSY, parse_retry_after
+from mate_cli.data.download import RETRY_STATUS_CODES, parse_retry_after
 from mate_cli.data.question_export import question_entry
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.io_errors import wrap_file_errors
@@ -289,9 +289,9 @@ class LanguageModel:
     def _request(
         self,
         session: requests.Session,
-        body: Any,
+        body: Any,  # noqa: ANN401 - JSON
         key: str | None,
-        reached: threading.Event,  # noqa: ANN401 - JSON
+        reached: threading.Event,
     ) -> Reply | Failure:
         """Send a request, with retries. Return a failure if the server rejects only this question.
 
@@ -310,14 +310,15 @@ class LanguageModel:
                 reached.set()
             if isinstance(result, Reply):
                 return result
-            is_lost = not reached.is_set() or result.status not in (0, INVALID, *BUSY)
+            is_lost = not reached.is_set() or result.status not in (0, INVALID, *RETRY_STATUS_CODES)
             if is_lost or attempt + 1 == (MAX_INVALID if result.status == INVALID else ATTEMPTS):
                 break
             time.sleep(max(result.pause, PAUSE * 2**attempt))
+        assert isinstance(result, Failure)
         if result.status in REJECTED:
             return result
         hint = "Run the command again to continue" if reached.is_set() else "Start the server, or set system.endpoint"
-        if result.status not in (0, *BUSY):
+        if result.status not in (0, *RETRY_STATUS_CODES):
             hint = "Check system.endpoint, system.model and the key in system.key_variable"
         raise RunError(result.text, where=self.endpoint, remedy=hint)
 
