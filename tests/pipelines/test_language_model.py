@@ -150,8 +150,8 @@ def test_the_key_is_sent_and_written_nowhere(tmp_path, capsys, monkeypatch):
 
 REFUSED = {
     "no model": (["system.model=null"], "system.model: needs a value"),
-    "no prompt": (["data=squad"], "prompt: names no prompt"),
-    "no such prompt": (["prompt=poem"], "prompt: names no prompt"),
+    "no prompt": (["data=squad"], "prompt: needs a value"),
+    "no such prompt": (["prompt=poem"], "prompt=poem: no such choice"),
     "a placeholder": (["prompt.question=$question $tabel"], "prompt.question: unknown placeholder $tabel"),
     "no question": (["prompt.question=$table"], "prompt.question: has no $question"),
     "no key": (["system.key_variable=NO_SUCH_KEY"], "the environment variable NO_SUCH_KEY is not set"),

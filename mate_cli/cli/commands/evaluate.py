@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.app import PROGRAM
+from mate_cli.cli.config_dir import choices
 from mate_cli.cli.overrides import DRY
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import is_written, quote_list, quote_text
@@ -27,9 +28,13 @@ TEXT_KEYS = ("answers", "name")
 def arguments(words: Sequence[str]) -> list[str]:
     """Convert comma-separated values to lists, `--dry` to `dry=true`, and add `++` to `data.*` overrides.
 
-    With `++`, the overrides may set any key in the data section of the evaluated run.
+    With `++`, the overrides may set any key in the data section of the evaluated run. If `system` is set, the prompt of
+    the dataset becomes the default of `prompt`.
     """
     words = ["dry=true" if argument == DRY else argument for argument in words]
+    overrides = dict(word.partition("=")[::2] for word in words)
+    if "system" in overrides and overrides.get("data") in choices("prompt"):
+        words = [f"prompt={overrides['data']}", *words]
     return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in words]
 
 
@@ -184,15 +189,13 @@ def score_system(cfg: Evaluate) -> None:
     Raises:
         ConfigError: if `system` is no language model, or `prompt` is missing.
     """
-    from mate_cli.cli.config_dir import choices
-
     assert cfg.system is not None
     if cfg.system.get("_target_") != "mate_cli.pipelines.evaluation.language_model.LanguageModel":
         hint = "Use system=openai_compatible; a system of stages is scored with run=FOLDER"
         raise ConfigError("is no language model", where="system", remedy=hint)
     if cfg.prompt is None:
-        hint = f"Choose prompt={', '.join(choices('prompt'))}, or write conf/prompt/NAME.yaml"
-        raise ConfigError("names no prompt, and this dataset has no default", where="prompt", remedy=hint)
+        hint = f"Choose from {', '.join(choices('prompt'))}, or write conf/prompt/NAME.yaml"
+        raise ConfigError("needs a value, as this dataset has no default prompt", where="prompt", remedy=hint)
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_system
 
     config = {"system": cfg.system, "prompt": cfg.prompt.model_dump(), "data": cfg.data}
