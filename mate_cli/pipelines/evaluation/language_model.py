@@ -91,10 +91,14 @@ class Reply:
         found, start = None, 0
         while (start := self.text.find("[", start)) >= 0:
             end = start + 1
-            with suppress(ValueError, TypeError, RecursionError):
+            try:
                 items, end = json.JSONDecoder().raw_decode(self.text, start)
                 parse_answer({"answer": items})
                 found = items
+            except RecursionError:
+                break
+            except (ValueError, TypeError):
+                pass
             start = end
         return found
 
