@@ -151,7 +151,7 @@ def test_the_key_is_sent_and_written_nowhere(tmp_path, capsys, monkeypatch):
 REFUSED = {
     "no model": (["system.model=null"], "system.model: needs a value"),
     "no prompt": (["data=squad"], "prompt: needs a value"),
-    "no such prompt": (["prompt=poem"], "prompt=poem: no such choice"),
+    "no such prompt": (["prompt=poem"], "prompt=poem: no such"),
     "a placeholder": (["prompt.question=$question $tabel"], "prompt.question: unknown placeholder $tabel"),
     "no question": (["prompt.question=$table"], "prompt.question: has no $question"),
     "no key": (["system.key_variable=NO_SUCH_KEY"], "the environment variable NO_SUCH_KEY is not set"),
@@ -175,6 +175,7 @@ def test_what_is_wrong_is_said_before_any_question_is_asked(more, told, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_the_answers_of_a_killed_command_are_not_asked_again(tmp_path):
     release = threading.Event()
 
@@ -200,6 +201,7 @@ def test_the_answers_of_a_killed_command_are_not_asked_again(tmp_path):
     assert read_run(tmp_path)[0]["metrics"]["train/denotation_accuracy"] == 0.25
 
 
+@pytest.mark.long
 def test_an_interrupt_does_not_wait_for_pending_replies(tmp_path):
     release = threading.Event()
     with serve(lambda *_: release.wait(60) or chat("[]")) as server:

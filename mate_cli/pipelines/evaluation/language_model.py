@@ -241,7 +241,8 @@ class LanguageModel:
                 # A killed process may leave an incomplete line.
                 with suppress(ValueError, TypeError, KeyError, AttributeError):
                     values = json.loads(line)
-                    replies[values.pop("digest")] = Reply(**values)
+                    digest = values.pop("digest")
+                    replies[digest] = Reply(**values)
             file.write("" if line.endswith("\n") else "\n")
             yield file, replies
 
