@@ -81,8 +81,8 @@ def compose_line(words):
     command, *words = words[1:]
     assert command in app.COMMANDS
     module = importlib.import_module(f"mate_cli.cli.commands.{app.COMMAND_ALIASES.get(command, (command,))[0]}")
-    if hasattr(module, "arguments"):
-        words = module.arguments(words)
+    if hasattr(module, "convert_arguments"):
+        words = module.convert_arguments(words)
     if command == "explain":
         assert app.main([command, *words]) == 0
     elif command not in {"completion", "doctor", "run"}:

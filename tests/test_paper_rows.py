@@ -20,7 +20,7 @@ SCHEMES = {"standard": "", "dt_fixup": " + DT-Fixup", "t_fixup": " + T-Fixup"}
 def name_of_parser(plan):
     """Row of tables 4 and 8 of the MATE paper."""
     with_statements = any(stage.name == "cs" for stage in plan.stages)
-    return f"{plan.last.config.data['name']} {NETWORKS[plan.last.names.model]}{' + CS' * with_statements}"
+    return f"{plan.last.data['name']} {NETWORKS[plan.last.names.model]}{' + CS' * with_statements}"
 
 
 def name_of_reader(plan):
@@ -30,24 +30,24 @@ def name_of_reader(plan):
         return whole
     pretrained, selector = plan.stages[:2]
     assert (pretrained.name, selector.name) == ("masked_lm", "cell_selection")
-    name, ratio = NETWORKS[selector.names.model], selector.config.model.get("row_head_ratio")
+    name, ratio = NETWORKS[selector.names.model], selector.model.get("row_head_ratio")
     if name == "Linformer":
-        slots = {stage.config.model["slots"] for stage in (pretrained, selector)}
+        slots = {stage.model["slots"] for stage in (pretrained, selector)}
         return name if slots == {256} else f"{name} {slots}"
     changes = {
         "- row heads": ratio == 0,
         "- col heads": ratio == 1,
         "- sparse pretrain": pretrained.names.model != selector.names.model,
-        "- ambiguous": selector.config.task["drop_ambiguous"],
+        "- ambiguous": selector.task["drop_ambiguous"],
     }
     return next((change for change, made in changes.items() if made), name)
 
 
 def name_of_pruned(plan):
     """Row of the tables of the DoT paper."""
-    model, encoding = plan.last.config.model, plan.last.config.encoding
+    model, encoding = plan.last.model, plan.last.encoding
     cut = {"cell_concatenation": "CC", "hem": "HEM"}[encoding["truncation"]]
-    begin = f"{plan.last.config.data['name']}: {cut}-{encoding['max_tokens']}"
+    begin = f"{plan.last.data['name']}: {cut}-{encoding['max_tokens']}"
     size = LETTERS[model["size"]]
     if "pruner" not in model:
         return f"{begin} TAPAS({size})"
@@ -58,7 +58,7 @@ def name_of_pruned(plan):
 
 def name_of_deep(plan):
     """Row of the tables of the DT-Fixup paper."""
-    config = plan.last.config
+    config = plan.last
     data = config.data["name"]
     if not config.model["extra"]:
         return f"{data}: none"

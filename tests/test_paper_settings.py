@@ -139,14 +139,14 @@ def test_every_network_of_table_5_is_pre_trained_under_its_own_attention(network
     masked_lm, selector, reader = plan.stages
     experiments = [f"pretrain_{network}", f"hybridqa_{network}", "hybridqa_reader"]
     assert [stage.names.experiment for stage in plan.stages] == experiments
-    assert masked_lm.config.model["_target_"] == selector.config.model["_target_"]
+    assert masked_lm.model["_target_"] == selector.model["_target_"]
     assert masked_lm.names.init == ("bert" if scale == "paper" else "minilm")
     assert selector.names.init == f"{masked_lm.names.init} + masked_lm"
-    assert [stage.config.seed for stage in plan.stages] == [1, 4, 4]
+    assert [stage.seed for stage in plan.stages] == [1, 4, 4]
     assert (masked_lm.shared, selector.shared, reader.shared) == (True, False, True)
     assert plan.system["_target_"].endswith("PointR")
     if network == "linformer":
-        assert masked_lm.config.encoding["max_tokens"] == selector.config.encoding["max_tokens"]
+        assert masked_lm.encoding["max_tokens"] == selector.encoding["max_tokens"]
 
 
 def test_the_ablations_are_the_four_of_table_6():
@@ -154,7 +154,7 @@ def test_the_ablations_are_the_four_of_table_6():
     dense = rows.pop(2)
     assert dense == ["experiment=hybridqa_pointr_pretrained", "stages.masked_lm.experiment=pretrain_tapas"]
     assert [stage.names.model for stage in resolve(dense).stages[:2]] == ["tapas", "mate"]
-    selectors = [resolve(row).stages[1].config for row in rows]
+    selectors = [resolve(row).stages[1] for row in rows]
     assert [one.model["row_head_ratio"] for one in selectors] == [0.0, 1.0, 0.5]
     assert [one.task["drop_ambiguous"] for one in selectors] == [False, False, True]
     assert [{word.split(".")[1] for word in row[1:]} for row in rows] == [{"cell_selection"}] * 3, "pre-training is one"
@@ -163,7 +163,7 @@ def test_the_ablations_are_the_four_of_table_6():
 def test_dot_and_both_of_its_transformers_alone_are_the_rows_of_its_table_2():
     found = []
     for row in rows_of("dot_table2"):
-        config = resolve(row).last.config
+        config = resolve(row).last
         pruner, encoding = config.model.get("pruner"), config.encoding
         assert encoding["truncation"] == "cell_concatenation"
         assert config.init["checkpoint"] == f"google/tapas-{config.model['size']}-finetuned-sqa"
@@ -188,12 +188,12 @@ def test_dot_and_both_of_its_transformers_alone_are_the_rows_of_its_table_2():
 )
 def test_what_the_mate_paper_trains_is_large_and_a_scale_makes_it_small(name):
     first, *later = resolve([f"experiment={name}"]).stages
-    assert [stage.config.model["size"] for stage in (first, *later)] == ["large"] * (1 + len(later))
-    assert (first.config.init["checkpoint"], first.config.tokenizer) == ("bert-large-uncased", "bert-base-uncased")
+    assert [stage.model["size"] for stage in (first, *later)] == ["large"] * (1 + len(later))
+    assert (first.init["checkpoint"], first.tokenizer) == ("bert-large-uncased", "bert-base-uncased")
     for scale, size in (("small", "minilm:2"), ("minilm", "minilm")):
         first, *later = resolve([f"experiment={name}", f"scale={scale}"]).stages
-        assert {stage.config.model["size"] for stage in (first, *later)} == {size}
-        assert (first.config.init["checkpoint"], first.config.tokenizer) == (None, "minilm")
+        assert {stage.model["size"] for stage in (first, *later)} == {size}
+        assert (first.init["checkpoint"], first.tokenizer) == (None, "minilm")
 
 
 @pytest.mark.parametrize("name", ["hybridqa_page_reader", "hybridqa_ranking", "hotpotqa_xh"])

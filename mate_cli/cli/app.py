@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if the command succeeded, 2 for an error that the user can fix, 130 after an interrupt. Commands may return
         other exit codes.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("MATE_CACHE", "MATE_DATA"):
         # An empty path would mean the working directory, so treat an empty variable as unset.
         if os.environ.get(name) == "":
@@ -76,9 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with clean_streams(), plain_warnings(), handle_signals((signal.SIGINT, *TERMINATION_SIGNALS), interrupt):
             try:
-                check_arguments(words)
+                check_arguments(arguments)
                 protect_subprocesses()
-                code = dispatch(words)
+                code = dispatch(arguments)
             except Exception as error:
                 if (user_error := find_known_error(error)) is None:
                     raise
@@ -106,21 +106,21 @@ def is_interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def check_arguments(words: Sequence[str]) -> None:
+def check_arguments(arguments: Sequence[str]) -> None:
     """Check that all command-line arguments are UTF-8 and that the working directory exists.
 
     Raises:
         ConfigError: an argument is not UTF-8, or the working directory was deleted.
     """
-    if not {*words} & {"--help", "-h", "--version", "completion"}:
+    if not {*arguments} & {"--help", "-h", "--version", "completion"}:
         try:
             Path.cwd()
         except FileNotFoundError as error:
             raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd") from error
-    for word in words:
+    for argument in arguments:
         # Python decodes bytes that are not UTF-8 as lone surrogates.
-        if not word.isascii() and re.search("[\ud800-\udfff]", word):
-            text = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if not argument.isascii() and re.search("[\ud800-\udfff]", argument):
+            text = argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             raise ConfigError("argument is not valid UTF-8", where=text, remedy="Rename the file, or give its folder")
 
 
@@ -143,40 +143,40 @@ def plain_warnings() -> Iterator[None]:
         warnings.formatwarning = default_format
 
 
-def dispatch(words: list[str]) -> int:
+def dispatch(arguments: list[str]) -> int:
     """Run the subcommand named by the first argument and return its exit code.
 
     Args:
-        words: command-line arguments without the program name. Without any, the help text is printed.
+        arguments: command-line arguments without the program name. Without any, the help text is printed.
 
     Raises:
         ConfigError: no subcommand has this name.
     """
     from mate_cli.cli import help as texts
 
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help", *words[2:]]
-    if not words or words[0] in ("--help", "-h"):
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help", *arguments[2:]]
+    if not arguments or arguments[0] in ("--help", "-h"):
         print(texts.overview(COMMANDS))
         return 0
-    if words[0] == "--version":
+    if arguments[0] == "--version":
         print(f"mate {__version__}")
         return 0
-    name, arguments = words[0], words[1:]
+    name, *rest = arguments
     if name not in COMMANDS:
         hint = texts.nearest(name, COMMANDS, prefix="mate ") or "mate --help lists all"
         raise ConfigError("no such command", where=name, remedy=hint)
     home, function = COMMAND_ALIASES.get(name, (name, "run"))
     module = importlib.import_module(f"mate_cli.cli.commands.{home}")
     if hasattr(module, "run_plain"):
-        if {"--help", "-h"} & {*arguments} or (not arguments and name not in COMMANDS_WITHOUT_ARGUMENTS):
+        if {"--help", "-h"} & {*rest} or (not rest and name not in COMMANDS_WITHOUT_ARGUMENTS):
             print(module.HELP)
             return 0
-        return int(module.run_plain(arguments))
-    return run_hydra(name, module, function, arguments)
+        return int(module.run_plain(rest))
+    return run_hydra(name, module, function, rest)
 
 
-def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) -> int:
+def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]) -> int:
     """Run a subcommand that Hydra configures, and return its exit code.
 
     The arguments are checked, the configuration is composed and validated, and the function of the command is called.
@@ -184,45 +184,45 @@ def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) ->
     Args:
         name: subcommand, which is also the name of its primary configuration in `conf/`.
         module: module of the command. The optional attributes `TEXT_KEYS`, `ACTIONS`, `accepts_argument` and
-            `arguments` adapt the argument syntax. The optional `run_command` replaces composition and `function`.
+            `convert_arguments` adapt the argument syntax. The optional `run_command` replaces composition and
+            `function`.
         function: name of the function in `module` that is called with the validated configuration.
-        words: arguments after the subcommand.
+        arguments: arguments after the subcommand.
     """
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
-    from mate_cli.cli.config.hydra_setup import open_hydra, use_user_config
+    from mate_cli.cli.config.hydra_setup import open_hydra, use_user_config, with_user_experiment
     from mate_cli.cli.config.syntax import Syntax
-    from mate_cli.cli.config.user_experiment import with_user_experiment
     from mate_cli.cli.overrides import Override, find_help_topic
 
-    if "--version" in words:
+    if "--version" in arguments:
         print(f"mate {__version__}")
         return 0
-    words = [str(Override.parse(word)) for word in words]
-    if topic := find_help_topic(words):
+    arguments = [str(Override.parse(argument)) for argument in arguments]
+    if topic := find_help_topic(arguments):
         from mate_cli.cli.commands.explain import text
 
-        flags, overrides = split_flags(words)
+        flags, overrides = split_flags(arguments)
         with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors(name, overrides, module.__file__):
-            print(text(name, topic, [word for word in overrides if "=" in word]))
+            print(text(name, topic, [argument for argument in overrides if "=" in argument]))
         return 0
-    takes, texts_of = getattr(module, "accepts_argument", lambda word: False), getattr(module, "TEXT_KEYS", ())
+    takes, texts_of = getattr(module, "accepts_argument", lambda argument: False), getattr(module, "TEXT_KEYS", ())
     actions = getattr(module, "ACTIONS", ())
-    Syntax(name, takes, texts_of, actions).check(words)
-    words = module.arguments(words) if hasattr(module, "arguments") else words
-    if {"--help", "-h"} & set(words):
+    Syntax(name, takes, texts_of, actions).check(arguments)
+    arguments = module.convert_arguments(arguments) if hasattr(module, "convert_arguments") else arguments
+    if {"--help", "-h"} & set(arguments):
         from mate_cli.cli.help import command_help
 
         print(command_help(name))
         return 0
-    flags, overrides = split_flags(words)
+    flags, overrides = split_flags(arguments)
     with (
         typed_config_dir(flags.get("--config-dir")),
-        wrap_hydra_errors(name, words, module.__file__),
-        hydra_arguments(name, words),
+        wrap_hydra_errors(name, arguments, module.__file__),
+        hydra_arguments(name, arguments),
     ):
         use_user_config()
         if hasattr(module, "run_command"):
-            return int(module.run_command(words) or 0)
+            return int(module.run_command(arguments) or 0)
         if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
             run_hydra_info_flags(name)
             return 0
@@ -251,7 +251,7 @@ def run_hydra_info_flags(config_name: str) -> None:
     """
     import hydra
 
-    from mate_cli.cli.config.user_experiment import with_user_experiment
+    from mate_cli.cli.config.hydra_setup import with_user_experiment
 
     flags, overrides = split_flags(sys.argv[1:])
     sys.argv[1:] = [*with_user_experiment(overrides, config_name), *filter(None, chain(*flags.items()))]
@@ -259,15 +259,15 @@ def run_hydra_info_flags(config_name: str) -> None:
 
 
 @contextmanager
-def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
+def hydra_arguments(name: str, arguments: list[str]) -> Iterator[None]:
     """Set `sys.argv` inside the context, and make Hydra raise errors, not print them.
 
     Args:
         name: subcommand, which becomes part of the program name.
-        words: arguments after the subcommand.
+        arguments: arguments after the subcommand.
     """
     saved_argv, saved_setting = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [f"mate {name}", *words]
+    sys.argv = [f"mate {name}", *arguments]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         yield

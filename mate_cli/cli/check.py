@@ -59,12 +59,12 @@ def check_parts(spec: RunSpec) -> None:
     for stage in spec.stages:
         if stage.run:
             continue
-        refuse(target_problems(stage.config.model_dump()), stage.name)
+        refuse(target_problems(stage.model_dump()), stage.name)
         try:
-            check_trainer(stage.config)
-            check_label(stage.config)
-            check_shares(stage.config.trainer.batch_size, stage.config.hardware.devices * stage.config.hardware.nodes)
-            for key, node in stage.config.callbacks.items():
+            check_trainer(stage)
+            check_label(stage)
+            check_shares(stage.trainer.batch_size, stage.hardware.devices * stage.hardware.nodes)
+            for key, node in stage.callbacks.items():
                 name, patience = ((node or {}).get(part) for part in ("_target_", "patience"))
                 if str(name).endswith(".EarlyStopping") and isinstance(patience, int) and patience < 0:
                     raise ConfigError("must be 0 or more", where=f"callbacks.{key}.patience")
@@ -72,7 +72,7 @@ def check_parts(spec: RunSpec) -> None:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
     # Check data sources last, so that missing sources do not hide other errors.
     for stage in spec.stages:
-        if not stage.run and hasattr(data := instantiate(stage.config.data), "check_sources"):
+        if not stage.run and hasattr(data := instantiate(stage.data), "check_sources"):
             data.check_sources()
 
 
@@ -91,28 +91,26 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
 
     stages = [stage for stage in spec.stages if not stage.run]
     for stage in stages:
-        refuse(target_problems(stage.config.model_dump(), options_of=read_options), stage.name)
+        refuse(target_problems(stage.model_dump(), options_of=read_options), stage.name)
 
     from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.wandb_runs import wandb_mode
 
     check_folder(spec, job)
-    if dashboard := spec.last.config.logger.get("wandb"):
+    if dashboard := spec.last.logger.get("wandb"):
         wandb_mode(dashboard)
     for stage in stages:
-        check_servers(stage.config.logger)
+        check_servers(stage.logger)
     folder = user_config_dir()
     for stage in stages:
         check_root(spec, stage)
         try:
-            check_init(stage.config.init, stage.config.model.get("size"), stage.names.init)
-            check_ranker(stage.config)
+            check_init(stage.init, stage.model.get("size"), stage.names.init)
+            check_ranker(stage)
         except MateError as error:
             raise type(error)(error.problem, where=_prefix_stage(stage, error.where), remedy=error.remedy) from error
-        find_beside(
-            find_targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else [])
-        )
-        check_data(stage.config)
+        find_beside(find_targets(stage.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
+        check_data(stage)
 
 
 def check_folder(spec: RunSpec, job: int) -> None:
@@ -182,10 +180,10 @@ def check_machine(spec: RunSpec) -> None:
     from mate_cli.pipelines.machine import resolve_profile
     from mate_cli.runs.launch import check_processes
 
-    check_processes(spec.last.config.hardware, os.environ)
+    check_processes(spec.last.hardware, os.environ)
     for stage in spec.stages:
         if not stage.run:
-            resolve_profile(stage.config.hardware)
+            resolve_profile(stage.hardware)
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:
@@ -198,7 +196,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     """
     from mate_cli.cli.overrides import Override
 
-    root = stage.config.data.get("root")
+    root = stage.data.get("root")
     keys = {Override.parse(override).key for override in (*spec.overrides, *stage.overrides)}
     if root and keys & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
         hint = "Give the folder with the data, or leave it out; mate data download gets public data"

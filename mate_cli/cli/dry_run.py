@@ -161,8 +161,8 @@ def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
     distinct = {_key(stage): stage for stage in stages}
     seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))
     with offline_mode():
-        keys, open_cached = sorted(distinct, key=lambda key: str(distinct[key].config.data)), lru_cache(1)(open_dataset)
-        costs = {key: estimate(distinct[key].config, seconds, open_cached) for key in keys}
+        keys, open_cached = sorted(distinct, key=lambda key: str(distinct[key].data)), lru_cache(1)(open_dataset)
+        costs = {key: estimate(distinct[key], seconds, open_cached) for key in keys}
     return {key: costs[key] for key in distinct}
 
 
@@ -172,7 +172,7 @@ def _key(stage: Stage) -> str:
     Seed and loggers are omitted. Floats that do not affect the cost, such as learning rates and dropout probabilities,
     are replaced by whether they are nonzero.
     """
-    values = stage.config.model_dump(exclude={"seed", "logger"})
+    values = stage.model_dump(exclude={"seed", "logger"})
     for part in ("model", "task", "optimizer", "scheduler"):
         values[part] = _without_sizes(values[part], part in ("optimizer", "scheduler", "task"))
     return json.dumps(values, default=str, sort_keys=True)
@@ -205,7 +205,7 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
         yield f"  memory      about {cost.memory / GIGABYTE:.1f} GB in a step, counted for its longest examples"
     if cost.seconds is not None:
         yield f"  time        {_time([cost])}"
-    for name in downloads(stage.config, cost.parameters):
+    for name in downloads(stage, cost.parameters):
         yield f"  downloads   {name}"
     for reason in cost.unknown:
         yield f"  not known   {reason}"

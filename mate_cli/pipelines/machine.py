@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from mate_cli.runs.identity import hash_modules, warn_changed
 from mate_cli.runs.ranks import PER_CORE, find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import RunFolder
 
+Config = TypeVar("Config", bound=RunConfig)
 GPU_WORKERS = 2
 """Number of data loader workers on a GPU if `hardware.workers` is null."""
 
@@ -76,7 +77,7 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
     return hardware.model_copy(update=values)
 
 
-def resolve_hardware(config: RunConfig) -> RunConfig:
+def resolve_hardware(config: Config) -> Config:
     """Return a copy of a configuration, with `auto` and null replaced in its hardware settings.
 
     Evaluation on another machine then uses the same precision.

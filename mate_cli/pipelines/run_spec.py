@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from mate_cli.errors import MateError, MissingRunError, RunError
 from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_file_errors
@@ -38,13 +40,14 @@ FROM_STAGE = "stages."
 """Prefix of stage names in `init.checkpoint` and `encoding.ranked_by`, instead of a file or folder."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a run: a separate training run, or a finished run that is reused for the stage.
+class Stage(RunConfig):
+    """The configuration of one stage of a run, and the options from which it was composed.
+
+    A stage is a separate training run, or a finished run that is reused for the stage. The fields below are not values
+    of the configuration, so `model_dump` omits them.
 
     Args:
         name: name of the stage.
-        config: resolved configuration.
         names: config group options from which the stage was composed.
         overrides: overrides from which the stage was composed, for its record.
         run: folder of a finished run to reuse instead of training. None: the stage is trained.
@@ -54,15 +57,14 @@ class Stage:
         conf: hash of each user-defined configuration file from which the stage was composed.
     """
 
-    name: str
-    config: RunConfig
-    names: Names
-    overrides: list[str]
-    run: str | None = None
-    after: After | None = None
-    shared: bool = False
-    trust: Sequence[str] = ()
-    conf: Mapping[str, str] = field(default_factory=dict)
+    name: str = Field(exclude=True)
+    names: Names = Field(exclude=True)
+    overrides: list[str] = Field(exclude=True)
+    run: str | None = Field(None, exclude=True)
+    after: After | None = Field(None, exclude=True)
+    shared: bool = Field(False, exclude=True)
+    trust: Sequence[str] = Field((), exclude=True)
+    conf: Mapping[str, str] = Field({}, exclude=True)
 
     @property
     def code(self) -> dict[str, str]:
@@ -71,12 +73,11 @@ class Stage:
 
     def values(self) -> dict[str, Any]:
         """Return the resolved configuration of the stage, or the folder of the reused run."""
-        return {"after": self.after} | ({"run": self.run} if self.run else self.config.model_dump())
+        return {"after": self.after} | ({"run": self.run} if self.run else self.model_dump())
 
     def document(self) -> dict[str, Any]:
         """Return the section of config.yaml for this stage: its configuration and its overrides."""
-        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared}
-        origin |= {"conf": {**self.conf}}
+        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared, "conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
 
 
@@ -127,7 +128,7 @@ class RunSpec:
     @property
     def outputs(self) -> Path:
         """The folder of all runs."""
-        return Path(self.last.config.paths.outputs)
+        return Path(self.last.paths.outputs)
 
     @property
     def below(self) -> str:
@@ -146,7 +147,7 @@ class RunSpec:
 
     def values(self) -> dict[str, Any]:
         """Return the resolved configuration of the run and its stages, without the section `origin`."""
-        values = self.last.config.model_dump(include=set(MACHINE) if self.system else None)
+        values = self.last.model_dump(include=set(MACHINE) if self.system else None)
         values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
@@ -162,7 +163,7 @@ class RunSpec:
             **{key: [*getattr(self, key)] for key in ("overrides", "settings")},
             **{key: getattr(self, key) for key in ("resume", "name")},
             "stage": "" if self.system else self.last.name,
-            "taken": {word: [*names] for word, names in self.taken.items()},
+            "taken": {override: [*names] for override, names in self.taken.items()},
             "conf": {**self.conf},
             BASE: describe_base(folder),
         }
@@ -172,8 +173,8 @@ class RunSpec:
     def with_root(self, root: str) -> "RunSpec":
         """Return a copy with `data.root` replaced in every trained stage that has this key."""
         stages = [
-            replace(stage, config=stage.config.model_copy(update={"data": {**stage.config.data, "root": root}}))
-            if "root" in stage.config.data and not stage.run
+            stage.model_copy(update={"data": {**stage.data, "root": root}})
+            if "root" in stage.data and not stage.run
             else stage
             for stage in self.stages
         ]
@@ -188,7 +189,7 @@ class RunSpec:
             folder: folder of a started run, whose data have been downloaded; None for a new run.
         """
         values = self.document(folder or Path())
-        finished = [find_user_modules(stage.config.model_dump()) for stage in self.stages if stage.run]
+        finished = [find_user_modules(stage.model_dump()) for stage in self.stages if stage.run]
         paths = [key for key in remove_paths(values, folder)[1] if folder is None or not key.endswith("download")]
         return sorted(find_user_modules(values).union(*finished, [PATHS] if paths else []))
 
@@ -206,7 +207,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         TrustError: the file has a target that is neither mate's nor trusted, or positional arguments for data.
     """
     values = rename_targets(read_yaml(file, RunError, "Give a folder below outputs/"))
-    modules = [word for word in trust if word != PATHS]
+    modules = [name for name in trust if name != PATHS]
     check_targets(values, str(file), modules)
     values, trust = restrict_to_folder(values, file.parent, trust, str(file)), modules
     with wrap_file_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
@@ -218,13 +219,14 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         names = Names.read(origin)
         check_names([*(part for stage in stages for part in (stage.name, stage.names.experiment))], str(file))
         if not values.get("system"):
-            config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
-            stages.append(Stage(origin["stage"], config.placed(base), names, origin["overrides"]))
+            config = RunConfig.read(values).placed(base)
+            source = {"name": origin["stage"], "names": names, "overrides": origin["overrides"]}
+            stages.append(Stage.model_construct(**config.sections(), **source))
         return RunSpec(
             tuple(stages),
             names,
             system=values.get("system"),
-            taken={word: tuple(names) for word, names in origin["taken"].items()},
+            taken={override: tuple(names) for override, names in origin["taken"].items()},
             **{key: origin[key] for key in ("overrides", "settings", "resume", "name")},
             conf={**origin.get("conf", {})},
         )
@@ -237,26 +239,23 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
         config = load_config(Path(run), trust)
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
-        config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields}).placed(base)
-    names, conf = Names.read(origin), {**origin.get("conf", {})}
-    return Stage(name, config, names, origin["overrides"], run, node["after"], origin["shared"], trust, conf)
+        config = RunConfig.read(node).placed(base)
+    source = {"name": name, "names": Names.read(origin), "overrides": origin["overrides"]}
+    options = {"run": run, "after": node["after"], "shared": origin["shared"], "conf": {**origin.get("conf", {})}}
+    return Stage.model_construct(**config.sections(), **source, **options, trust=trust)
 
 
-def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """Return a copy of a configuration whose initial weights are the weights of an earlier stage.
+def init_from_stage(stage: Stage, previous: Stage) -> Stage:
+    """Return a copy of a stage whose initial weights are the weights of an earlier stage.
 
     The copy also has the network size and the tokenizer of the earlier stage.
-
-    Args:
-        config: configuration to copy.
-        before: configuration of the earlier stage.
-        stage: name of the earlier stage.
     """
-    init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
-    if "kind" in config.init:
+    init = {"checkpoint": f"{FROM_STAGE}{previous.name}", "tokenizer": previous.tokenizer}
+    if "kind" in stage.init:
         init["kind"] = "path"
-    shape = {key: before.model[key] for key in SHAPE if key in before.model and key in config.model}
-    return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
+    shape = {key: previous.model[key] for key in SHAPE if key in previous.model and key in stage.model}
+    names = replace(stage.names, init=f"{previous.names.init} + {previous.name}")
+    return stage.model_copy(update={"init": {**stage.init, **init}, "model": {**stage.model, **shape}, "names": names})
 
 
 def resolve_finished_run(
@@ -376,7 +375,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     remove_drafts(folder.path)
     if not folder.has_record() and not (folder.path / "config.yaml").exists():
         identity = {**asdict(spec.names), "settings": spec.identity_settings, "code": spec.code}
-        return RunRecord(command="train", overrides=spec.overrides, seed=spec.last.config.seed, **identity)
+        return RunRecord(command="train", overrides=spec.overrides, seed=spec.last.seed, **identity)
     record = folder.read_record()
     checkpoint = folder.checkpoints / "last.ckpt"
     if record.reason == DAMAGED and checkpoint.exists():

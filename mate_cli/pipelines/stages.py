@@ -58,7 +58,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         KeyboardInterrupt: the user interrupted the run. A checkpoint is saved.
     """
     system: System | None = instantiate(spec.system) if spec.system else None
-    spec = replace(spec, stages=tuple(replace(stage, config=resolve_hardware(stage.config)) for stage in spec.stages))
+    spec = replace(spec, stages=tuple(map(resolve_hardware, spec.stages)))
     record = ranks.broadcast_from_rank_zero(lambda: open_record(spec, folder))
     run = Run.of(broadcast_folder(lambda: folder), record)
     try:
@@ -73,7 +73,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            trust = (f"trust={word}" for word in spec.trusted(run.folder.path))
+            trust = (f"trust={name}" for name in spec.trusted(run.folder.path))
             print(f"interrupted; to continue, type {format_command('mate', 'run', str(run.folder.path), *trust)}")
         raise
     finally:
@@ -94,10 +94,10 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
         if system is None:
             if spec.before:
                 run.console.rule(_heading(spec.last.name))
-            train_run(run, with_folders(spec.last.config, runs), spec.values())
+            train_run(run, with_folders(spec.last, runs), spec.values())
         else:
             run.record.monitor = system.monitor
-            open_run_loggers(run, spec.last.config.logger, spec.values())
+            open_run_loggers(run, spec.last.logger, spec.values())
             ranking = [stage.name for stage in spec.stages if stage.after == "rows"]
             add_up_stages(run.record, runs, [*ranking, *system.stages])
             answer_all(run, system, runs, configs)
@@ -119,9 +119,9 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
     waiting = [stage for stage in spec.stages if not stage.run and not is_finished(folder / stage.name)]
     for stage in waiting[1:]:
         try:
-            require_train(dataset := instantiate(stage.config.data))
-            check_shares(stage.config.trainer.batch_size, ranks.world_size())
-            assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init.get("checkpoint")))
+            require_train(dataset := instantiate(stage.data))
+            check_shares(stage.trainer.batch_size, ranks.world_size())
+            assemble(without_stages(stage), dataset, load=not names_stage(stage.init.get("checkpoint")))
         except Exception as error:
             # Hydra wraps errors raised by the constructors it calls.
             cause = known_cause(error)
@@ -163,7 +163,7 @@ def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, Run
     for stage in spec.before:
         whole.console.rule(_heading(stage.name))
         run = load_stage(stage, whole.console) if stage.run else train_stage(stage, runs, whole)
-        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, runs)
+        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage, runs)
         runs[stage.name], configs[stage.name] = run, config
         folders = whole.record.stages if spec.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
@@ -179,7 +179,7 @@ def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
         done: finished stages by name.
         whole: complete run.
     """
-    stage = replace(stage, config=with_folders(stage.config, done))
+    stage = with_folders(stage, done)
     spec = RunSpec((stage,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
     folder = shared_folder(stage, whole.console) if stage.shared else whole.folder.below(stage.name)
     with detach_sweep_agent():
@@ -188,25 +188,25 @@ def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
 
 def load_stage(stage: Stage, console: Console) -> Run:
     """Open the finished run that is reused for a stage."""
-    outputs = Path(stage.config.paths.outputs)
+    outputs = Path(stage.paths.outputs)
     run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
     console.print(f"using the finished run {run.folder.path}", soft_wrap=True)
     return run
 
 
-def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
+def with_folders(stage: Stage, done: Mapping[str, Run]) -> Stage:
     """Replace references such as `stages.NAME` in `init.checkpoint` and `encoding.ranked_by` by paths.
 
     Args:
-        config: configuration of a stage.
+        stage: stage with the references.
         done: finished stages by name.
     """
-    init, encoding = dict(config.init), dict(config.encoding)
+    init, encoding = dict(stage.init), dict(stage.encoding)
     if run := _find_stage(init.get("checkpoint"), done):
         init["checkpoint"] = str((run.folder.path / WEIGHTS).absolute())
     if run := _find_stage(encoding.get("ranked_by"), done):
         encoding["ranked_by"] = str(run.folder.path.absolute())
-    return config.model_copy(update={"init": init, "encoding": encoding})
+    return stage.model_copy(update={"init": init, "encoding": encoding})
 
 
 def _find_stage(value: object, runs: Mapping[str, Run]) -> Run | None:
@@ -269,7 +269,7 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
     Raises:
         RunError: the folder cannot be locked, or a run of the experiment is damaged.
     """
-    parent, values = Path(stage.config.paths.outputs) / "train" / stage.names.experiment, stage.config.model_dump()
+    parent, values = Path(stage.paths.outputs) / "train" / stage.names.experiment, stage.model_dump()
     path = parent / digest_run(values, stage.code)
     folder = broadcast_folder(lambda: find_same(parent, values, stage.code) or RunFolder(path))
     waited = False

@@ -263,6 +263,20 @@ class RunConfig(ModelConfig):
         """
         return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> RunConfig:
+        """Validate the sections of a config.yaml, ignoring other keys.
+
+        Raises:
+            KeyError: a section without a default is missing.
+            ValidationError: a value is invalid.
+        """
+        return cls.model_validate({key: values[key] for key in cls.model_fields})
+
+    def sections(self) -> dict[str, Any]:
+        """Return the sections of a training run by name, without the fields of subclasses."""
+        return {key: getattr(self, key) for key in RunConfig.model_fields}
+
     def placed(self, base: Base) -> RunConfig:
         """Return a copy of the configuration whose paths are resolved by `Base.place`."""
         return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, chain
@@ -72,15 +72,6 @@ class Names:
     def read(cls, values: Mapping[str, Any]) -> Names:
         """Create the names from a record or from `origin` in config.yaml, ignoring other keys."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__})
-
-    def after(self, before: Names, stage: str) -> Names:
-        """Return the names of this run if initialized from the weights of a stage.
-
-        Args:
-            before: names of the stage.
-            stage: name of the stage, appended to `init`, which lists all previous stages.
-        """
-        return replace(self, init=f"{before.init} + {stage}")
 
 
 def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -141,10 +132,10 @@ def filter_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = SEED_REP
     return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
 
 
-def iter_settings(words: Iterable[str], ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> Iterator[tuple[str, str]]:
-    """Yield (key, value) of each override `key=value` whose key is not ignored."""
-    for word in words:
-        key, _, value = word.partition("=")
+def iter_settings(settings: Iterable[str], ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> Iterator[tuple[str, str]]:
+    """Yield (key, value) of each setting `key=value` whose key is not ignored."""
+    for setting in settings:
+        key, _, value = setting.partition("=")
         if not is_ignored(key := key.lstrip("+~"), ignored):
             yield key, value
 
@@ -154,9 +145,8 @@ def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
 
     A key that some mappings lack differs too.
     """
-    values = {
-        key: [*map(methodcaller("get", key, ABSENT), several)] for key in dict.fromkeys(chain.from_iterable(several))
-    }
+    keys = dict.fromkeys(chain.from_iterable(several))
+    values = {key: [*map(methodcaller("get", key, ABSENT), several)] for key in keys}
     return [key for key, entries in values.items() if entries.count(entries[0]) < len(entries)]
 
 
@@ -222,15 +212,15 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     `MAX_NAME` characters, keys are shortened to their last part, settings that do not fit are omitted (settings of
     `data` are added last), and a hash is appended.
     """
-    overrides = [word for word in settings if any(iter_settings([word]))]
-    words = sorted(overrides, key=lambda word: ("." in word.partition("=")[0], word))
-    name = " · ".join([experiment, *words])
+    shown = [setting for setting in settings if any(iter_settings([setting]))]
+    shown.sort(key=lambda setting: ("." in setting.partition("=")[0], setting))
+    name = " · ".join([experiment, *shown])
     if len(name) <= MAX_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]
     name, room = experiment[: MAX_NAME // 2], MAX_NAME - len(mark) - 3
     # File names of data are the longest values and the least informative.
-    for key, value in sorted(iter_settings(words), key=lambda setting: setting[0].startswith("data.")):
+    for key, value in sorted(iter_settings(shown), key=lambda setting: setting[0].startswith("data.")):
         text = f" · {key.rpartition('.')[2]}={value}"
         name += text if len(name) + len(text) <= room else ""
     return f"{name} … {mark}"

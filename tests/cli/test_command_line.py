@@ -22,7 +22,7 @@ def jobs(monkeypatch, tmp_path):
     """The configurations that `mate train` was run with, in an empty folder and without a check of classes."""
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "start", lambda plan: seen.append(plan.last.config))
+    monkeypatch.setattr(train, "start", lambda plan: seen.append(plan.last))
     return seen
 
 

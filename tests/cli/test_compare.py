@@ -24,13 +24,13 @@ from tests.reports.runs import build_demo, build_run
     ],
 )
 def test_plain_words_are_folders(words, expected):
-    assert compare.arguments(words) == expected
+    assert compare.convert_arguments(words) == expected
 
 
 def test_a_folder_with_an_equals_sign_is_a_folder_if_it_exists(tmp_path):
     folder = tmp_path / "lr=1"
     folder.mkdir()
-    assert compare.arguments([str(folder)]) == [f"runs=['{folder}']"]
+    assert compare.convert_arguments([str(folder)]) == [f"runs=['{folder}']"]
 
 
 def test_the_command_prints_tables_and_writes_the_page(tmp_path, monkeypatch, capsys):

@@ -219,7 +219,7 @@ def test_a_word_of_hydra_sets_what_it_says(word, shown, experiment, monkeypatch)
     monkeypatch.setenv("WORDS", "minilm")
     monkeypatch.setenv("STEPS", "5")
     key, _, value = shown.partition("=")
-    config = resolve([f"experiment={experiment}", word]).stages[0].config.model_dump()
+    config = resolve([f"experiment={experiment}", word]).stages[0].model_dump()
     assert str(find_value(config, key)) == value
 
 

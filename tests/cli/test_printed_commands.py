@@ -56,8 +56,8 @@ def test_a_run_that_is_meant(place, capsys):
     line = refusal(capsys, "predict", f"run={place / 'runs'}", "table=t.csv", "question=q")
     typed = pasted(re.search(r"Did you mean (.*)\?$", line)[1])
     run = str(place / "runs" / "first")
-    assert composed(config_dir(), "predict", predict.arguments(typed)).run == run
-    assert composed(config_dir(), "evaluate", evaluate.arguments(typed)).run in (run, [run])
+    assert composed(config_dir(), "predict", predict.convert_arguments(typed)).run == run
+    assert composed(config_dir(), "evaluate", evaluate.convert_arguments(typed)).run in (run, [run])
 
 
 def test_a_folder_that_is_typed_alone(place, capsys):

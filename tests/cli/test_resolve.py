@@ -25,7 +25,7 @@ QUICK = "experiment=quickstart"
 
 def values(*words: str) -> dict[str, dict]:
     """The leaves of each stage of a plan."""
-    return {stage.name: flat_keys(stage.config.model_dump()) for stage in resolve(words).stages}
+    return {stage.name: flat_keys(stage.model_dump()) for stage in resolve(words).stages}
 
 
 def each(key: str, *words: str) -> list[object]:
@@ -65,15 +65,15 @@ def finished(tmp_path):
 def test_a_plain_run_is_one_stage_without_a_name():
     plan = resolve(["experiment=quickstart_cells", "seed=7", "~optimizer.weight_decay", "+optimizer.extra=2"])
     (stage,) = plan.stages
-    assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
-    assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
-    assert plan.values() == stage.config.model_dump()
+    assert (stage.name, stage.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
+    assert ("weight_decay" in stage.optimizer, stage.optimizer["extra"]) == (False, 2)
+    assert plan.values() == stage.model_dump()
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():
     words = [QUICK, "task.keep=5", "optimizer.lr=0.5", "debug=fast", "model=tapas", "task.max_span_length=7"]
     plan = resolve(words)
-    cells, reader = (flat_keys(stage.config.model_dump()) for stage in plan.stages)
+    cells, reader = (flat_keys(stage.model_dump()) for stage in plan.stages)
     assert (cells["task.keep"], reader["task.max_span_length"]) == (5, 7)
     assert "task.keep" not in reader
     assert "task.max_span_length" not in cells
@@ -97,7 +97,7 @@ def test_files_that_hydra_is_told_to_look_for_serve_every_stage(tmp_path):
     search = f"hydra.searchpath=[file://{tmp_path}]"
     assert each("optimizer.weight_decay", "experiment=hybridqa_pointr", search, "optimizer=mine") == [0.125, 0.125]
     plan = resolve(["experiment=hybridqa_mate", "model=dot", "scale=small", search, "optimizer=mine"])
-    assert plan.stages[0].config.optimizer["weight_decay"] == 0.125
+    assert plan.stages[0].optimizer["weight_decay"] == 0.125
     assert search not in [word for stage in plan.stages for word in stage.overrides]
 
 
@@ -222,7 +222,7 @@ def test_runs_are_called_by_what_they_were_composed_from():
 
 
 def test_a_later_stage_has_the_shape_and_word_pieces_of_the_weights():
-    first, second, last = (stage.config for stage in resolve([CS, "scale=small"]).stages)
+    first, second, last = (stage for stage in resolve([CS, "scale=small"]).stages)
     assert [config.model["size"] for config in (first, second, last)] == ["minilm:2"] * 3
     assert (second.init["kind"], second.init["checkpoint"], second.tokenizer) == ("path", "stages.masked_lm", "minilm")
     assert last.init["checkpoint"] == "stages.cs"
@@ -233,11 +233,11 @@ def test_the_configuration_of_a_run_holds_what_its_stages_run_with_and_nothing_e
     saved = plan.values()
     assert set(saved) == {"system", "hardware", "logger", "paths", "seed", "deterministic", "stages"}
     for stage in plan.stages:
-        assert saved["stages"][stage.name] == {"after": "predictions", **stage.config.model_dump()}
+        assert saved["stages"][stage.name] == {"after": "predictions", **stage.model_dump()}
     chain = resolve([CS])
     assert chain.values() == {
-        **chain.last.config.model_dump(),
-        "stages": {stage.name: {"after": "weights", **stage.config.model_dump()} for stage in chain.stages[:-1]},
+        **chain.last.model_dump(),
+        "stages": {stage.name: {"after": "weights", **stage.model_dump()} for stage in chain.stages[:-1]},
     }
 
 
@@ -247,9 +247,9 @@ def test_a_finished_run_stands_in_for_a_stage(finished):
     plan = resolve([CS, quoted, "scale=small", "seed=3", "stages.cs.trainer.max_steps=9"])
     _, second, last = plan.stages
     assert plan.values()["stages"]["masked_lm"] == {"after": "weights", "run": str(run)}
-    assert [stage.config.seed for stage in plan.stages] == [3, 3, 3]
+    assert [stage.seed for stage in plan.stages] == [3, 3, 3]
     assert plan.taken["seed=3"] == ("cs", "entailment")
-    assert (second.config.model["size"], last.config.model["size"]) == ("tiny", "tiny")
+    assert (second.model["size"], last.model["size"]) == ("tiny", "tiny")
     assert last.names.init == "minilm + masked_lm + cs"
 
 
@@ -369,7 +369,7 @@ def test_the_users_own_configurations_are_found(mine):
     mine("experiment/other", "trainer: {max_steps: 3}", folder="it's, [else]where")
     assert each("seed", "experiment=mine") == [1, 9]
     with typed_config_dir("it's, [else]where"):
-        assert resolve(["experiment=other"]).last.config.trainer.max_steps == 3
+        assert resolve(["experiment=other"]).last.trainer.max_steps == 3
     assert main(["train", "experiment=other", "--cfg", "job", "--config-dir", "it's, [else]where"]) == 0
     with pytest.raises(ConfigError, match=r"--config-dir nowhere: no such folder"), typed_config_dir("nowhere"):
         pass
@@ -381,7 +381,7 @@ def test_the_users_own_files_win_over_those_of_the_package(mine):
     mine("model/mate", "")
     mine("experiment/quickstart_cells", "trainer:\n  max_steps: 3")
     Path("conf/model/mate.yaml").write_text(re.sub(r"(?m)^size: .*", "size: tiny", shipped))
-    config = resolve(["experiment=quickstart_cells"]).last.config
+    config = resolve(["experiment=quickstart_cells"]).last
     assert (config.model["size"], config.trainer.max_steps) == ("tiny", 3)
     told = explain.text("train", "trainer.max_steps", ["experiment=quickstart_cells"])
     assert "conf/experiment/quickstart_cells.yaml (yours)  3" in told

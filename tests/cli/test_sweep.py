@@ -311,7 +311,7 @@ def test_every_job_of_a_sweep_can_be_trained(file):
 def problems_of(words):
     """Why a job cannot be trained; runs that stand in for stages are not there, and what is typed of them left out."""
     job = [word for word in words if not re.match(r"stages\.\w+\.run=", word)]
-    return [problem for stage in resolve(job).stages for problem in target_problems(stage.config.model_dump())]
+    return [problem for stage in resolve(job).stages for problem in target_problems(stage.model_dump())]
 
 
 def test_the_sweep_of_wandb_asks_for_runs_that_exist():

@@ -139,7 +139,7 @@ def test_trust_that_a_folder_claims_for_its_stages_is_not_believed(tmp_path, mon
     with pytest.raises(TrustError, match=r"helper\.Harm is not a class of mate"):
         load_spec(file)
     assert not mark.exists()
-    assert load_spec(file, ["helper"]).stages[0].config.data == values["data"]
+    assert load_spec(file, ["helper"]).stages[0].data == values["data"]
     assert mark.exists()
 
 
@@ -152,7 +152,7 @@ def test_own_processes_are_told_all_that_was_typed(tmp_path):
     file.parent.mkdir()
     file.write_text(to_yaml(spec.document(Path())))
     assert load_spec(file, trusted).values() == spec.values()
-    config = load_spec(file).last.config
+    config = load_spec(file).last
     assert "dirpath" not in config.callbacks["x"]
     assert (config.logger["wandb"]["mode"], config.paths.cache) == ("offline", default_cache())
 
@@ -187,4 +187,4 @@ def test_what_hydra_blocks_is_refused_by_ours(part):
 
 def test_a_default_run_needs_no_trust():
     assert resolve(["experiment=quickstart_cells"]).trusted(Path()) == []
-    assert Path(resolve(["experiment=quickstart_cells"]).last.config.paths.outputs) == Path("outputs")
+    assert Path(resolve(["experiment=quickstart_cells"]).last.paths.outputs) == Path("outputs")

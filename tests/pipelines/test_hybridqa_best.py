@@ -23,7 +23,7 @@ SMALL = [
 @pytest.mark.long
 def test_each_stage_begins_with_the_weights_of_the_one_before():
     plan = resolve(["experiment=hybridqa_best"])
-    found = {stage.name: (stage.after, stage.config.init.get("checkpoint")) for stage in plan.stages}
+    found = {stage.name: (stage.after, stage.init.get("checkpoint")) for stage in plan.stages}
     assert found == {
         "row_ranking": ("rows", None),
         "cell_selection": ("predictions", None),
@@ -31,7 +31,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
         "span_reading": ("predictions", "stages.passage_reading"),
     }
     assert plan.system["cells"] == 5
-    configs = {stage.name: stage.config for stage in plan.stages}
+    configs = {stage.name: stage for stage in plan.stages}
     assert configs["passage_reading"].data["name"] == "squad"
     assert configs["span_reading"].task["negatives"] == 1
     assert configs["cell_selection"].encoding["ranked_by"] == "stages.row_ranking"
@@ -39,17 +39,17 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
 
 def test_steps_can_be_left_out():
     plan = resolve(["experiment=hybridqa_best", "stages.passage_reading=null", "scale=small"])
-    assert [stage.config.init["kind"] for stage in plan.stages] == ["random", "minilm", "minilm"]
-    assert {stage.config.model["size"] for stage in plan.stages[1:]} == {"minilm:2"}
+    assert [stage.init["kind"] for stage in plan.stages] == ["random", "minilm", "minilm"]
+    assert {stage.model["size"] for stage in plan.stages[1:]} == {"minilm:2"}
     selector, reader = plan.stages[1:]
-    assert (selector.config.trainer.max_epochs, selector.config.encoding["max_tokens"]) == (1, 256)
-    assert selector.config.encoding["best_rows"] == 4
-    assert reader.config.task["negatives"] == 1
+    assert (selector.trainer.max_epochs, selector.encoding["max_tokens"]) == (1, 256)
+    assert selector.encoding["best_rows"] == 4
+    assert reader.task["negatives"] == 1
 
 
 def test_a_test_of_the_setup_takes_two_steps_a_stage():
     stages = resolve(["experiment=hybridqa_best", "debug=fast", "stages.passage_reading.trainer.max_steps=3"]).stages
-    assert [stage.config.trainer.max_steps for stage in stages] == [2, 2, 3, 2]
+    assert [stage.trainer.max_steps for stage in stages] == [2, 2, 3, 2]
 
 
 ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -109,7 +108,7 @@ def test_two_seeds_at_once_train_it_once(tmp_path):
 
 def test_pre_training_has_a_seed_of_its_own():
     def seeds(*words):
-        return [stage.config.seed for stage in resolve([CHAIN[0], *words]).stages]
+        return [stage.seed for stage in resolve([CHAIN[0], *words]).stages]
 
     assert seeds("seed=5") == [1, 5, 5]
     assert seeds("seed=5", "stages.masked_lm.seed=7") == [7, 5, 5]
@@ -117,8 +116,8 @@ def test_pre_training_has_a_seed_of_its_own():
 
 def test_a_folder_is_that_of_values_alone(tmp_path):
     stage = resolve([*CHAIN, f"paths.outputs={tmp_path}"]).stages[0]
-    hardware = stage.config.hardware.model_copy(update={"micro_batch": 1})
-    other = replace(stage, config=stage.config.model_copy(update={"hardware": hardware}))
+    hardware = stage.hardware.model_copy(update={"micro_batch": 1})
+    other = stage.model_copy(update={"hardware": hardware})
     assert shared_folder(other, Console()).path == shared_folder(stage, Console()).path
 
 

@@ -192,4 +192,4 @@ def test_runs_that_begin_at_once_have_a_folder_each(tmp_path):
 
 def with_seed(spec, seed):
     (stage,) = spec.stages
-    return replace(spec, stages=(replace(stage, config=stage.config.model_copy(update={"seed": seed})),))
+    return replace(spec, stages=(stage.model_copy(update={"seed": seed}),))

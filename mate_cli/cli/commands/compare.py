@@ -20,31 +20,29 @@ if TYPE_CHECKING:
     from mate_cli.reports.compare.report import Report
 
 
-def arguments(words: Sequence[str]) -> list[str]:
+def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """Convert positional folders of `mate compare` to the override `runs=[...]`."""
     folders: list[str] = []
     other_arguments: list[str] = []
-    for previous, argument in zip(["", *words], words, strict=False):
-        (folders if LONG.get(previous, previous) not in VALUED and is_folder(argument) else other_arguments).append(
-            quote_label(argument)
-        )
+    for previous, argument in zip(["", *arguments], arguments, strict=False):
+        (
+            folders if LONG.get(previous, previous) not in VALUED and accepts_argument(argument) else other_arguments
+        ).append(quote_label(argument))
     return [*other_arguments, f"runs={quote_list(folders)}"] if folders else other_arguments
 
 
-def accepts_argument(word: str) -> bool:
-    """Return whether an argument is a folder, which `arguments` converts to an override."""
-    return is_folder(word)
-
-
-def quote_label(word: str) -> str:
+def quote_label(argument: str) -> str:
     """Quote the value of `against=LABEL` for Hydra's grammar. Other arguments are unchanged."""
-    key, sign, label = word.partition("=")
-    return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
+    key, sign, label = argument.partition("=")
+    return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else argument
 
 
-def is_folder(word: str) -> bool:
-    """Return whether an argument is a folder: a path that exists, or no flag and override."""
-    return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
+def accepts_argument(argument: str) -> bool:
+    """Return whether an argument is a folder, which `convert_arguments` converts to an override.
+
+    A folder is a path that exists, or an argument that is neither a flag nor an override.
+    """
+    return Path(argument).is_dir() or ("=" not in argument and not argument.startswith(("-", "~", "+")))
 
 
 def run(cfg: Compare) -> None:
@@ -75,8 +73,8 @@ def run(cfg: Compare) -> None:
     )
     names = {
         group.label: name
-        for words, name in (cfg.labels or {}).items()
-        for group in find_groups(report.groups, words, report.metric, "labels")
+        for label, name in (cfg.labels or {}).items()
+        for group in find_groups(report.groups, label, report.metric, "labels")
     }
     if cfg.sections == "wrong":
         print_wrong_answers(report, console)

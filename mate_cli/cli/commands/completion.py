@@ -45,20 +45,20 @@ Permanently
   mate completion fish > ~/.config/fish/completions/mate.fish"""
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Print the completion script of a shell, or the candidates for `query LINE`.
 
     Raises:
         ConfigError: if the shell is unknown.
     """
-    match list(words):
+    match list(arguments):
         case ["query", line]:
             print("\n".join(completions(line)))
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell], end="")
         case _:
-            hint = nearest(words[0], SCRIPTS) or "Choose from bash, zsh and fish"
-            raise ConfigError("no such shell", where=f"mate completion {' '.join(words)}", remedy=hint)
+            hint = nearest(arguments[0], SCRIPTS) or "Choose from bash, zsh and fish"
+            raise ConfigError("no such shell", where=f"mate completion {' '.join(arguments)}", remedy=hint)
     return 0
 
 
@@ -75,7 +75,7 @@ def completions(line: str) -> list[str]:
         word = previous.pop()
     if not previous:
         return [name for name in (*COMMANDS, "--help", "--version") if name.startswith(word)]
-    command, *words = previous
+    command, *arguments = previous
     if command == "completion":
         return [shell for shell in SCRIPTS if shell.startswith(word)]
     if command not in COMMANDS:
@@ -83,11 +83,11 @@ def completions(line: str) -> list[str]:
     if command == "list":
         from mate_cli.cli.commands.list import kinds
 
-        return [] if words else [kind for kind in kinds() if kind.startswith(word)]
+        return [] if arguments else [kind for kind in kinds() if kind.startswith(word)]
     if command == "explain":
-        return [name.rstrip("=.") for name in Completer("train", words).complete(word) if "=" not in word]
-    actions = DATA_ACTIONS if command == "data" and not words else ()
-    return [action for action in actions if action.startswith(word)] + Completer(command, words).complete(word)
+        return [name.rstrip("=.") for name in Completer("train", arguments).complete(word) if "=" not in word]
+    actions = DATA_ACTIONS if command == "data" and not arguments else ()
+    return [action for action in actions if action.startswith(word)] + Completer(command, arguments).complete(word)
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Completer:
 
     Args:
         command: name of the command.
-        words: arguments before the one to complete. Selected options determine which keys exist.
+        arguments: arguments before the one to complete. Selected options determine which keys exist.
     """
 
     command: str
-    words: Sequence[str]
+    arguments: Sequence[str]
 
     def complete(self, word: str) -> list[str]:
         """Return the candidates for a partial argument, such as `optimizer.l` or `model=ma`."""
@@ -160,10 +160,10 @@ class Completer:
         groups: dict[str, str | None] = {}
         for content in read_extended(self.command):
             groups |= {name: value for name, value in group_choices(content) if " " not in name}
-        arguments = {key: value for key, _, value in (word.partition("=") for word in self.words)}
-        experiment = arguments.get("experiment")
+        values = {key: value for key, _, value in (argument.partition("=") for argument in self.arguments)}
+        experiment = values.get("experiment")
         overrides = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
-        return groups | {name: value for name, value in (overrides | arguments).items() if name in groups}
+        return groups | {name: value for name, value in (overrides | values).items() if name in groups}
 
 
 def _ended(name: str, value: object) -> str:

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Data
 
 
-def arguments(words: Sequence[str]) -> list[str]:
+def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """Convert a positional action to an override, as in `check` to `action=check`.
 
     Without arguments, the action is `list`.
     """
-    return [f"action={argument}" if argument in ACTIONS else argument for argument in words or ["list"]]
+    return [f"action={argument}" if argument in ACTIONS else argument for argument in arguments or ["list"]]
 
 
-def accepts_argument(word: str) -> bool:
-    """Return whether an argument is an action, which `arguments` converts to an override."""
-    return word in ACTIONS
+def accepts_argument(argument: str) -> bool:
+    """Return whether an argument is an action, which `convert_arguments` converts to an override."""
+    return argument in ACTIONS
 
 
 def run(cfg: Data) -> None:

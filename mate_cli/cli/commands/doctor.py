@@ -56,14 +56,14 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Print the results of all checks.
 
     Returns:
         1 if any result is `BAD`, else 0.
     """
-    if words:
-        raise ConfigError("mate doctor takes no arguments", where=words[0], remedy="Leave it out")
+    if arguments:
+        raise ConfigError("mate doctor takes no arguments", where=arguments[0], remedy="Leave it out")
     from rich.table import Table
     from rich.text import Text
 

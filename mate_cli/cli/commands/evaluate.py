@@ -25,25 +25,25 @@ TEXT_KEYS = ("answers", "name")
 """Keys whose values are free text, which is quoted for Hydra."""
 
 
-def arguments(words: Sequence[str]) -> list[str]:
+def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """Convert comma-separated values to lists, `--dry` to `dry=true`, and add `++` to `data.*` overrides.
 
     With `++`, the overrides may set any key in the data section of the evaluated run. If `system` is set, the prompt of
     the dataset becomes the default of `prompt`.
     """
-    words = ["dry=true" if argument == DRY else argument for argument in words]
-    overrides = dict(word.partition("=")[::2] for word in words)
+    arguments = ["dry=true" if argument == DRY else argument for argument in arguments]
+    overrides = dict(argument.partition("=")[::2] for argument in arguments)
     if "system" in overrides and overrides.get("data") in choices("prompt"):
-        words = [f"prompt={overrides['data']}", *words]
-    return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in words]
+        arguments = [f"prompt={overrides['data']}", *arguments]
+    return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in arguments]
 
 
-def _several(word: str) -> str:
-    key, equals, value = word.partition("=")
+def _several(argument: str) -> str:
+    key, equals, value = argument.partition("=")
     if key in TEXT_KEYS and not is_written(value):
         return f"{key}={quote_text(value)}"
     if not equals or key not in LIST_KEYS or "," not in value or value[0] == "[" or is_written(value):
-        return word
+        return argument
     return f"{key}={quote_list(value.split(','))}"
 
 

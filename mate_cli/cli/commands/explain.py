@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.reference import read_keys
 from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys, typed_config_dir
-from mate_cli.cli.help import groups_of, read_summary
+from mate_cli.cli.help import groups_of, nearest, read_summary
 from mate_cli.cli.overrides import Override, split_flags
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
@@ -36,53 +36,55 @@ MAX_FOUND = 12
 """Maximum number of matching keys to print for a partial or unknown name."""
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Print the explanation of a key.
 
     Args:
-        words: command-line arguments: the key, and overrides that select the configuration to explain.
+        arguments: the key, and overrides that select the configuration to explain.
 
     Raises:
         ConfigError: if no key is named, or the key does not exist.
     """
-    words = [str(Override.parse(word)) for word in words]
-    flags, overrides = split_flags(words)
-    keys = [word for word in overrides if word.strip() and "=" not in word]
+    arguments = [str(Override.parse(argument)) for argument in arguments]
+    flags, others = split_flags(arguments)
+    keys = [argument for argument in others if argument.strip() and "=" not in argument]
     if not keys:
-        key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
+        key = arguments[0].partition("=")[0] if len(arguments) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
 
-    settings = [word for word in overrides if "=" in word]
-    Syntax("train", keys.__contains__).check(words)
-    with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", settings, __file__):
-        print(text("train", " ".join(keys), settings))
+    overrides = [argument for argument in others if "=" in argument]
+    Syntax("train", keys.__contains__).check(arguments)
+    with typed_config_dir(flags.get("--config-dir")), wrap_hydra_errors("train", overrides, __file__):
+        print(text("train", " ".join(keys), overrides))
     return 0
 
 
-def text(command: str, key: str, words: Sequence[str]) -> str:
+def text(command: str, key: str, overrides: Sequence[str]) -> str:
     """Format the explanation of a key, or of each key of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.
         key: dotted key, section, or the last component of a key if it is unique.
-        words: overrides that select the configuration to explain.
+        overrides: overrides that select the configuration to explain.
 
     Raises:
         ConfigError: if the key does not exist.
     """
     from mate_cli.cli.config.reference import explain_keys
 
-    stages = _stages(command, words)
+    stages = _stages(command, overrides)
     name, _, stage_key = key.removeprefix("stages.").partition(".")
     if stage_key and key.startswith("stages.") and name in stages:
         key, stages = stage_key, {name: stages[name]}
     width = min(shutil.get_terminal_size().columns, 120)
     parts, unknown = [], None
-    for name, stage_words in stages.items():
+    for name, stage_overrides in stages.items():
         try:
-            entries = [_name_experiment(entry, name, words) for entry in explain_keys(command, key, stage_words)]
+            entries = [
+                _name_experiment(entry, name, overrides) for entry in explain_keys(command, key, stage_overrides)
+            ]
         except ConfigError as error:
             unknown = unknown or error
             continue
@@ -93,7 +95,7 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
     return "\n\n".join(dict.fromkeys(parts))
 
 
-def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
+def _name_experiment(entry: KeyDescription, stage: str, overrides: Sequence[str]) -> KeyDescription:
     """Replace the source "typed" of a stage's values by the experiment file that sets them.
 
     The overrides of a stage come from the experiment, unless the command line sets the key.
@@ -101,27 +103,23 @@ def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) ->
     Args:
         entry: description of the key.
         stage: name of the stage, "" for a plain run.
-        words: overrides from the command line.
+        overrides: overrides from the command line.
     """
-    values = {word.partition("=")[0].lstrip("+~"): word for word in words}
+    values = {override.partition("=")[0].lstrip("+~"): override for override in overrides}
     if not stage or {entry.key, f"stages.{stage}.{entry.key}"} & values.keys():
         return entry
     origin = {"where": values["experiment"], "comment": f"stages.{stage}.overrides"}
-    return replace(
-        entry,
-        settings=tuple(
-            replace(setting, **origin) if setting.where == "typed" else setting for setting in entry.settings
-        ),
-    )
+    settings = [replace(setting, **origin) if setting.where == "typed" else setting for setting in entry.settings]
+    return replace(entry, settings=tuple(settings))
 
 
-def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
+def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unknown: ConfigError) -> str:
     """Explain a key that exists only if other config group options are selected.
 
     Args:
         command: command whose configuration is explained.
         key: dotted key.
-        words: overrides from the command line.
+        overrides: overrides from the command line.
         width: width of the terminal in characters.
         unknown: error for the unknown key.
 
@@ -130,8 +128,6 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     """
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
-    from mate_cli.cli.config_dir import choices
-    from mate_cli.cli.help import groups_of, nearest
 
     if names := choices(key):
         return f"{key} is a config group of {len(names)} options: mate list {key}"
@@ -142,7 +138,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     for choice_key in exact_matches or [entry for entry in all_keys if entry.key.endswith(f".{key}")]:
         first = choice_key.homes[0]
         found_text = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
-        (entry,) = explain_keys(command, choice_key.key, [*words, first])
+        (entry,) = explain_keys(command, choice_key.key, [*overrides, first])
         usage = f"  type    mate {command} {first} {quote_for_shell(f'{choice_key.key}={entry.value}')}"
         head = textwrap.fill(found_text, width, subsequent_indent="  ")
         parts.append("\n".join([head, *_one(entry, width).splitlines()[1:], usage]))
@@ -167,15 +163,15 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     raise unknown
 
 
-def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
+def _stages(command: str, overrides: Sequence[str]) -> dict[str, list[str]]:
     """Return the overrides of each stage by name. A plain run has one stage named ""."""
-    if command != "train" or not any(word.startswith("experiment=") for word in words):
-        return {"": list(words)}
+    if command != "train" or not any(override.startswith("experiment=") for override in overrides):
+        return {"": list(overrides)}
     from mate_cli.cli.config.resolve import resolve
 
-    spec = resolve(words)
+    spec = resolve(overrides)
     if not spec.before:
-        return {"": list(words)}
+        return {"": list(overrides)}
     return {stage.name: stage.overrides for stage in spec.stages if not stage.run}
 
 
@@ -195,8 +191,6 @@ def _one(entry: KeyDescription, width: int) -> str:
 
 
 def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
-    from mate_cli.cli.config_dir import choices
-
     size = max((len(entry.key) for entry in entries), default=0)
     rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
     for entry in entries:
@@ -243,28 +237,28 @@ def choice_keys(command: str) -> list[ChoiceKey]:
     return [ChoiceKey(key, tuple(names), meanings.get(key, "")) for key, names in homes.items()]
 
 
-def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
+def search_keys(text: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
     """Search keys by name and then by comment, and config group options by name.
 
     Args:
-        word: word or phrase to search for.
+        text: word or phrase to search for.
         command: command whose options are searched.
         known: keys to search.
 
     Returns:
         (key or `group=option`, its description) for each match.
     """
-    words = re.sub(r"[_\W]+", " ", word).strip()
-    if not words:
+    phrase = re.sub(r"[_\W]+", " ", text).strip()
+    if not phrase:
         return []
-    phrase = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
+    pattern = re.compile(rf"\b{re.escape(phrase)}\b", re.IGNORECASE)
     key_texts = [(entry, entry.key.replace("_", " ").replace(".", " ")) for entry in known]
-    matches = [entry for entry, name in key_texts if phrase.search(name)]
-    matches += [entry for entry in known if entry not in matches and phrase.search(entry.meaning)]
+    matches = [entry for entry, name in key_texts if pattern.search(name)]
+    matches += [entry for entry in known if entry not in matches and pattern.search(entry.meaning)]
     options = [
         (f"{group}={name}", read_summary(group, name).text)
         for group in groups_of(command)
         for name in choices(group)
-        if name == word
+        if name == text
     ]
     return [*((entry.key, entry.meaning) for entry in matches), *options]

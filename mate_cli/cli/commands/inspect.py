@@ -58,7 +58,7 @@ DEFAULT = "experiment=quickstart_cells"
 """Override to use if no key of `SOURCES` is set. The data and vocabulary are part of the package."""
 
 
-def arguments(words: Sequence[str]) -> list[str]:
+def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """Check the overrides of `mate inspect`, and add `DEFAULT` if necessary.
 
     `DEFAULT` is added if no override sets a key of `SOURCES`.
@@ -66,7 +66,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: an override has no effect, because `run` or `checkpoint` is set.
     """
-    pairs = [word.partition("=") for word in words if not word.startswith("-")]
+    pairs = [argument.partition("=") for argument in arguments if not argument.startswith("-")]
     overrides = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
     for source, more in (("run", ()), ("checkpoint", ("data",))):
         strangers = [key for key in overrides if key.split(".")[0] not in {*OWN_KEYS, *more}]
@@ -74,14 +74,14 @@ def arguments(words: Sequence[str]) -> list[str]:
             raise ConfigError(FIXED_IN_TRAINING, where=strangers[0], remedy=f"Leave out this key or {source}=")
     if (key := next((key for key in DUMP_KEYS if key in overrides), None)) and not {"run", "checkpoint"} & {*overrides}:
         raise ConfigError("needs a trained network", where=key, remedy="Add run=FOLDER, or checkpoint=FOLDER data=NAME")
-    words = [_convert_list(word) for word in words]
-    return words if SOURCES & overrides.keys() else [DEFAULT, *words]
+    arguments = [_convert_list(argument) for argument in arguments]
+    return arguments if SOURCES & overrides.keys() else [DEFAULT, *arguments]
 
 
-def _convert_list(word: str) -> str:
-    key, equals, value = word.partition("=")
+def _convert_list(argument: str) -> str:
+    key, equals, value = argument.partition("=")
     is_list = equals and key in ("dump", "layers") and value[:1] != "[" and value != "null"
-    return f"{key}=[{value}]" if is_list else word
+    return f"{key}=[{value}]" if is_list else argument
 
 
 def run(cfg: Inspect) -> None:

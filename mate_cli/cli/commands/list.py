@@ -49,13 +49,13 @@ NOTE = "note.txt"
 MAX_NOTE = 1 << 12
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Print a line per option of a category. Without arguments, print the categories.
 
     Raises:
-        ConfigError: if the category does not exist, or no option matches the words.
+        ConfigError: if the category does not exist, or no option matches the search terms.
     """
-    flags, names = split_flags(words)
+    flags, names = split_flags(arguments)
     if unknown := next((flag for flag in flags if flag != "--config-dir"), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate list --help")
     if names[:1] in (["runs"], ["run"]):
@@ -92,23 +92,23 @@ def _overview() -> Iterator[str]:
     yield "mate list experiments   one line for each experiment"
 
 
-def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
+def _listing(kind: str, terms: Sequence[str]) -> Iterator[str]:
     """Yield a line per option of a category, grouped by paper.
 
     Args:
         kind: category name, in singular or plural.
-        words: search terms. Name, paper and summary of an option must contain all of them.
+        terms: search terms. Name, paper and summary of an option must contain all of them.
     """
     group = _group(kind)
     rows = list(_sections()) if group == SECTIONS else [(name, read_summary(group, name)) for name in choices(group)]
     matches = [
         (name, summary)
         for name, summary in rows
-        if all(word.lower() in f"{name} {summary.paper} {summary.text}".lower() for word in words)
+        if all(term.lower() in f"{name} {summary.paper} {summary.text}".lower() for term in terms)
     ]
     if not matches:
-        suggestion = nearest(words[-1], [name for name, _ in rows])
-        raise ConfigError(f"no {kind} with {' '.join(words)}", remedy=suggestion or f"All: mate list {kind}")
+        suggestion = nearest(terms[-1], [name for name, _ in rows])
+        raise ConfigError(f"no {kind} with {' '.join(terms)}", remedy=suggestion or f"All: mate list {kind}")
     width = max(len(name) for name, _ in matches if len(name) <= MAX_NAME)
     if group != SECTIONS:
         matches.sort(key=lambda row: (not row[1].paper, row[1].paper.lower()))
@@ -134,14 +134,14 @@ def _group(kind: str) -> str:
         ConfigError: if no group has this name.
     """
     groups = [*group_names(), SECTIONS]
-    word = kind.lower().replace("-", "_")
-    for name in (word, word.removesuffix("s"), f"{word}s"):
+    typed = kind.lower().replace("-", "_")
+    for name in (typed, typed.removesuffix("s"), f"{typed}s"):
         if (group := SYNONYMS.get(name, name)) in groups:
             return group
     if homes := [group for group in groups if group != SECTIONS and kind in choices(group)]:
         raise ConfigError("is not a category", where=kind, remedy=f"Type mate list {_plural(homes[0])} {kind}")
     all_text = f"The categories are {', '.join(kinds())}"
-    raise ConfigError("no such category", where=kind, remedy=nearest(word, kinds(), prefix="mate list ") or all_text)
+    raise ConfigError("no such category", where=kind, remedy=nearest(typed, kinds(), prefix="mate list ") or all_text)
 
 
 def _plural(group: str) -> str:
@@ -159,11 +159,11 @@ def _sections() -> Iterator[tuple[str, Summary]]:
         yield build.__name__.removesuffix("_section"), Summary(text.removeprefix("Return ").removesuffix("."))
 
 
-def list_runs(words: Sequence[str]) -> Iterator[str]:
+def list_runs(filters: Sequence[str]) -> Iterator[str]:
     """Yield a line for each run and evaluation, sorted by command, experiment and start time.
 
     Args:
-        words: experiment names, statuses and outputs folder to filter by, in any order.
+        filters: experiment names, statuses and outputs folder to filter by, in any order.
 
     Raises:
         ConfigError: if an experiment has no runs, or no run has one of the statuses.
@@ -171,13 +171,13 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
     from mate_cli.cli.help import nearest
     from mate_cli.runs.folders import FOREIGN, read_index
 
-    statuses = {word for word in words if word in STATUSES}
-    names_and_folders = [word for word in words if word not in STATUSES]
+    statuses = {name for name in filters if name in STATUSES}
+    names_and_folders = [name for name in filters if name not in STATUSES]
     output_folders = [
-        word for word in names_and_folders if any((Path(word) / command).is_dir() for command in COMMANDS)
+        name for name in names_and_folders if any((Path(name) / command).is_dir() for command in COMMANDS)
     ]
     outputs = Path(next(iter(output_folders), OUTPUTS))
-    names = [word for word in names_and_folders if word not in output_folders]
+    names = [name for name in names_and_folders if name not in output_folders]
     parents = [parent for command in COMMANDS for parent in sorted((outputs / command).glob("*")) if parent.is_dir()]
     experiments = {parent.name for parent in parents}
     if unknown := next((name for name in names if name not in experiments), None):

@@ -17,7 +17,7 @@ Examples
 Without TEXT it prints the note; TEXT "" removes it."""
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Write or print the note of a run, see `HELP`.
 
     Raises:
@@ -27,10 +27,10 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.cli.commands.list import MAX_NOTE, NOTE, read_note
     from mate_cli.runs.folders import open_run
 
-    folder, text = open_run(words[0], "mate note"), " ".join(words[1:]).removeprefix("text=")
+    folder, text = open_run(arguments[0], "mate note"), " ".join(arguments[1:]).removeprefix("text=")
     if len(text.encode(errors="replace")) > MAX_NOTE:
         raise ConfigError(f"has more than {MAX_NOTE:,} bytes", where="note", remedy="Write less")
-    if len(words) == 1:
+    if len(arguments) == 1:
         print(read_note(folder.path))
     elif text:
         folder.write_text(NOTE, f"{text}\n")

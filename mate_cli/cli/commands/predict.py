@@ -42,11 +42,11 @@ TEXT_KEYS = (
 """Keys whose values are free text, such as file names and sentences, which is quoted for Hydra."""
 
 
-def arguments(words: Sequence[str]) -> list[str]:
+def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """Quote the values of `TEXT_KEYS` for Hydra, and join the values of repeated keys."""
     by_key: dict[str, list[str]] = {}
     other_arguments: list[str] = []
-    for argument in words:
+    for argument in arguments:
         key, sign, value = argument.partition("=")
         if sign and key in TEXT_KEYS and value[:1] + value[-1:] != "[]" and not is_written(value):
             by_key.setdefault(key, []).append(value)

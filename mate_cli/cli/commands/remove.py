@@ -27,11 +27,11 @@ Only whole runs are removed that no process trains. --yes does not ask."""
 YES = "--yes"
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Remove runs after confirmation. If one run cannot be removed, no run is removed.
 
     Args:
-        words: run folders, and the flag `YES` to omit the confirmation.
+        arguments: run folders, and the flag `YES` to omit the confirmation.
 
     Returns:
         0 if the runs were removed, 1 if the user declined.
@@ -43,7 +43,7 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.cli.commands.list import describe_run, read_note
     from mate_cli.runs.folders import index_run
 
-    flags, names = split_flags(words)
+    flags, names = split_flags(arguments)
     if unknown_flag := next((flag for flag in flags if flag != YES), None):
         raise ConfigError("unknown flag", where=unknown_flag, remedy="Type mate remove --help")
     folders = list(dict.fromkeys(Path(name.removeprefix("run=")) for name in names))

@@ -21,23 +21,23 @@ trust: module to import for parts of the run; its code is executed. Also a
 folder outside that it may write to, or online, for loggers that use a server"""
 
 
-def run_plain(words: Sequence[str]) -> int:
+def run_plain(arguments: Sequence[str]) -> int:
     """Train or resume the run in a folder.
 
     Args:
-        words: command-line arguments: the folder, and optionally `data.root=` and `trust=`.
+        arguments: command-line arguments: the folder, and optionally `data.root=` and `trust=`.
 
     Raises:
         ConfigError: if no folder is named.
         RunError: if the folder contains no run, or the run is already running.
         TrustError: if its configuration names untrusted classes.
     """
-    folders = [argument for argument in words if not argument.startswith(("trust=", ROOT, "-"))]
-    root = next((argument.removeprefix(ROOT) for argument in words if argument.startswith(ROOT)), None)
-    flags = [argument for argument in words if argument.startswith("-")]
+    folders = [argument for argument in arguments if not argument.startswith(("trust=", ROOT, "-"))]
+    root = next((argument.removeprefix(ROOT) for argument in arguments if argument.startswith(ROOT)), None)
+    flags = [argument for argument in arguments if argument.startswith("-")]
     if len(folders) != 1 or flags:
         raise ConfigError("needs one folder", where="mate run", remedy="Type mate run FOLDER")
-    trust = [name for argument in words if argument.startswith("trust=") for name in _trusted(argument[6:])]
+    trust = [name for argument in arguments if argument.startswith("trust=") for name in _trusted(argument[6:])]
     return run_folder(Path(folders[0]), trust, root)
 
 

@@ -30,12 +30,12 @@ FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--c
 """Flags that this module handles. `hydra.main` handles the other flags, which only print information."""
 
 
-def arguments(words: Sequence[str]) -> list[str]:
+def convert_arguments(arguments: Sequence[str]) -> list[str]:
     """Add `-m` if `sweep=NAME` implies it, and quote name patterns that Hydra cannot parse."""
-    return add_multirun_flag([quote_pattern(word) for word in words])
+    return expand([quote_pattern(argument) for argument in arguments])
 
 
-def add_multirun_flag(words: Sequence[str]) -> list[str]:
+def expand(arguments: Sequence[str]) -> list[str]:
     """Add the flag `-m` if an argument selects a sweep with `sweep=NAME`.
 
     The flag is not added if a flag of `NO_RUN` is set. A file of `conf/sweep/` sets fixed and varying overrides of the
@@ -45,16 +45,16 @@ def add_multirun_flag(words: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: several sweeps are selected, or the sweep file sets keys that the jobs would not receive.
     """
-    names = [word.removeprefix(SWEEP) for word in words if word.startswith(SWEEP)]
+    names = [argument.removeprefix(SWEEP) for argument in arguments if argument.startswith(SWEEP)]
     if not names or names[-1] in ("", "null"):
-        return list(words)
+        return list(arguments)
     if "," in names[-1]:
         raise ConfigError("has several sweeps", where=f"{SWEEP}{names[-1]}", remedy="Run them one at a time")
     path = find_config(f"sweep/{names[-1]}")
     if key := _find_unknown_key(read_config(path)):
         hint = f"Write it under hydra.sweeper.params: {key}: ..."
         raise ConfigError(f"a sweep file can only set keys of hydra, not {key}", where=str(path), remedy=hint)
-    return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
+    return list(arguments) if NO_RUN & set(split_flags(arguments)[0]) else ["-m", *arguments]
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
@@ -64,23 +64,23 @@ def _find_unknown_key(content: dict[str, Any]) -> str | None:
     return next(iter([*other_groups, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
 
 
-def quote_pattern(word: str) -> str:
+def quote_pattern(argument: str) -> str:
     """Quote the value of an override if it is a pattern with brackets: `layer.[0-3]`.
 
     Only values of keys in `TEXT_KEYS` are patterns. Lists and comma-separated values of a sweep are unchanged.
     """
     from mate_cli.quoting import quote_text
 
-    key, _, value = word.partition("=")
+    key, _, value = argument.partition("=")
     is_pattern = key.endswith(TEXT_KEYS) and "[" in value and value[0] not in "['\"" and "," not in value
-    return f"{key}={quote_text(value)}" if is_pattern else word
+    return f"{key}={quote_text(value)}" if is_pattern else argument
 
 
-def run_command(words: Sequence[str]) -> int:
+def run_command(arguments: Sequence[str]) -> int:
     """Train a run or sweep, or print its configuration, plan or batch script.
 
     Args:
-        words: command-line arguments of `mate train`.
+        arguments: command-line arguments of `mate train`.
 
     Returns:
         The exit code.
@@ -90,7 +90,7 @@ def run_command(words: Sequence[str]) -> int:
     """
     from mate_cli.cli.config.continued import expand_continued
 
-    flags, overrides = split_flags(words)
+    flags, overrides = split_flags(arguments)
     overrides = expand_continued(overrides)
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
@@ -129,16 +129,18 @@ def reject_sweep_options(overrides: Sequence[str]) -> None:
     Raises:
         ConfigError: an override selects a launcher or a sweeper.
     """
-    if option := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
+    if option := next(
+        (argument for argument in overrides if argument.startswith(("hydra/launcher=", "hydra/sweeper="))), None
+    ):
         raise ConfigError("applies to sweeps only", where=option, remedy="Add -m")
 
 
 @check_arguments
-def train(words: Sequence[str]) -> TrainedRun:
+def train(arguments: Sequence[str]) -> TrainedRun:
     """Train one run as `mate train` does. Public as `mate_cli.train`.
 
     Args:
-        words: overrides as after `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
+        arguments: overrides as after `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
 
     Returns:
         The record of the run, with its folder.
@@ -154,13 +156,13 @@ def train(words: Sequence[str]) -> TrainedRun:
     from mate_cli.cli.config.syntax import Syntax
     from mate_cli.pipelines.run_spec import prepare_run
 
-    if flags := [word for word in words if word.startswith("-")]:
+    if flags := [argument for argument in arguments if argument.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
-    reject_sweep_options(words)
-    Syntax("train", texts=TEXT_KEYS).check(words)
-    words = arguments(words)
-    with wrap_hydra_errors("train", words, __file__), hydra_arguments("train", words):
-        spec = resolve(expand_continued(words))
+    reject_sweep_options(arguments)
+    Syntax("train", texts=TEXT_KEYS).check(arguments)
+    arguments = convert_arguments(arguments)
+    with wrap_hydra_errors("train", arguments, __file__), hydra_arguments("train", arguments):
+        spec = resolve(expand_continued(arguments))
         announce(spec)
     check_machine(spec)
     folder = prepare_run(spec)[0]
@@ -221,7 +223,7 @@ def init_process_group(spec: RunSpec) -> Iterator[None]:
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, join_processes, read_rank_variables
 
-    hardware = spec.last.config.hardware
+    hardware = spec.last.hardware
     if read_rank_variables(os.environ):
         check_processes(hardware, os.environ)
     with join_processes(hardware):
@@ -264,7 +266,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     from mate_cli.runs.record import STOPPED
 
     end_with_launcher()
-    hardware = spec.last.config.hardware
+    hardware = spec.last.hardware
     if folder is None:
         check_machine(spec)
     else:
@@ -272,7 +274,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     if hardware.devices > 1 and not read_rank_variables(os.environ):
         folder = folder or prepare_run(spec)[0]
         acquire_lock(folder.path)
-        command = [*PROGRAM, "run", str(folder.path), *more, *(f"trust={word}" for word in trust)]
+        command = [*PROGRAM, "run", str(folder.path), *more, *(f"trust={name}" for name in trust)]
         try:
             return train_in_processes(folder, command, hardware)
         finally:
@@ -321,13 +323,13 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
     from mate_cli.reports.format import plural
     from mate_cli.runs.identity import configuration_name
 
-    config = spec.last.config
+    config = spec.last
     lines = [("run", configuration_name(spec.names.experiment, spec.identity_settings))]
     for stage in spec.stages:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
         takes = f"takes {stage.run}" if stage.run else "takes a finished run" if stage.name in missing else names
         lines.append((stage.name.replace("_", " ") or "trains", takes))
-    for root in dict.fromkeys(str(stage.config.data["root"]) for stage in spec.stages if stage.config.data.get("root")):
+    for root in dict.fromkeys(str(stage.data["root"]) for stage in spec.stages if stage.data.get("root")):
         note = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
         lines.append(("data", f"{root}{note}"))
     hardware = config.hardware

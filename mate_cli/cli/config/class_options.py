@@ -21,7 +21,6 @@ from mate_cli.cli.config_dir import PACKAGE
 from mate_cli.errors import ConfigError
 from mate_cli.files.targets import explain_missing, find_beside
 
-KNOWN = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict)}
 PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
 """Modules outside this package whose names can be resolved in annotations."""
 
@@ -148,17 +147,17 @@ def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
 def _evaluated(annotations: Mapping[str, ast.expr], names: _Names) -> Iterator[tuple[str, Any]]:
     for key, annotation in annotations.items():
         with contextlib.suppress(NameError, TypeError, AttributeError):
-            yield key, eval(ast.unparse(annotation), {"__builtins__": {}}, names)
+            yield key, eval(ast.unparse(annotation), {}, names)
 
 
 class _Names(dict[str, Any]):
-    """Namespace to evaluate the annotations of a module: builtin, defined and imported types.
+    """Namespace to evaluate the annotations of a module: types that it defines or imports.
 
     Imports are resolved lazily, when an annotation uses a name.
     """
 
     def __init__(self, module: str) -> None:
-        super().__init__(KNOWN)
+        super().__init__()
         self._module = module
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type

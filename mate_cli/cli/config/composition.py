@@ -24,9 +24,14 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.hydra_errors import explain, several_values
-from mate_cli.cli.config.hydra_setup import has_key, open_hydra
+from mate_cli.cli.config.hydra_setup import (
+    drop_debug_overridden,
+    has_key,
+    open_hydra,
+    read_experiment_overrides,
+    with_user_experiment,
+)
 from mate_cli.cli.config.schema import StageOptions
-from mate_cli.cli.config.user_experiment import drop_debug_overridden, read_experiment_overrides, with_user_experiment
 from mate_cli.cli.config.validate import check_values, refuse, resolve_values
 from mate_cli.cli.config_dir import (
     extended_files,
@@ -68,9 +73,9 @@ class Composition:
         overrides: all overrides, in order.
         name: name of the stage, "" for a run without stages.
         options: options of the stage.
-        own: command-line overrides for this stage only (`stages.NAME.*`), without the prefix.
-        typed: overrides without a stage prefix whose key exists in this stage.
-        beside: overrides outside the stages of the user's experiment whose key exists in this stage.
+        stage_overrides: command-line overrides for this stage only (`stages.NAME.*`), without the prefix.
+        common_overrides: command-line overrides without a stage prefix whose key exists in this stage.
+        experiment_overrides: overrides outside the stages of the user's experiment whose key exists in this stage.
     """
 
     base: DictConfig
@@ -79,9 +84,9 @@ class Composition:
     overrides: list[str]
     name: str = ""
     options: StageOptions = field(default_factory=partial(StageOptions, experiment=""))
-    own: Sequence[Override] = ()
-    typed: Sequence[Override] = ()
-    beside: Sequence[Override] = ()
+    stage_overrides: Sequence[Override] = ()
+    common_overrides: Sequence[Override] = ()
+    experiment_overrides: Sequence[Override] = ()
 
     @property
     def names(self) -> Names:
@@ -93,12 +98,12 @@ class Composition:
         return Names.of({**self.choices, **({"init": RANDOM} if is_random else {})})
 
     @property
-    def shared(self) -> tuple[Override, ...]:
+    def unprefixed_overrides(self) -> tuple[Override, ...]:
         """Overrides without a stage prefix that affect the training of this stage.
 
         Empty if a finished run replaces the stage, because the stage is not trained.
         """
-        return () if self.options.run else (*self.beside, *self.typed)
+        return () if self.options.run else (*self.experiment_overrides, *self.common_overrides)
 
     def with_values(self, overrides: Iterable[Override]) -> Composition:
         """Return a copy with value overrides applied in order. Config group overrides are ignored.
@@ -132,10 +137,12 @@ class Composition:
         A config group option is compared with the option that the experiment selects, a value with the value in the
         files of the selected options.
         """
-        file_overrides = (*map(Override.parse, self.options.overrides), *self.beside)
+        file_overrides = (*map(Override.parse, self.options.overrides), *self.experiment_overrides)
         default_options = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
         default_options |= {override.group: override.value for override in file_overrides if override.group}
-        selected_groups = [override.group for override in (*self.typed, *self.own) if override.group]
+        selected_groups = [
+            override.group for override in (*self.common_overrides, *self.stage_overrides) if override.group
+        ]
         settings = {
             group: value_text(self.choices.get(group))
             for group in selected_groups
@@ -168,8 +175,8 @@ class Composition:
             return None
         return str(self.choices[key]) if key in self.choices else value_text(self.values[key])
 
-    def to_run_config(self) -> RunConfig:
-        """Validate the configuration, and return it as an instance of `RunConfig`.
+    def validate(self) -> RunConfig:
+        """Return the configuration as a validated `RunConfig`.
 
         Raises:
             ConfigError: values are invalid. The message has a line per problem, with key, value and hint.
@@ -179,9 +186,9 @@ class Composition:
             refuse(_parts_without_class(values))
             config, problems = check_values(values, COMMAND)
             refuse(problems)
+            return cast(RunConfig, config)
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{self.name}" if self.name else None) from error
-        return RunConfig.model_construct(**{key: getattr(config, key) for key in RunConfig.model_fields})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
         """Validate the composition, and return it as a stage of a run.
@@ -202,19 +209,22 @@ class Composition:
             hint = "Use an experiment without stages"
             raise ConfigError("has stages itself", where=f"{location}.experiment", remedy=hint)
         output: After = self.options.after or ("predictions" if system else "weights")
-        if self.options.run and self.own:
+        if self.options.run and self.stage_overrides:
             hint = f"Leave this out, or {location}.run"
-            raise ConfigError("a finished run replaces this stage", where=f"{location}.{self.own[0]}", remedy=hint)
-        config = self.to_run_config()
+            raise ConfigError(
+                "a finished run replaces this stage", where=f"{location}.{self.stage_overrides[0]}", remedy=hint
+            )
+        config = self.validate()
+        source: dict[str, Any] = {"name": self.name, "names": self.names, "overrides": self.overrides, "after": output}
         if not self.options.run:
-            conf = hash_user_files(self.choices)
-            return Stage(self.name, config, self.names, self.overrides, None, output, self.options.shared, conf=conf)
+            source |= {"shared": self.options.shared, "conf": hash_user_files(self.choices)}
+            return Stage.model_construct(**config.sections(), **source)
         folder, record = resolve_finished_run(
             self.options.run, self.name, self.names.task, Path(config.paths.outputs), train_command
         )
         config = load_config(folder.path, trust).model_copy(update={key: getattr(config, key) for key in MACHINE})
-        names = Names.read(vars(record))
-        return Stage(self.name, config, names, record.overrides, str(folder.path), output, trust=trust)
+        source |= {"names": Names.read(vars(record)), "overrides": record.overrides}
+        return Stage.model_construct(**config.sections(), **source, run=str(folder.path), trust=trust)
 
 
 def train_command(experiment: str) -> str:
@@ -277,7 +287,7 @@ def compose_options(overrides: Iterable[Override]) -> Composition:
 
 
 def compose_stage(
-    name: str, options: StageOptions, typed: Sequence[Override], beside: Sequence[Override], *, is_users: bool
+    name: str, options: StageOptions, overrides: Sequence[Override], outer: Sequence[Override], *, is_users: bool
 ) -> Composition:
     """Compose the configuration of a stage.
 
@@ -286,41 +296,38 @@ def compose_stage(
     Args:
         name: name of the stage.
         options: options of the stage.
-        typed: all overrides from the command line.
-        beside: overrides outside the stages of the user's experiment.
+        overrides: all overrides from the command line.
+        outer: overrides outside the stages of the user's experiment.
         is_users: whether the user's experiment also sets the overrides of the stage's options.
 
     Raises:
         ConfigError: if the configuration cannot be composed.
     """
-    for_stage = [override.inner for override in typed if override.stage == name]
-    stage_only = [override for override in for_stage if override.key not in StageOptions.model_fields]
-    stage_overrides = [] if options.run else stage_only
-    overrides = [override for override in typed if not override.is_below(*RUN_LEVEL_KEYS)]
-    beside, overrides = ([o for o in part if (o.group or o.key) not in options.keeps] for part in (beside, overrides))
-    experiment_overrides = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
-    command_line = [*overrides, *stage_overrides]
+    for_stage = [override.inner for override in overrides if override.stage == name]
+    stage_overrides = [override for override in for_stage if override.key not in StageOptions.model_fields]
+    applied = [] if options.run else stage_overrides
+    common = [override for override in overrides if not override.is_below(*RUN_LEVEL_KEYS)]
+    outer, common = ([o for o in part if (o.group or o.key) not in options.keeps] for part in (outer, common))
+    inner = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
+    command_line = [*common, *applied]
     try:
-        base = compose_options(
-            [*(beside if is_users else ()), *experiment_overrides, *(() if is_users else beside), *command_line]
-        )
-        beside = [override for override in beside if base.takes(override)]
-        scaled = set() if is_users else _scaled_keys(base, experiment_overrides, [*beside, *command_line])
-        files = (
-            [*beside, *experiment_overrides]
-            if is_users
-            else [*(override for override in experiment_overrides if override.key not in scaled), *beside]
-        )
+        # The later of the two file levels takes precedence.
+        base = compose_options([*(outer + inner if is_users else inner + outer), *command_line])
+        outer = [override for override in outer if base.takes(override)]
+        scaled = set() if is_users else _scaled_keys(base, inner, [*outer, *command_line])
+        unscaled = [override for override in inner if override.key not in scaled]
+        files = outer + unscaled if is_users else unscaled + outer
         base = base.with_values(drop_debug_overridden(files, command_line))
-        applied = [override for override in overrides if base.takes(override)]
-        composed = base.with_values([*applied, *stage_overrides])
+        common = [override for override in common if base.takes(override)]
+        composed = base.with_values([*common, *applied])
     except ConfigCompositionException as error:
-        user_error = explain(error, COMMAND, to_strings([*experiment_overrides, *beside, *command_line]))
+        user_error = explain(error, COMMAND, to_strings([*inner, *outer, *command_line]))
         location, hint = ".".join(filter(None, [f"stages.{name}", user_error.where])), user_error.remedy
         if hint and user_error.problem == "unknown key":
             hint = hint.replace("Did you mean ", f"Did you mean stages.{name}.")
         raise ConfigError(user_error.problem, where=location, remedy=hint) from error
-    return replace(composed, base=base.config, name=name, options=options, own=stage_only, typed=applied, beside=beside)
+    composed = replace(composed, base=base.config, name=name, options=options, stage_overrides=stage_overrides)
+    return replace(composed, common_overrides=common, experiment_overrides=outer)
 
 
 def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
@@ -386,20 +393,20 @@ def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
     return {f"{CONF}/{file.relative_to(folder).as_posix()}": hash_file(file) for file in users}
 
 
-def warn_recipe_changes(typed: Sequence[Override], whole: Composition) -> None:
+def warn_recipe_changes(overrides: Sequence[Override], whole: Composition) -> None:
     """Warn if the recipe of the model on the command line changes keys outside `model`.
 
     For example, a recipe may set `encoding.max_tokens` for a model at a scale.
 
     Args:
-        typed: overrides from the command line.
+        overrides: overrides from the command line.
         whole: composition of the run.
     """
-    model, scale = get_override_value(typed, "model"), whole.choices.get("scale")
+    model, scale = get_override_value(overrides, "model"), whole.choices.get("scale")
     files = load_extended_option("recipe/model", f"{scale}/{model}") if model else ()
     keys = {key for content in files for key in flat_keys(content) if not key.startswith(("model", "init", "defaults"))}
-    if keys := keys - {override.key for override in typed}:
-        without_model = compose_options(override for override in typed if override.key != "model")
+    if keys := keys - {override.key for override in overrides}:
+        without_model = compose_options(override for override in overrides if override.key != "model")
         for key in sorted(keys):
             previous, current = (OmegaConf.select(composition.config, key) for composition in (without_model, whole))
             if previous != current:

@@ -45,20 +45,16 @@ def expand_continued(arguments: Sequence[str]) -> list[str]:
     if override is None:
         return [*arguments]
     other_overrides = [Override.parse(argument) for argument in arguments if argument != override]
-    override_keys, trust = (
-        {argument.group or argument.key for argument in other_overrides},
-        get_override_value(other_overrides, "trust"),
-    )
+    override_keys = {argument.group or argument.key for argument in other_overrides}
+    trust = get_override_value(other_overrides, "trust")
     values, weights, tokenizer = _read_source(override.removeprefix(CONTINUED), [trust] if trust else [])
     names = values[ORIGIN]
     is_other_task = bool({"experiment", "task"} & override_keys)
     sections = ["model", *([] if is_other_task else ["task", "encoding", "data"])]
     with composing():
         run_overrides = [*_experiment(names)] if "experiment" not in override_keys else []
-        if (scale := get_override_value(map(Override.parse, names["overrides"]), "scale")) and not {
-            "experiment",
-            "scale",
-        } & override_keys:
+        scale = get_override_value(map(Override.parse, names["overrides"]), "scale")
+        if scale and not {"experiment", "scale"} & override_keys:
             run_overrides.append(Override("", "scale", scale))
         for section in sections:
             # An export contains only the name of its dataset.
@@ -66,13 +62,13 @@ def expand_continued(arguments: Sequence[str]) -> list[str]:
                 run_overrides += [Override("", "data", names["dataset"])] if "data" not in override_keys else []
             elif section not in override_keys:
                 run_overrides += _select_option(section, values[section], names, [*run_overrides, *other_overrides])
-                run_overrides += _settings(section, values[section], [*run_overrides, *other_overrides])
-        if is_other_task and "reset_positions" in (
-            encoding := _compose([*run_overrides, *other_overrides])["encoding"]
-        ):
-            recorded_value = values["encoding"].get("reset_positions", encoding["reset_positions"])
-            if recorded_value != encoding["reset_positions"]:
-                run_overrides.append(Override("", "encoding.reset_positions", _text(recorded_value)))
+                composed = _compose([*run_overrides, *other_overrides])[section]
+                run_overrides += _differences(section, composed, values[section])
+        if is_other_task:
+            encoding = _compose([*run_overrides, *other_overrides])["encoding"]
+            recorded = values["encoding"].get("reset_positions")
+            if recorded not in (None, encoding.get("reset_positions", recorded)):
+                run_overrides.append(Override("", "encoding.reset_positions", _text(recorded)))
     init = [("init", "path"), ("init.checkpoint", _text(str(weights))), ("init.tokenizer", _text(tokenizer))]
     return [*to_strings(run_overrides), *(f"{key}={value}" for key, value in init), *to_strings(other_overrides)]
 
@@ -157,17 +153,6 @@ def _select_option(
         if read_config(find_config(f"{group}/{option}")).get("_target_") == target:
             return [Override("", group, option)]
     raise ConfigError(f"no file of conf/{group} has the class {target}", where=group, remedy=f"Set {group}=NAME")
-
-
-def _settings(group: str, values: Mapping[str, Any], overrides: Sequence[Override]) -> list[Override]:
-    """Return the overrides that change the composed values of a group to the values of a run.
-
-    Args:
-        group: config group.
-        values: values of the group in the run.
-        overrides: overrides from which the group is composed.
-    """
-    return [*_differences(group, _compose(overrides)[group], values)]
 
 
 def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Override]:

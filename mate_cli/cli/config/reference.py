@@ -23,10 +23,9 @@ from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.class_options import ClassOptions, load_options, read_options
 from mate_cli.cli.config.hydra_errors import nearest_key
-from mate_cli.cli.config.hydra_setup import has_key, open_hydra
+from mate_cli.cli.config.hydra_setup import has_key, open_hydra, with_user_experiment
 from mate_cli.cli.config.messages import KINDS, find_section
 from mate_cli.cli.config.schema import SCHEMAS
-from mate_cli.cli.config.user_experiment import with_user_experiment
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
@@ -125,9 +124,8 @@ class Sources:
         for file, part in files.items():
             for key, (value, comment) in read_keys(file).items():
                 settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
-        for key, value in {
-            override.key: override.value or "" for override in parsed if not choices(override.key)
-        }.items():
+        typed = {override.key: override.value or "" for override in parsed if not choices(override.key)}
+        for key, value in typed.items():
             settings[key].append(Setting("typed", value))
         return cls(name, config, settings)
 

@@ -1,9 +1,10 @@
 """Resolve the arguments of `mate train` to a checked specification of the run.
 
 An argument is parsed to an `Override`, overrides are composed to a `Composition` per stage, a composition is validated
-as a `Stage`, and the stages form a `RunSpec`. An override applies to every stage that has its key.
-`stages.NAME.key=value` applies to one stage. A run without stages is composed once. A run with stages is composed once
-as a whole, and once per stage.
+as a `Stage`, which is a `RunConfig`, and the stages form a `RunSpec`.
+
+An override applies to every stage that has its key. `stages.NAME.key=value` applies to one stage. A run without stages
+is composed once. A run with stages is composed once as a whole, and once per stage.
 """
 
 from __future__ import annotations
@@ -82,15 +83,11 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
                 raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
             single_stage = with_options.with_values(common_overrides)
             warn_recipe_changes(common_overrides, single_stage)
-            single_stage = replace(
-                single_stage, options=StageOptions(experiment=experiment or ""), typed=common_overrides
-            )
-            stage = Stage(
-                "",
-                single_stage.to_run_config(),
-                single_stage.names,
-                saved_overrides,
-                conf=hash_user_files(single_stage.choices),
+            options = StageOptions(experiment=experiment or "")
+            single_stage = replace(single_stage, options=options, common_overrides=common_overrides)
+            sections, conf = single_stage.validate().sections(), hash_user_files(single_stage.choices)
+            stage = Stage.model_construct(
+                **sections, name="", names=single_stage.names, overrides=saved_overrides, conf=conf
             )
             return replace(spec, stages=(stage,), settings=join_settings([single_stage]))
         experiment_overrides, user_stages = read_user_stages(experiment)
@@ -113,7 +110,7 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
         names=_names_of(run, stages, system),
         conf=hash_user_files(run.choices),
         taken={
-            str(override): tuple(stage.name for stage in composed if override in stage.shared)
+            str(override): tuple(stage.name for stage in composed if override in stage.unprefixed_overrides)
             for override in stage_overrides
         },
         settings=[*options_changed, *join_settings([stage for stage in composed if not stage.options.run])],
@@ -187,7 +184,9 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
     """
     stages = ", ".join(stage.name for stage in composed)
     for override in overrides:
-        stages_with_key = [stage for stage in composed if override in (*stage.beside, *stage.typed)]
+        stages_with_key = [
+            stage for stage in composed if override in (*stage.experiment_overrides, *stage.common_overrides)
+        ]
         if stages_with_key and all(stage.options.run for stage in stages_with_key) and not override.is_below(*MACHINE):
             names = ", ".join(stage.name for stage in stages_with_key)
             problem = f"finished runs replace all stages that have this key ({names})"
@@ -234,12 +233,11 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
             raise ConfigError("the last stage must be trained by this run", where=location, remedy="Leave it out")
         first = first if previous else composition
         if previous and not stage.run:
-            config = init_from_stage(stage.config, previous.config, previous.name)
-            _check_conflicting_settings(composition, first, stage.config.model_dump(), config.model_dump())
-            stage = replace(stage, config=config, names=stage.names.after(previous.names, previous.name))
+            composed_values, stage = stage.model_dump(), init_from_stage(stage, previous)
+            _check_conflicting_settings(composition, first, composed_values, stage.model_dump())
         stages.append(stage)
         previous = stage if stage.after == "weights" else None
-    rankers = {str(stage.config.encoding.get("ranked_by")) for stage in stages}
+    rankers = {str(stage.encoding.get("ranked_by")) for stage in stages}
     for stage in stages:
         references = {FROM_STAGE + stage.name, str(Path(stage.run).absolute()) if stage.run else ""}
         if stage.after == "rows" and rankers.isdisjoint(references):
@@ -260,11 +258,15 @@ def _check_conflicting_settings(stage: Composition, first: Composition, requeste
     Raises:
         ConfigError: the error names the override, and the stage in which to set it.
     """
-    for override in (*stage.own, *stage.shared, *map(Override.parse, stage.options.overrides)):
+    for override in (
+        *stage.stage_overrides,
+        *stage.unprefixed_overrides,
+        *map(Override.parse, stage.options.overrides),
+    ):
         is_init = override.group == "init" and "kind" in effective["init"]
         is_replaced = is_init or find_value(requested, override.key) != find_value(effective, override.key)
-        if override not in first.shared and is_replaced:
-            location = str(override) if override in stage.shared else f"stages.{stage.name}.{override}"
+        if override not in first.unprefixed_overrides and is_replaced:
+            location = str(override) if override in stage.unprefixed_overrides else f"stages.{stage.name}.{override}"
             hint = "Leave it out" if first.options.run else f"Write stages.{first.name}.{override}"
             raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=location, remedy=hint)
 
@@ -279,7 +281,7 @@ def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
     Raises:
         ConfigError: the error names the key and a hint.
     """
-    ranked_by = str(stage.config.encoding.get("ranked_by"))
+    ranked_by = str(stage.encoding.get("ranked_by"))
     name = ranked_by.removeprefix(FROM_STAGE)
     if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in previous_stages):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"

@@ -187,7 +187,7 @@ def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
     Raises:
         ConfigError: `hydra.launcher.nodes` and `hardware.nodes` differ.
     """
-    requested_nodes, nodes = getattr(launcher, "params", {}).get("nodes"), spec.last.config.hardware.nodes
+    requested_nodes, nodes = getattr(launcher, "params", {}).get("nodes"), spec.last.hardware.nodes
     if requested_nodes not in (None, nodes):
         hint = f"Add hydra.launcher.nodes={nodes}, or hardware.nodes={requested_nodes}"
         raise ConfigError(
@@ -420,7 +420,7 @@ def check_direction(spec: RunSpec, asked: str) -> None:
 
     from mate_cli.metrics.specs import spec_to_follow
 
-    judge: Any = get_class((spec.system or spec.last.config.task)["_target_"])
+    judge: Any = get_class((spec.system or spec.last.task)["_target_"])
     monitor = judge.monitor if spec.system else judge.spec.monitor
     required = "maximize" if spec_to_follow(monitor).direction > 0 else "minimize"
     if asked != required:

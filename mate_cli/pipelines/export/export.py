@@ -150,7 +150,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 def _describe_origin(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
     """Return config group options, stage and `scale` override of a run, which `init=run:FOLDER` reads."""
     stage = (read_yaml(folder.path / "config.yaml", RunError, "Export another run").get(ORIGIN) or {}).get("stage", "")
-    scale = [word for word in record.overrides if word.startswith("scale=")]
+    scale = [override for override in record.overrides if override.startswith("scale=")]
     return {**asdict(Names.read(vars(record))), "stage": stage, "overrides": scale}
 
 

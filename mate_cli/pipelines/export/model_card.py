@@ -22,7 +22,7 @@ from mate_cli.runs.record import RunRecord
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """Hub names of base models by `init.kind`, if `init.checkpoint` does not contain the name."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-OMITTED_WORDS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
+OMITTED_KEYS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
 """Prefixes of overrides that concern the machine and do not affect the result."""
 UNKNOWN = DatasetInfo("", "a dataset of its user", "other", "not known to mate", splits=(), evaluation=(), reader="")
 
@@ -126,7 +126,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         folder_text=json.dumps(folder, ensure_ascii=False),  # JSON strings are valid Python literals.
         setting=format_setting,
         command=format_command,
-        data_words=[word for word in record.overrides if word.startswith("data")],
+        data_overrides=[override for override in record.overrides if override.startswith("data")],
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
         results="\n\n".join([_results(record.metrics, record.counts), *_unscored(record.facts)]),
@@ -201,5 +201,5 @@ def command_line(command: str, overrides: Sequence[str]) -> str:
         command: command of mate, such as "train".
         overrides: overrides of the run.
     """
-    options = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
+    options = [override for override in overrides if not override.lstrip("+~").startswith(OMITTED_KEYS)]
     return format_command("mate", command, *options)

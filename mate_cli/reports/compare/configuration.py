@@ -123,7 +123,7 @@ def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dic
 
     Ignored keys are omitted. If the run has no config.yaml, the settings are its overrides.
     """
-    config = run.config or dict(iter_settings(run.words("overrides"), ()))
+    config = run.config or dict(iter_settings(run.texts("overrides"), ()))
     return filter_values({**config, **dict(iter_settings(code_setting(run.part("code"))))}, ignored)
 
 

@@ -226,7 +226,7 @@ def name_of(group: Configuration) -> str:
         return BETWEEN.join(group.fields[key].replace("_", " ") or f"no {key}" for key in group.options.by)
     if group.is_untrained:
         return run.setting("model")
-    settings = [*run.words("settings" if "settings" in run.record else "overrides")]
+    settings = [*run.texts("settings" if "settings" in run.record else "overrides")]
     return configuration_name(run.text("experiment") or run.setting("model"), settings)
 
 
@@ -245,16 +245,11 @@ def short_differences(differences: Mapping[str, str]) -> list[str]:
     the name of its folder.
     """
     present = {key: value for key, value in differences.items() if value != ABSENT}
-    with_checkpoint = [
-        key.rpartition(".")[0] for key in present if key.startswith("init.") and key.endswith(CHECKPOINT)
-    ]
-    present = {
-        k: v for k, v in present.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in with_checkpoint
-    }
-    sorted_settings = sorted(
-        present.items(), key=lambda item: (item[0].endswith(RUN), item[0][:5] == "init.", TARGET in item[0])
-    )
-    return list(dict.fromkeys(setting_text(key, value) for key, value in sorted_settings))
+    checkpoints = [key for key in present if key.startswith("init.") and key.endswith(CHECKPOINT)]
+    implied = {key.rpartition(".")[0] for key in checkpoints}
+    shown = [key for key in present if key.endswith(CHECKPOINT) or key.rpartition(".")[0] not in implied]
+    shown.sort(key=lambda key: (key.endswith(RUN), key.startswith("init."), TARGET in key))
+    return list(dict.fromkeys(setting_text(key, present[key]) for key in shown))
 
 
 def setting_text(key: str, value: str) -> str:

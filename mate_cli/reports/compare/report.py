@@ -160,7 +160,7 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
 def is_debug(run: LoadedRun) -> bool:
     """Return whether a run was started with `debug=`, or is a stage of such a pipeline run."""
     debug_values = [
-        override.partition("=")[2] for override in run.words("overrides") if override.lstrip("+").startswith("debug=")
+        override.partition("=")[2] for override in run.texts("overrides") if override.lstrip("+").startswith("debug=")
     ]
     return bool(debug_values and debug_values[-1] not in ("null", "none")) or (
         run.parent is not None and is_debug(run.parent)

@@ -117,7 +117,7 @@ class LoadedRun:
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
-    def words(self, key: str) -> Iterator[str]:
+    def texts(self, key: str) -> Iterator[str]:
         """Yield the items of a list in the record, each as one printable line.
 
         Nothing is yielded if the entry is no list.
