@@ -12,6 +12,7 @@ from mate_cli.reports.sections.curves import curves_section
 from mate_cli.reports.sections.errors import errors_section, wrong_section
 from mate_cli.reports.sections.questions import questions_section
 from mate_cli.reports.sections.results import parts_section, results_section, scores_section, significance_section
+from mate_cli.reports.sections.robustness import robustness_section
 from mate_cli.reports.sections.runs import environment_section, runs_section, settings_section
 from mate_cli.reports.view import ReportSection
 
@@ -33,6 +34,7 @@ class BuildSection(Protocol):
 SECTIONS: tuple[BuildSection, ...] = (
     results_section,
     significance_section,
+    robustness_section,
     scores_section,
     parts_section,
     errors_section,
@@ -49,7 +51,7 @@ SECTIONS: tuple[BuildSection, ...] = (
 )
 
 
-BRIEF = (results_section, significance_section, cost_section)
+BRIEF = (results_section, significance_section, robustness_section, cost_section)
 """Functions of the sections that `mate compare` prints by default."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.commands.completion import DATA_ACTIONS as ACTIONS
+from mate_cli.cli.commands.evaluate import quote_value
 from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
 
     Without arguments, the action is `list`.
     """
-    return [f"action={argument}" if argument in ACTIONS else argument for argument in arguments or ["list"]]
+    overrides = [f"action={word}" if word in ACTIONS else word for word in arguments or ["list"]]
+    return [quote_value(word) if word.startswith("perturb") else word for word in overrides]
 
 
 def accepts_argument(argument: str) -> bool:
@@ -74,6 +76,7 @@ def _export(cfg: Data) -> None:
         if not value:
             hint = {"to": "Write to=questions.jsonl", "tokenizer": "Write tokenizer=minilm"}[key]
             raise ConfigError(f"needs a value{condition}", where=key, remedy=hint)
+    from mate_cli.data.perturbation import check_perturbations, perturb_dataset
     from mate_cli.data.question_export import export_questions
     from mate_cli.files.atomic import check_writable
     from mate_cli.reports.format import plural
@@ -81,8 +84,16 @@ def _export(cfg: Data) -> None:
 
     to = Path(cfg.to or "").expanduser()
     check_writable(to, f"to={cfg.to}")
-    as_written = getattr(get_class(cfg.data["_target_"]), "as_written", {})
-    examples = list(instantiate({**cfg.data, **as_written}).examples(cfg.split))
+    check_perturbations(cfg.perturb)
+    # Perturbed questions are those of runs, whose cells may be normalized.
+    as_written = {} if cfg.perturb else getattr(get_class(cfg.data["_target_"]), "as_written", {})
+    dataset = instantiate({**cfg.data, **as_written})
+    examples = list(dataset.examples(cfg.split))
+    for perturbed in perturb_dataset(dataset, cfg.perturb, cfg.perturb_seed):
+        questions = perturbed.examples(cfg.split)
+        examples += [replace(question, example_id=question.example_id + perturbed.suffix) for question in questions]
+        excluded = perturbed.describe_excluded(cfg.split) or "no question"
+        print(f"{perturbed.suffix}: {plural(len(questions), 'question')}; excluded: {excluded}")
     encoded = None
     if cfg.encoding:
         serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(str(cfg.tokenizer)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.record import RunFolder
 
-LIST_KEYS = ("run", "checkpoint", "split", "data.root")
+LIST_KEYS = ("run", "checkpoint", "split", "data.root", "perturb", "perturb_seed")
 """Keys whose comma-separated values become a list, because `mate evaluate` has no sweeps."""
 TEXT_KEYS = ("answers", "name")
 """Keys whose values are free text, which is quoted for Hydra."""
@@ -35,13 +35,17 @@ def convert_arguments(arguments: Sequence[str]) -> list[str]:
     overrides = dict(argument.partition("=")[::2] for argument in arguments)
     if "system" in overrides and overrides.get("data") in choices("prompt"):
         arguments = [f"prompt={overrides['data']}", *arguments]
-    return [f"++{_several(argument)}" if argument.startswith("data.") else _several(argument) for argument in arguments]
+    prefixes = ["++" if argument.startswith("data.") else "" for argument in arguments]
+    return [prefix + quote_value(argument) for prefix, argument in zip(prefixes, arguments, strict=True)]
 
 
-def _several(argument: str) -> str:
+def quote_value(argument: str) -> str:
+    """Quote the value of an override for Hydra, and convert comma-separated values of `LIST_KEYS` to a list."""
     key, equals, value = argument.partition("=")
     if key in TEXT_KEYS and not is_written(value):
         return f"{key}={quote_text(value)}"
+    if key == "perturb_seed" and "," in value and value[0] != "[":
+        return f"{key}=[{value}]"
     if not equals or key not in LIST_KEYS or "," not in value or value[0] == "[" or is_written(value):
         return argument
     return f"{key}={quote_list(value.split(','))}"
@@ -57,7 +61,9 @@ def run(cfg: Evaluate) -> None:
             it.
     """
     from mate_cli.cli.config.validate import check_run_types
+    from mate_cli.data.perturbation import check_perturbations
 
+    check_perturbations(cfg.perturb)
     sources = [key for key in ("run", "checkpoint", "answers", "system") if getattr(cfg, key)]
     if len(sources) != 1:
         problem = f"cannot be combined with {' and '.join(sources[1:])}" if sources else "needs a value"
@@ -65,6 +71,8 @@ def run(cfg: Evaluate) -> None:
         raise ConfigError(problem, where=sources[0] if sources else "run", remedy=hint)
     if cfg.dry and not cfg.system:
         raise ConfigError(f"is for system=, not for {sources[0]}", where="dry", remedy="Leave it out")
+    if cfg.perturb and (cfg.checkpoint or cfg.system or cfg.analysis is not None):
+        raise ConfigError("is for run= and answers=", where="perturb", remedy="Leave it out")
     if cfg.answers or cfg.system or cfg.analysis is not None:
         cfg.hardware.require_one_process("an analysis" if cfg.analysis is not None else f"{sources[0]}=")
     if not cfg.run:
@@ -140,7 +148,8 @@ def evaluate_runs(cfg: Evaluate) -> None:
                 analyse(cfg, runtime)
                 continue
             for run in cfg.run:
-                print_wrong(evaluate_run(run, cfg.split, runtime), cfg.split)
+                print_wrong(folder := evaluate_run(run, cfg.split, runtime, cfg.perturb, cfg.perturb_seed), cfg.split)
+                print_robustness(folder, cfg)
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
@@ -177,8 +186,19 @@ def score_answers(cfg: Evaluate) -> None:
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 
     outputs = Path(cfg.paths.outputs)
-    folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs, partial=cfg.partial)
+    folder = evaluate_answers(
+        file,
+        answers,
+        cfg.name or file.stem,
+        cfg.data,
+        cfg.split,
+        outputs,
+        partial=cfg.partial,
+        perturbations=cfg.perturb,
+        seeds=cfg.perturb_seed,
+    )
     print_wrong(folder, cfg.split)
+    print_robustness(folder, cfg)
 
 
 def score_system(cfg: Evaluate) -> None:
@@ -233,6 +253,21 @@ def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
         if view := errors_view(folder.path / "predictions" / f"{split}.json"):
             console.print()
             print_views([view], console)
+
+
+def print_robustness(folder: RunFolder, cfg: Evaluate) -> None:
+    """Print the changes of the scores by perturbations, if `perturb` is set.
+
+    Args:
+        folder: folder of the evaluation.
+        cfg: configuration of the command.
+    """
+    if cfg.perturb:
+        from mate_cli.reports.sections.robustness import perturbation_views
+        from mate_cli.reports.terminal import print_views
+        from mate_cli.terminal.console import report_console
+
+        print_views(perturbation_views({folder.path.parent.name: [folder.path]}, None), report_console())
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:

@@ -34,8 +34,8 @@ Examples
   mate list runs hybridqa_mate finished
 
 Your own files in ./conf, or in the folder of --config-dir, are marked (yours)."""
-SECTIONS, RUNS = "sections", "runs"
-"""Categories that are not config groups: sections of `mate compare`, and runs."""
+SECTIONS, PERTURBATIONS, RUNS = "sections", "perturbations", "runs"
+"""Categories that are not config groups: sections of `mate compare`, perturbations of `mate evaluate`, and runs."""
 SYNONYMS = {"dataset": "data", "network": "model", "loader": "data", "analyse": "analysis"}
 YOURS = " (yours)"
 MAX_NAME = 30
@@ -77,7 +77,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 def kinds() -> list[str]:
     """Return the names of all categories in plural, such as `experiments`."""
-    return [*map(_plural, group_names()), SECTIONS, RUNS]
+    return [*map(_plural, group_names()), SECTIONS, PERTURBATIONS, RUNS]
 
 
 def _overview() -> Iterator[str]:
@@ -87,6 +87,7 @@ def _overview() -> Iterator[str]:
     for group in groups:
         yield f"  {_plural(group):<{width}}  {len(choices(group)):>3}  {group}=NAME"
     yield f"  {SECTIONS:<{width}}  {len(list(_sections())):>3}  of a comparison (mate compare)"
+    yield f"  {PERTURBATIONS:<{width}}  {len(list(_perturbations())):>3}  of questions (mate evaluate perturb=NAME)"
     yield f"  {RUNS:<{width}}       trained here (mate list runs [EXPERIMENT] [STATUS])"
     yield ""
     yield "mate list experiments   one line for each experiment"
@@ -100,7 +101,8 @@ def _listing(kind: str, terms: Sequence[str]) -> Iterator[str]:
         terms: search terms. Name, paper and summary of an option must contain all of them.
     """
     group = _group(kind)
-    rows = list(_sections()) if group == SECTIONS else [(name, read_summary(group, name)) for name in choices(group)]
+    special = {SECTIONS: _sections, PERTURBATIONS: _perturbations}.get(group)
+    rows = list(special()) if special else [(name, read_summary(group, name)) for name in choices(group)]
     matches = [
         (name, summary)
         for name, summary in rows
@@ -110,13 +112,13 @@ def _listing(kind: str, terms: Sequence[str]) -> Iterator[str]:
         suggestion = nearest(terms[-1], [name for name, _ in rows])
         raise ConfigError(f"no {kind} with {' '.join(terms)}", remedy=suggestion or f"All: mate list {kind}")
     width = max(len(name) for name, _ in matches if len(name) <= MAX_NAME)
-    if group != SECTIONS:
+    if not special:
         matches.sort(key=lambda row: (not row[1].paper, row[1].paper.lower()))
     fallback_title = "Your own" if matches[0][1].paper else ""  # Options without a paper come last.
     for paper, rows_of_paper in groupby(matches, key=lambda row: row[1].paper):
         yield from filter(None, [paper or fallback_title])
         yield from (_line(name, summary, width) for name, summary in rows_of_paper)
-    if group != SECTIONS:
+    if not special:
         yield f"\nchoose one with {group}=NAME; details are in conf/{group}/NAME.yaml"
 
 
@@ -133,12 +135,12 @@ def _group(kind: str) -> str:
     Raises:
         ConfigError: if no group has this name.
     """
-    groups = [*group_names(), SECTIONS]
+    groups = [*group_names(), SECTIONS, PERTURBATIONS]
     typed = kind.lower().replace("-", "_")
     for name in (typed, typed.removesuffix("s"), f"{typed}s"):
         if (group := SYNONYMS.get(name, name)) in groups:
             return group
-    if homes := [group for group in groups if group != SECTIONS and kind in choices(group)]:
+    if homes := [group for group in groups if kind in choices(group)]:
         raise ConfigError("is not a category", where=kind, remedy=f"Type mate list {_plural(homes[0])} {kind}")
     all_text = f"The categories are {', '.join(kinds())}"
     raise ConfigError("no such category", where=kind, remedy=nearest(typed, kinds(), prefix="mate list ") or all_text)
@@ -157,6 +159,13 @@ def _sections() -> Iterator[tuple[str, Summary]]:
     for build in SHOWN:
         text = (build.__doc__ or "").partition("\n")[0].partition(";")[0]
         yield build.__name__.removesuffix("_section"), Summary(text.removeprefix("Return ").removesuffix("."))
+
+
+def _perturbations() -> Iterator[tuple[str, Summary]]:
+    """Yield (name, summary) of each perturbation of questions."""
+    from mate_cli.data.perturbation import PERTURBATIONS as NAMED
+
+    yield from ((name, Summary(perturbation.summary)) for name, perturbation in NAMED.items())
 
 
 def list_runs(filters: Sequence[str]) -> Iterator[str]:

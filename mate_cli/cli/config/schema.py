@@ -28,6 +28,10 @@ SomeTexts = Annotated[Texts, Field(min_length=1)]
 """Type of a list of at least one text. A single text is also valid."""
 
 
+Seeds = Annotated[list[Seed], BeforeValidator(lambda value: value if isinstance(value, list) else [value])]
+"""Type of a list of seeds. A single seed is also valid."""
+
+
 class StageOptions(Section):
     """Options of one stage in the section `stages`.
 
@@ -91,6 +95,8 @@ class Evaluate(OfRuns):
     whole: bool
     data: Node
     analysis: Node | None
+    perturb: Texts
+    perturb_seed: Seeds
 
 
 class TableLimits(Section):
@@ -189,6 +195,8 @@ class Data(Section):
     answers: bool
     encoding: Node | None
     days: Annotated[float, Field(ge=0)]
+    perturb: Texts
+    perturb_seed: Seeds
     report: str | None
     tokenizer: str | None
 

@@ -183,6 +183,10 @@ class TableDataModule:
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
         return self._require_examples(take_selected(choose, partial(self._read, split), limit), split)
 
+    def read_from(self, dataset: TableDataset) -> None:
+        """Replace the dataset, and forget the encodings of the previous one."""
+        self.dataset, self._encoded = dataset, {}
+
     def training_questions(self) -> list[TableExample]:
         """Return the training questions from which training examples are selected.
 

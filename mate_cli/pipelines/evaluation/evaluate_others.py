@@ -16,6 +16,7 @@ from hydra.utils import get_class, instantiate
 
 from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.datasets.release import Release
+from mate_cli.data.perturbation import PerturbedDataset, perturb_dataset
 from mate_cli.errors import DataError, MateError
 from mate_cli.files.safe_load import to_json, to_yaml
 from mate_cli.lit_modules.base import TableTask
@@ -24,6 +25,7 @@ from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.metrics.specs import SPLITS
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.evaluation.evaluate_run import describe_perturbed, save_perturbed
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
 from mate_cli.pipelines.evaluation.language_model import check_template, find_gold_items
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
@@ -141,6 +143,8 @@ def evaluate_answers(
     outputs: Path,
     *,
     partial: bool = False,
+    perturbations: Sequence[str] = (),
+    seeds: Sequence[int] = (1,),
 ) -> RunFolder:
     """Score the answers of a system, and write a record as a run does.
 
@@ -152,6 +156,8 @@ def evaluate_answers(
         splits: splits of the dataset.
         outputs: folder of all runs.
         partial: whether to score a file that answers less than half of the questions of a split.
+        perturbations: perturbations of the questions that the file also answers, see `export_questions`.
+        seeds: seeds of each perturbation.
 
     Returns:
         The folder of the record.
@@ -162,13 +168,15 @@ def evaluate_answers(
     dataset, title, examples = _open_questions(data, splits)
     check_questions(file, answers, title, examples, lambda split: _question_ids(dataset, split), partial=partial)
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
+    datasets = perturb_dataset(dataset, perturbations, seeds)
+    variants = [(perturbed, type(metric)(select_answers(answers, perturbed, file))) for perturbed in datasets]
     record = _answers_record(f"answers={file}", name, title, splits)
     record.facts = {NOT_TRAINED: describe_answers(f"answers read from {file.name}", metric, examples)}
     costs = [answer.cost for answer in answers.values() if answer.cost is not None]
     if costs:
         record.throughput = {"cost_per_question": sum(costs) / len(costs)}
     config = {"answers": str(file), "name": name, "data": dict(data)}
-    return _score_answers(record, metric, examples, config, outputs)
+    return _score_answers(record, metric, examples, config, outputs, variants=variants)
 
 
 def _open_questions(
@@ -201,6 +209,7 @@ def _score_answers(
     config: Mapping[str, Any],
     outputs: Path,
     lines: Sequence[Mapping[str, Any]] = (),
+    variants: Sequence[tuple[PerturbedDataset, AnswerMetric[Any]]] = (),
 ) -> RunFolder:
     """Score the answers of a metric, and write record, configuration, predictions and `lines` to a new folder."""
     run = Run.of(new_folder(outputs, f"evaluate/{record.experiment}"), record)
@@ -213,14 +222,52 @@ def _score_answers(
             record.add_scores(f"{split}/", metric.score(labeled))
             record.questions |= describe_questions(split, by_id.values())
             record.facts |= describe_unscored(split, by_id.values())
-            answered_examples = [example for key, example in by_id.items() if key in metric.answers]
-            texts = {example.example_id: metric.text(example) for example in answered_examples}
-            details = {example.example_id: metric.details(example) for example in answered_examples}
-            save_predictions(
-                run.folder, split, by_id.values(), texts, lambda item: metric.score({item.example_id: item}), details
-            )
+            save_answers(run.folder, split, by_id.values(), metric)
+            for perturbed, perturbed_metric in variants:
+                folder = run.folder.below(perturbed.folder)
+                perturbed_examples = {item.example_id: item for item in perturbed.examples(split) if item.answer}
+                save_answers(folder, split, perturbed_examples.values(), perturbed_metric)
+                save_perturbed(folder, split, perturbed_metric.score(perturbed_examples), perturbed)
+                record.facts |= describe_perturbed(split, perturbed)
     print_results(run.console, run.folder, record, f"{record.model} on {record.dataset}")
     return run.folder
+
+
+def save_answers(folder: RunFolder, split: str, examples: Collection[TableExample], metric: AnswerMetric[Any]) -> None:
+    """Write the answers of a system and their scores to predictions/<split>.json.
+
+    Args:
+        folder: folder of the results.
+        split: name of the split.
+        examples: questions of the split.
+        metric: metric with the answers.
+    """
+    answered = [example for example in examples if example.example_id in metric.answers]
+    texts = {example.example_id: metric.text(example) for example in answered}
+    details = {example.example_id: metric.details(example) for example in answered}
+    save_predictions(folder, split, examples, texts, lambda item: metric.score({item.example_id: item}), details)
+
+
+def select_answers(
+    answers: Mapping[str, SystemAnswer], perturbed: PerturbedDataset, file: Path
+) -> dict[str, SystemAnswer]:
+    """Return the answers to perturbed questions, by id of the original question.
+
+    Args:
+        answers: answers of the file by question id.
+        perturbed: perturbed dataset.
+        file: file of the answers, for the error message.
+
+    Raises:
+        DataError: the file answers no question of this perturbation and seed.
+    """
+    size = len(perturbed.suffix)
+    if perturbed_answers := {
+        name[:-size]: answer for name, answer in answers.items() if name.endswith(perturbed.suffix)
+    }:
+        return perturbed_answers
+    hint = f"Export them with mate data export perturb={perturbed.name} perturb_seed={perturbed.seed}"
+    raise DataError(f"answers no question with an id that ends in {perturbed.suffix}", where=str(file), remedy=hint)
 
 
 def evaluate_system(

@@ -10,6 +10,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from mate_cli.data.datasets.labelled.sources import LabelledFiles
+from mate_cli.data.perturbation import PerturbedDataset, perturb_dataset
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import number_names, write_text
 from mate_cli.files.safe_load import read_object, to_json
@@ -26,12 +27,19 @@ from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.terminal.console import Console
+from mate_cli.tokenization.fitting.truncation import describe_cuts
 
 Scorer = Callable[[str, RunFolder], tuple[dict[str, float], Collection[TableExample]]]
 """Function that scores a split, writes predictions to a folder, and returns the scores and the questions."""
 
 
-def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> RunFolder:
+def evaluate_run(
+    run: str,
+    splits: Sequence[str],
+    runtime: RuntimeOverrides,
+    perturbations: Sequence[str] = (),
+    seeds: Sequence[int] = (1,),
+) -> RunFolder:
     """Recompute the metrics of a finished run on splits, with its best weights.
 
     Metrics are written to evaluation/<split>.json, predictions to predictions/<split>.json. If the questions differ
@@ -42,6 +50,8 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
         run: run folder.
         splits: splits to evaluate.
         runtime: hardware and folders of the current machine, and changes of the data.
+        perturbations: perturbations of the questions that are also evaluated, each into a subfolder.
+        seeds: seeds of each perturbation.
 
     Returns:
         The folder that contains predictions/.
@@ -57,13 +67,28 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     to = broadcast_folder(lambda: _results_folder(folder, runtime) if is_writable else _temporary_folder(folder))
     all_scores: dict[str, float] = {}
     notes: dict[str, str] = {}
+    questions: dict[str, set[str]] = {}
     for split in splits:
         metrics, examples = score(split, to)
+        questions[split] = {example.example_id for example in examples}
         notes |= describe_unscored(split, examples)
         scores = {f"{split}/{name}": value for name, value in metrics.items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
         all_scores |= scores
+    modules = [parts.data for parts in stages.values()]
+    for perturbed in perturb_dataset(modules[0].dataset, perturbations, seeds):
+        perturbed.only.update(questions)
+        for module in modules:
+            module.read_from(perturbed)
+        for split in splits:
+            metrics, _ = score(split, to.below(perturbed.folder))
+            save_perturbed(to.below(perturbed.folder), split, metrics, perturbed)
+            notes |= describe_perturbed(split, perturbed)
+            if not record.stages and (cuts := modules[0].encodings(split).cuts).any():
+                notes[f"cut, {split}, {perturbed.name}"] = describe_cuts(cuts)
     if is_writable:
+        record.facts |= {key: note for key, note in notes.items() if perturbations}
+        folder.write_record(record)
         note_machine(record, folder, stages)
     console = Console()
     counts = {key: score.questions for key, score in all_scores.items() if isinstance(score, Score) and score.questions}
@@ -74,6 +99,30 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     if to is not folder and is_writable:
         console.print(f"results: {to.path}", soft_wrap=True)
     return to
+
+
+def save_perturbed(folder: RunFolder, split: str, metrics: Mapping[str, float], perturbed: PerturbedDataset) -> None:
+    """Write the metrics of a perturbed split, and the number of its excluded questions by reason.
+
+    Args:
+        folder: folder of the perturbation and its seed.
+        split: name of the split.
+        metrics: metrics of the perturbed questions, by name.
+        perturbed: perturbed dataset.
+    """
+    scores = {f"{split}/{name}": value for name, value in metrics.items()}
+    folder.write_json(f"{split}.json", {"metrics": scores, "excluded": perturbed.excluded[split]})
+
+
+def describe_perturbed(split: str, perturbed: PerturbedDataset) -> dict[str, str]:
+    """Return a note on the excluded questions of a perturbed split, by title. Empty if none is excluded.
+
+    Args:
+        split: name of the split.
+        perturbed: perturbed dataset.
+    """
+    text = perturbed.describe_excluded(split)
+    return {f"excluded, {split}, {perturbed.name}": text} if text else {}
 
 
 def _temporary_folder(folder: RunFolder) -> RunFolder:
@@ -129,7 +178,7 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
 
     def score(split: str, to: RunFolder) -> tuple[dict[str, float], Collection[TableExample]]:
         result = evaluate(parts, config, split)
-        if not runtime.changes:
+        if not runtime.changes and not isinstance(parts.data.dataset, PerturbedDataset):
             record_digest(folder.read_record(), split, parts.data.encodings(split, training=split == "train"))
         save_result(to, split, result)
         return result.metrics, result.examples.values()

@@ -1,0 +1,130 @@
+"""Report section of robustness: how much perturbations of the questions change the scores."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mate_cli.data.perturbation import FOLDER, PERTURBATIONS
+from mate_cli.metrics.specs import SPLITS, MetricName
+from mate_cli.reports.compare.questions import read_predictions
+from mate_cli.reports.compare.report import Report, main_metric
+from mate_cli.reports.compare.significance import LEVEL, MIN_QUESTIONS, MIN_TABLES, paired_bootstrap
+from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell
+
+COLUMNS = tuple(map(Column, ("Score", "Perturbed", "Change", "95 % interval", "Questions", "Tables", "Seeds")))
+NOTE = (
+    "change of the score on the same questions, mean over runs and seeds; the interval is of a paired bootstrap over "
+    "tables; questions whose answer a perturbation may change are excluded"
+)
+
+
+def robustness_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return changes of scores by perturbations of the questions.
+
+    The result is None if no run was evaluated with `perturb=`.
+
+    Args:
+        report: comparison of runs.
+        wide: not used.
+    """
+    folders = {group.label: [run.folder for run in group.counted] for group in report.groups}
+    views = perturbation_views(folders, report.metric, report.names)
+    return ReportSection("robustness", "Robustness", "Robustness", views, (NOTE,)) if views else None
+
+
+def perturbation_views(
+    folders: Mapping[str, Sequence[Path]], metric: str | None, names: Mapping[str, MetricName] | None = None
+) -> tuple[View, ...]:
+    """Build a table for each split and perturbation, with a row per configuration.
+
+    Args:
+        folders: run folders of each configuration, by label.
+        metric: full name of the metric. If questions have no score of it, the main metric of their scores is used.
+        names: parsed metric by its full name, None to parse the names.
+    """
+    views = []
+    for split in SPLITS:
+        for name, perturbation in PERTURBATIONS.items():
+            rows = [(label, changes_of(paths, name, split, metric)) for label, paths in folders.items()]
+            scored_rows = [(label, scores) for label, scores in rows if scores]
+            for score in dict.fromkeys(scores[0] for _, scores in scored_rows):
+                metric_name = (names or {}).get(score) or MetricName.parse(score)
+                lines = [
+                    change_row(label, metric_name, *scores[1:]) for label, scores in scored_rows if scores[0] == score
+                ]
+                title = f"{perturbation.summary.capitalize()}: {metric_name.title}"
+                views.append(View(title, COLUMNS, tuple(lines), detail=f"perturb={name}"))
+    return tuple(views)
+
+
+def changes_of(paths: Sequence[Path], name: str, split: str, metric: str | None) -> tuple[str, np.ndarray, int] | None:
+    """Read the scores of the same questions before and after a perturbation, averaged over runs and seeds.
+
+    Args:
+        paths: run folders of a configuration.
+        name: name of the perturbation.
+        split: split of the questions.
+        metric: full name of the preferred metric.
+
+    Returns:
+        The metric, an array [questions, 3] of the score before, the score after and the index of the table, and the
+        number of seeds. None if no run has both scores.
+    """
+    pairs, tables, seeds, score = defaultdict[str, list[tuple[float, float]]](list), dict[str, str](), set[str](), ""
+    for path in paths:
+        originals = {key.question_id: row for key, row in read_predictions(path / f"predictions/{split}.json").items()}
+        for file in sorted((path / FOLDER / name).glob(f"*/predictions/{split}.json")):
+            seeds.add(file.parts[-3])
+            for question, prediction in read_predictions(file).items():
+                key, new_scores = question.question_id, prediction.scores
+                score = score or choose_score(new_scores, metric)
+                if key in originals and score in new_scores and score in originals[key].scores:
+                    pairs[key].append((originals[key].scores[score], new_scores[score]))
+                    tables[key] = question.table_id or key
+    if not pairs:
+        return None
+    owners = np.unique([tables[key] for key in pairs], return_inverse=True)[1]
+    means = [np.mean(values, axis=0) for values in pairs.values()]
+    return f"{split}/{score}", np.column_stack([means, owners]), len(seeds)
+
+
+def choose_score(scores: Mapping[str, float], metric: str | None) -> str:
+    """Return the name of a metric's score if a question has it, or of the main score of the question.
+
+    Args:
+        scores: scores of a question, by name.
+        metric: full name of the metric, or None.
+    """
+    if metric and (score := MetricName.parse(metric).score) in scores:
+        return score
+    return (main_metric([[MetricName.parse(f"dev/{name}") for name in scores]]) or "").removeprefix("dev/")
+
+
+def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int) -> Row:
+    """Build the row of a configuration. The interval is missing for few questions or tables.
+
+    Args:
+        label: label of the configuration.
+        metric: metric of the scores.
+        scores: scores as returned by `changes_of`.
+        seeds: number of seeds of the perturbation.
+    """
+    spec = metric.spec
+    original_scores, perturbed_scores, owners = scores.T
+    test, interval = paired_bootstrap(perturbed_scores - original_scores, owners.astype(int)), ViewCell()
+    mark: Mark = ""
+    if len(scores) >= MIN_QUESTIONS and test.tables >= MIN_TABLES:
+        text = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
+        interval = ViewCell(text, spec.scale * test.difference, ends=(spec.scale * test.low, spec.scale * test.high))
+        mark = ("better" if spec.is_better(test.difference, 0) else "worse") if test.p < LEVEL else ""
+    change_cell = ViewCell(spec.difference_text(test.difference), spec.scale * test.difference, mark=mark)
+    values = [
+        ViewCell(spec.text(float(mean)), spec.scale * float(mean))
+        for mean in (original_scores.mean(), perturbed_scores.mean())
+    ]
+    counts = [ViewCell(f"{count:,}", count) for count in (len(scores), test.tables, seeds)]
+    return Row(label, (*values, change_cell, interval, *counts))
