@@ -43,7 +43,7 @@ def encode_with_layers(
     if attentions:
         require_attention_weights(encoder, "output_attentions")
     numbers = {id(layer): number for number, layer in enumerate(encoder.layers, 1)}
-    wanted = {0, *numbers.values()} if layers is None else layers
+    selected_numbers = {0, *numbers.values()} if layers is None else layers
     states: list[Tensor] = []
     weights: list[Tensor] = []
 
@@ -56,8 +56,8 @@ def encode_with_layers(
             return
         if hidden_states:
             by_number = {0: layer_input, number: layer_output} if number == 1 else {number: layer_output}
-            states.extend(_token_states(state, plan) for key, state in by_number.items() if key in wanted)
-        if attentions and number in wanted:
+            states.extend(_token_states(state, plan) for key, state in by_number.items() if key in selected_numbers)
+        if attentions and number in selected_numbers:
             weights.append(_attention_weights(layer, layer_input, plan, key_bias))
 
     with record_layers(record):
@@ -65,12 +65,12 @@ def encode_with_layers(
     return output, tuple(states) if hidden_states else None, tuple(weights) if attentions else None
 
 
-def require_attention_weights(encoder: TableEncoder, where: str) -> None:
+def require_attention_weights(encoder: TableEncoder, argument: str) -> None:
     """Check that a network has attention weights for pairs of tokens.
 
     Args:
         encoder: network.
-        where: argument that requests the weights, for the error message.
+        argument: argument that requests the weights, for the error message.
 
     Raises:
         ConfigError: an attention layer has no such weights.
@@ -78,7 +78,7 @@ def require_attention_weights(encoder: TableEncoder, where: str) -> None:
     backends = [layer.spec.backend for layer in encoder.layers]
     if not all(isinstance(backend, AttentionBackend) and backend.exact for backend in backends):
         problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
-        raise ConfigError(problem, where=where, remedy="Leave it out")
+        raise ConfigError(problem, where=argument, remedy="Leave it out")
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:

@@ -83,7 +83,7 @@ def test_busy_failing_and_refusing_servers_are_asked_again_and_counted(tmp_path,
         assert len(server.bodies) == 4 + 1 + 2 * 2
     record, _ = read_run(tmp_path)
     note = record["facts"]["not trained here"]
-    assert "1 refused" in note
+    assert "1 refusals" in note
     assert "2 rejected by the server (the server returned 400: too long)" in note
     assert "2 of 4 questions not answered" in note
     assert record["metrics"]["train/denotation_accuracy"] == 0.25

@@ -297,22 +297,22 @@ def evaluate_system(
     dataset, title, examples = _open_questions(data, splits)
     for split, by_id in examples.items():
         require_answers(by_id, f"{title} {split}")
-    written = instantiate({**data, **getattr(dataset, "as_written", {})})
-    questions = (example for split in splits for example in written.examples(split))
-    train = [shot for shot in (written.examples("train") if system.shots else ()) if find_gold_items(shot)]
+    original_dataset = instantiate({**data, **getattr(dataset, "as_written", {})})
+    questions = (example for split in splits for example in original_dataset.examples(split))
+    train = [shot for shot in (original_dataset.examples("train") if system.shots else ()) if find_gold_items(shot)]
     requests = system.build_requests(questions, train, **prompt)
     with system.open_cache(cache) as (file, replies):
-        missing = {digest: body for digest, body in requests.values() if digest not in replies}
+        bodies = {digest: body for digest, body in requests.values() if digest not in replies}
         cached = sum(digest in replies for digest, _ in requests.values())
         if dry:
-            print(system.describe_plan(missing.values(), cached))
+            print(system.describe_plan(bodies.values(), cached))
             return None
-        failures = system.ask(missing, file, replies, any_known=cached > 0)
-    found = {key: replies[digest] for key, (digest, _) in requests.items() if digest in replies}
-    answers = {key: system.convert(reply) for key, reply in found.items()}
+        failures = system.ask(bodies, file, replies, any_known=cached > 0)
+    replies_by_id = {key: replies[digest] for key, (digest, _) in requests.items() if digest in replies}
+    answers = {key: system.convert(reply) for key, reply in replies_by_id.items()}
     lines = [
         {"id": key, "answer": [*answers[key].texts], "cost": answers[key].cost, **asdict(reply)}
-        for key, reply in found.items()
+        for key, reply in replies_by_id.items()
     ]
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     name = name or (f"{system.model}, {system.shots} shots" if system.shots else system.model)
@@ -321,8 +321,10 @@ def evaluate_system(
     totals = {key: float(sum(values)) for key, values in columns.items() if None not in values}
     record.throughput = {f"{key}_per_question": total / len(lines) for key, total in totals.items()}
     counts = {
-        "refused": sum(reply.refused for reply in found.values()),
-        "without a JSON list, read as one text": sum(r.find_items() is None and not r.refused for r in found.values()),
+        "refusals": sum(reply.is_refusal for reply in replies_by_id.values()),
+        "without a JSON list, read as one text": sum(
+            r.find_items() is None and not r.is_refusal for r in replies_by_id.values()
+        ),
         f"rejected by the server ({next(iter(failures), '')})": len(failures),
     }
     notes = [f"answers of {system.model} at {system.endpoint}"]

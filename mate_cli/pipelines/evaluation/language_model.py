@@ -1,6 +1,6 @@
 """Language models behind an OpenAI-compatible API, as systems that answer the questions of a dataset.
 
-Requests run in parallel. Each reply is appended to a cache file at once, so that no request is paid for twice.
+Requests run in parallel. Each reply is appended to a cache file at once, so that each request is paid for once.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Reply:
 
     Args:
         text: text of the reply.
-        refused: whether the model or a filter of the server refused to answer.
+        is_refusal: whether the model or a filter of the server declined to answer.
         input_tokens: number of tokens of the prompt as counted by the server. None if it reports no number.
         output_tokens: number of generated tokens.
         seconds: duration of the request.
     """
 
     text: str
-    refused: bool
+    is_refusal: bool
     input_tokens: int | None
     output_tokens: int | None
     seconds: float
@@ -81,26 +81,26 @@ class Reply:
         choice, usage = content["choices"][0], content.get("usage") or {}
         message = choice["message"]
         refusal, text = message.get("refusal"), message.get("content")
-        refused = bool(refusal) or choice.get("finish_reason") == "content_filter"
+        is_refusal = bool(refusal) or choice.get("finish_reason") == "content_filter"
         counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         sent, generated = (count if type(count) is int and count >= 0 else None for count in counts)
-        return cls(remove_key(text or refusal or "", key), refused, sent, generated, seconds)
+        return cls(remove_key(text or refusal or "", key), is_refusal, sent, generated, seconds)
 
     def find_items(self) -> list[Any] | None:
         """Return the last JSON list of texts and numbers in the reply, or None if there is none."""
-        found, start = None, 0
+        last_items, start = None, 0
         while (start := self.text.find("[", start)) >= 0:
             end = start + 1
             try:
                 items, end = json.JSONDecoder().raw_decode(self.text, start)
                 parse_answer({"answer": items})
-                found = items
+                last_items = items
             except RecursionError:
                 break
             except (ValueError, TypeError):
                 pass
             start = end
-        return found
+        return last_items
 
 
 class Failure(NamedTuple):
@@ -175,16 +175,18 @@ class LanguageModel:
         Raises:
             ConfigError: the variable is not set, or its value is no valid key.
         """
-        name, where = self.key_variable, "system.key_variable"
+        name, location = self.key_variable, "system.key_variable"
         if name is None:
             return None
         if not name.isidentifier():
             # The value is not repeated, because it may be the key itself.
-            raise ConfigError("is not the name of an environment variable", where=where, remedy="Write OPENAI_API_KEY")
+            raise ConfigError(
+                "is not the name of an environment variable", where=location, remedy="Write OPENAI_API_KEY"
+            )
         key = os.environ.get(name, "").strip()
         if not key or not key.isascii() or not key.isprintable():
             problem = f"the environment variable {name} {'is no valid key' if key else 'is not set'}"
-            raise ConfigError(problem, where=where, remedy="Set it to the key; null: the server needs no key")
+            raise ConfigError(problem, where=location, remedy="Set it to the key; null: the server needs no key")
         return key
 
     def build_requests(
@@ -203,7 +205,7 @@ class LanguageModel:
         Returns:
             Requests by question id.
         """
-        shuffled, found = random.Random(self.seed).sample(train, len(train)), {}
+        shuffled, requests_by_id = random.Random(self.seed).sample(train, len(train)), {}
         for example in examples:
             texts = [("system", instructions.strip())]
             for shot in islice((s for s in shuffled if s.table.table_id != example.table.table_id), self.shots):
@@ -213,8 +215,8 @@ class LanguageModel:
             messages = [{"role": role, "content": text} for role, text in texts]
             body = {"model": self.model, **self.request, "messages": messages}
             content = json.dumps([self.endpoint, self.seed, body], sort_keys=True)
-            found[example.example_id] = Request(hashlib.sha256(content.encode()).hexdigest(), body)
-        return found
+            requests_by_id[example.example_id] = Request(hashlib.sha256(content.encode()).hexdigest(), body)
+        return requests_by_id
 
     @contextmanager
     def open_cache(self, folder: Path) -> Iterator[tuple[IO[str], dict[str, Reply]]]:
@@ -233,7 +235,7 @@ class LanguageModel:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                hint = "Wait for it, so that no question is paid for twice"
+                hint = "Wait for it, so that each question is paid for once"
                 raise RunError("another process is asking this model", where=str(path), remedy=hint) from error
             replies, line = {}, "\n"
             file.seek(0)
@@ -246,13 +248,11 @@ class LanguageModel:
             file.write("" if line.endswith("\n") else "\n")
             yield file, replies
 
-    def ask(
-        self, missing: Mapping[str, Any], file: IO[str], replies: dict[str, Reply], *, any_known: bool
-    ) -> list[str]:
+    def ask(self, bodies: Mapping[str, Any], file: IO[str], replies: dict[str, Reply], *, any_known: bool) -> list[str]:
         """Send requests in parallel, and add each reply to the cache.
 
         Args:
-            missing: body of each request by digest.
+            bodies: body of each request by digest.
             file: cache file.
             replies: replies in the cache file, to which the new replies are added.
             any_known: whether another question of the evaluation has a reply.
@@ -274,19 +274,19 @@ class LanguageModel:
                     file.flush()
             return item[0], reply
 
-        with requests.Session() as session, Progress(f"asking {self.model}", len(missing), "questions") as progress:
+        with requests.Session() as session, Progress(f"asking {self.model}", len(bodies), "questions") as progress:
             session.mount(self.endpoint, requests.adapters.HTTPAdapter(pool_maxsize=self.parallel))
             # A callable keeps requests from replacing the header by credentials of a .netrc file.
             session.auth = partial(_authorize, key)
             # The threads of ThreadPool are daemons, so an interrupt does not wait for pending replies.
             with ThreadPool(self.parallel) as pool:
-                for digest, reply in pool.imap_unordered(ask_one, missing.items()):
+                for digest, reply in pool.imap_unordered(ask_one, bodies.items()):
                     progress.advance()
                     if isinstance(reply, Reply):
                         replies[digest], any_known = reply, True
                         continue
                     failures.append(reply.text)
-                    if not any_known and len(failures) >= min(MAX_FAILURES, len(missing)):
+                    if not any_known and len(failures) >= min(MAX_FAILURES, len(bodies)):
                         hint = "Check system.model, system.request and the prompt"
                         raise RunError(f"no question is answered: {reply.text}", where=self.endpoint, remedy=hint)
         return failures
@@ -353,22 +353,22 @@ class LanguageModel:
 
     def convert(self, reply: Reply) -> SystemAnswer:
         """Convert a reply to an answer. A reply without a JSON list is one text, and a refusal is an empty answer."""
-        items = [] if reply.refused else reply.find_items()
+        items = [] if reply.is_refusal else reply.find_items()
         cost = self.find_cost(reply.input_tokens, reply.output_tokens)
         return parse_answer({"answer": [reply.text.strip()] if items is None else items, "cost": cost})
 
-    def describe_plan(self, missing: Collection[Mapping[str, Any]], cached: int) -> str:
+    def describe_plan(self, bodies: Collection[Mapping[str, Any]], cached: int) -> str:
         """Count the requests to send, and estimate their tokens and cost.
 
         Args:
-            missing: bodies of the requests.
+            bodies: bodies of the requests.
             cached: number of questions with a cached reply.
         """
-        texts = [message["content"] for body in missing for message in body["messages"]]
+        texts = [message["content"] for body in bodies for message in body["messages"]]
         sent, limit = sum(map(len, texts)) // CHARACTERS_PER_TOKEN, self.request.get("max_tokens")
-        generated = len(missing) * limit if isinstance(limit, int) else None
+        generated = len(bodies) * limit if isinstance(limit, int) else None
         cost = self.find_cost(sent, generated)
-        text = f"{len(missing):,} requests to {self.endpoint}, {cached:,} questions have a cached reply"
+        text = f"{len(bodies):,} requests to {self.endpoint}, {cached:,} questions have a cached reply"
         text += f"; about {sent:,} input tokens" + (f", at most {generated:,} output tokens" if generated else "")
         return text + ("" if cost is None else f"; cost at most about {cost:.4g}")
 

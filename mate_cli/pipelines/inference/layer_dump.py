@@ -46,7 +46,7 @@ def dump_layers(
         names: "states", "attention" or both.
         layers: layers to write, from 1. Layer 0 is the input of the first layer, which has states only. Negative
             numbers count from the end. None: all layers.
-        part_megabytes: size in MB from which a new part begins.
+        part_megabytes: size in MB at which the part is complete.
 
     Returns:
         The number of examples.
@@ -58,7 +58,7 @@ def dump_layers(
     for layer in layers or ():
         if not -count - 1 <= layer <= count:
             raise ConfigError(f"has no layer {layer}", where="layers", remedy=f"Choose from 0 to {count}, or -1")
-    wanted = sorted({layer % (count + 1) for layer in layers}) if layers is not None else [*range(count + 1)]
+    layer_numbers = sorted({layer % (count + 1) for layer in layers}) if layers is not None else [*range(count + 1)]
     if ATTENTION in names:
         require_attention_weights(encoder, "dump")
     device = get_device(model.settings.hardware)
@@ -75,7 +75,7 @@ def dump_layers(
                 arrays = {name: torch.cat([entry[name] for entry in tokens]) for name in tokens[0]}
                 save_file({**arrays, **weights}, draft / f"part-{part:05}.safetensors")
 
-            for example_id, arrays, attention in _iterate_examples(model, examples, wanted, names, device):
+            for example_id, arrays, attention in _iterate_examples(model, examples, layer_numbers, names, device):
                 if size >= part_megabytes * 10**6:
                     write_part()
                     part, tokens, size, weights = part + 1, [], 0, {}
@@ -110,12 +110,18 @@ def _iterate_examples(
                 attentions=wants_attention,
                 layers=layers,
             )
-        read = output.batch
-        found = {name: getattr(read, name) for name in TOKEN_ARRAYS if getattr(read, name) is not None}
-        found |= {f"{STATES}.{layer}": tensor for layer, tensor in zip(layers, states or (), strict=wants_states)}
+        output_batch = output.batch
+        token_arrays = {
+            name: getattr(output_batch, name) for name in TOKEN_ARRAYS if getattr(output_batch, name) is not None
+        }
+        token_arrays |= {
+            f"{STATES}.{layer}": tensor for layer, tensor in zip(layers, states or (), strict=wants_states)
+        }
         heads = dict(zip([layer for layer in layers if layer], attentions or (), strict=wants_attention))
-        for number, example_id in enumerate(read.example_ids):
-            real = read.attention_mask[number] == 1
-            arrays = {name: tensor[number][real].cpu() for name, tensor in found.items()}
-            pairs = {f"{ATTENTION}.{layer}": tensor[number][:, real][:, :, real] for layer, tensor in heads.items()}
+        for number, example_id in enumerate(output_batch.example_ids):
+            is_token = output_batch.attention_mask[number] == 1
+            arrays = {name: tensor[number][is_token].cpu() for name, tensor in token_arrays.items()}
+            pairs = {
+                f"{ATTENTION}.{layer}": tensor[number][:, is_token][:, :, is_token] for layer, tensor in heads.items()
+            }
             yield example_id, arrays, {name: tensor.cpu().contiguous() for name, tensor in pairs.items()}
