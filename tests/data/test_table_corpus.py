@@ -1,6 +1,5 @@
 """Corpora for pre-training: what is read, what is the same, and what must not be learnt from."""
 
-import gc
 import gzip
 import json
 import threading
@@ -213,23 +212,6 @@ def many(tmp_path, monkeypatch):
     lines = (INTERACTION.replace("'y'", f"'y{number % 80}'") for number in range(90))
     (tmp_path / "many.txtpb").write_text("".join(lines))
     return tmp_path / "many.txtpb"
-
-
-@pytest.mark.long
-@pytest.mark.long
-def test_few_tables_are_in_memory_at_once(many, tmp_path, monkeypatch):
-    alive = []
-
-    def count(table):
-        alive.append(sum(type(one) is CorpusTable for one in gc.get_objects()))
-        return table_key(table)
-
-    monkeypatch.setattr("mate_cli.data.corpora.shards.table_key", count)
-    before = sum(type(one) is CorpusTable for one in gc.get_objects())
-    tables, counts = prepare(tmp_path / "cache", [str(many)], [])
-    assert len(tables) == counts["tables"][str(many)] == 80
-    assert counts["left out"] == {f"{many}: repeated": 10}
-    assert max(alive) - before < 20
 
 
 @pytest.mark.long
