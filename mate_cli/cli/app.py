@@ -73,22 +73,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An empty path would mean the working directory, so treat an empty variable as unset.
         if os.environ.get(name) == "":
             del os.environ[name]
+    signals: list[bool] = []
+
+    def stop() -> None:
+        signals.append(True)
+        interrupt()
+
     try:
-        with clean_streams(), plain_warnings(), handle_signals((signal.SIGINT, *TERMINATION_SIGNALS), interrupt):
+        with clean_streams(), plain_warnings(), handle_signals((signal.SIGINT, *TERMINATION_SIGNALS), stop):
             try:
                 check_arguments(arguments)
                 protect_subprocesses()
                 code = dispatch(arguments)
             except Exception as error:
-                if (user_error := find_known_error(error)) is None:
+                # An extension module may turn the interrupt into an error of its own.
+                if signals or (user_error := find_known_error(error)) is None:
                     raise
                 code = print_error(user_error)
             sys.stdout.flush()
         return code
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except (KeyboardInterrupt, Exception) as error:
-        if not is_interrupted(error):
+        if not signals and not is_interrupted(error):
             raise
         # CPython exits by SIGINT if the exception passed through code that an extension module called. Running any
         # other code clears this state. The exit code below is then used.

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import forked_commands
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from mate_cli.cli import app
 from mate_cli.cli.app import TERMINATION_SIGNALS, handle_signals, interrupt
 from mate_cli.cli.sweeps.stopping import STOP_FILE_NAME, StopHandler, is_stopped
+from mate_cli.errors import CheckpointError
 from mate_cli.runs.lock import process_id
 
 SAVES = (
@@ -40,6 +42,16 @@ def test_a_signal_where_clean_up_fails_ends_with_130(monkeypatch, number):
             raise AttributeError("half of a configuration")
 
     monkeypatch.setattr(app, "dispatch", compose)
+    assert app.main(["list"]) == 130
+
+
+def test_an_interrupt_that_a_library_turns_into_an_error_ends_with_130(monkeypatch):
+    def read(_):
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        raise CheckpointError("weights cannot be read")
+
+    monkeypatch.setattr(app, "dispatch", read)
     assert app.main(["list"]) == 130
 
 
