@@ -11,7 +11,7 @@ import music_questions
 from table_releases import WIKISQL, WIKISQL_TABLES, write, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
 from mate_cli.data.datasets.hybridqa.reader import HybridQA, OttQA
-from mate_cli.data.datasets.json_tables import FeTaQA, InfoTabS, TatQA
+from mate_cli.data.datasets.json_tables import FeTaQA, InfoTabS, TableBench, TatQA, ToTTo
 from mate_cli.data.datasets.passage_readers import MRQA, SQuAD
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
@@ -372,7 +372,67 @@ def ottqa_files() -> dict[str, File]:
     return {f"data/traindev_{name}" if "_tok/" in name else name: file for name, file in hybridqa_files().items()}
 
 
+def totto(number: int) -> dict:
+    """Return a table with highlighted cells and its description, in the layout of ToTTo."""
+
+    def cell(value, width=1, height=1):
+        return {"value": value, "is_header": False, "column_span": width, "row_span": height}
+
+    sentences = [f"Ann Lee made {text} in 2001." for text in ("The Sea", "the film The Sea")]
+    return {
+        "table_page_title": "Ann Lee",
+        "table_webpage_url": "http://en.wikipedia.org/wiki/Ann_Lee",
+        "table_section_title": "Films",
+        "table_section_text": "",
+        "table": [
+            [cell("Year"), cell("Film"), cell("Role")],
+            [cell("2001", height=2), cell("Rivers", 2)],
+            [cell("The Sea"), cell("Eve")],
+        ],
+        "highlighted_cells": [[1, 0], [2, 0]],
+        "example_id": number,
+        "overlap_subset": number % 2 == 0,
+        "sentence_annotations": [{"original_sentence": "x", "final_sentence": text} for text in sentences],
+    }
+
+
+def tablebench(number: int, kind: str, subtype: str, answer: str) -> dict:
+    """Return a question with its table, in the layout of TableBench."""
+    table = {"columns": ["year", "films"], "data": [[2001, 3], ["2002", None]]}
+    kinds = {"qtype": kind, "qsubtype": subtype}
+    return {"id": f"b{number}", **kinds, "table": table, "question": "how many?", "answer": answer, "instruction": "x"}
+
+
+BENCH = [
+    tablebench(0, "FactChecking", "MatchBased", "3"),
+    tablebench(1, "DataAnalysis", "TrendForecasting", "100"),
+    tablebench(2, "DataAnalysis", "CausalAnalysis", "Yes, films cause years."),
+    tablebench(3, "Visualization", "ChartGeneration", "y = [3]"),
+]
+
 SAMPLES: dict[str, Sample] = {
+    "totto": Sample(
+        ToTTo,
+        {
+            f"totto_data/totto_{split}_data.jsonl": File(
+                [totto(number), totto(number + 1)],
+                keys("table_webpage_url", "original_sentence", "is_header", "row_span", "column_span"),
+                optional=keys("overlap_subset"),
+                wrong={"no such cell": lambda value: value[1]["highlighted_cells"].append([3, 0])},
+            )
+            for number, split in ((0, "train"), (2, "dev"))
+        },
+    ),
+    "tablebench": Sample(
+        TableBench,
+        {
+            "TableBench.jsonl": File(
+                BENCH,
+                keys("instruction", *(f"data.{row}" for row in "01"), "columns.0", "columns.1", "0", "1"),
+                wrong={"an id twice": lambda value: value[1].update(id="b0")},
+            )
+        },
+    ),
     "infotabs": Sample(
         InfoTabS,
         {

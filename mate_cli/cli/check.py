@@ -232,13 +232,13 @@ def check_data(config: RunConfig) -> None:
     The training data must exist if `data.download=false`, the files in `data.extra_train` always.
 
     Raises:
-        DataError: data are missing.
+        DataError: data are missing, or no task can train on them.
     """
-    from hydra.utils import instantiate
+    from hydra.utils import get_object, instantiate
 
     from mate_cli.data.datasets.catalogue import require_train
 
-    if config.data.get("download") is False:
+    if config.data.get("download") is False or getattr(get_object(config.data["_target_"]), "untrainable", ""):
         require_train(instantiate(config.data))
     if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
         check()

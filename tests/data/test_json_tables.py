@@ -19,11 +19,11 @@ def read(name, tmp_path, split="train", **options):
     return {example.example_id: example for example in dataset.examples(split)}
 
 
-def evaluate(tmp_path, name, answers, *words):
+def evaluate(tmp_path, name, answers, split="dev"):
     file = tmp_path / "answers.json"
     file.write_text(json.dumps(answers))
     root = SAMPLES[name].write(tmp_path / name)
-    words = [f"data={name}", f"data.root={root}", "split=dev", f"paths.outputs={tmp_path / 'out'}", *words]
+    words = [f"data={name}", f"data.root={root}", f"split={split}", f"paths.outputs={tmp_path / 'out'}"]
     assert main(["evaluate", f"answers={file}", *words]) == 0
     (record,) = tmp_path.glob("out/evaluate/*/*/record.json")
     return json.loads(record.read_text())["metrics"]
@@ -91,6 +91,39 @@ def test_ottqa_has_the_tables_and_the_metric_of_hybridqa(tmp_path):
     )
     assert (metrics["dev/em"], metrics["dev/f1"]) == (1, 1)
     assert example.answer.source in ("table", "passage"), key
+
+
+def test_totto_states_the_highlighted_cells_and_scores_bleu_in_lower_case(tmp_path):
+    pytest.importorskip("sacrebleu")
+    example = read("totto", tmp_path)["0"]
+    assert example.question == "Describe the highlighted cells in one sentence: Year: 2001; Film: The Sea"
+    assert [[cell.text for cell in row] for row in example.table.rows] == [
+        ["2001", "Rivers", "Rivers"],
+        ["2001", "The Sea", "Eve"],
+    ]
+    assert example.answer.coordinates == ((0, 0), (1, 1))
+    metrics = evaluate(tmp_path, "totto", dict.fromkeys(("2", "3"), "ann lee made THE SEA in 2001."))
+    assert (metrics["dev/bleu"], metrics["dev/bleu/overlap"]) == pytest.approx((1, 1))
+
+
+def test_tablebench_scores_each_type_by_its_metric_without_charts(tmp_path):
+    pytest.importorskip("rouge_score")
+    answers = {"b0": "3.0", "b1": "109", "b2": "Yes, years cause films."}
+    with pytest.warns(UserWarning, match="asks for a chart"):
+        metrics = evaluate(tmp_path, "tablebench", answers, "test")
+    # Exact match without punctuation: 3.0 is 30. A forecast may differ by 10 %. ROUGE-L has 2 of 4 words in order.
+    assert metrics["test/mixed_score/FactChecking"] == 0
+    assert metrics["test/mixed_score/TrendForecasting"] == 1
+    assert metrics["test/mixed_score"] == pytest.approx((0 + 1 + 0.5) / 3)
+
+
+@pytest.mark.parametrize("name", ["totto", "tablebench"])
+def test_training_on_a_set_for_evaluation_only_is_refused(name, tmp_path, capsys):
+    root = SAMPLES[name].write(tmp_path / name)
+    words = [f"data={name}", f"data.root={root}", f"paths.outputs={tmp_path / 'out'}"]
+    assert main(["train", "experiment=quickstart_cells", *words]) == 2
+    assert "no task trains on it" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs MATE_SHARED")

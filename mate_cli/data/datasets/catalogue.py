@@ -118,11 +118,14 @@ class DatasetInfo:
 
 
 def require_train(dataset: TableDataset) -> None:
-    """Raise `DataError` if a dataset has no train split, so that nothing can be trained on it.
+    """Raise `DataError` if nothing can be trained on a dataset.
 
     Raises:
-        DataError: the train split is missing and cannot be downloaded.
+        DataError: no task fits the dataset, or the train split is missing and cannot be downloaded.
     """
+    if reason := getattr(dataset, "untrainable", ""):
+        hint = "Score answers with mate evaluate answers=; docs/reference/data.md names the tasks of each dataset"
+        raise DataError(f"{reason}: no task trains on it", where=type(dataset).__name__, remedy=hint)
     if "train" not in dataset.splits:
         # Raises the error for the missing files.
         dataset.examples("train")

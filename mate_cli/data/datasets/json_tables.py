@@ -1,7 +1,8 @@
 """Readers of evaluation sets whose tables are JSON.
 
-Source: the repositories of the authors, NExTplusplus/TAT-QA (Zhu et al. 2021), Yale-LILY/FeTaQA (Nan et al. 2022) and
-infotabs/infotabs (Gupta et al. 2020).
+Source: the repositories of the authors, NExTplusplus/TAT-QA (Zhu et al. 2021), Yale-LILY/FeTaQA (Nan et al. 2022),
+infotabs/infotabs (Gupta et al. 2020), TableBench/TableBench (Wu et al. 2025) and google-research-datasets/ToTTo (Parikh
+et al. 2020).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from mate_cli.data.datasets.hybridqa.reader import is_cell
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.wtq.reader import rows
 from mate_cli.tables.example import INFERENCES, SCALES, Answer, ScaledExample, TableExample
+from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.supervision import CellFinder, supervise
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import candidate_cells
@@ -169,6 +171,107 @@ class FeTaQA(JsonTables):
         # Row 0 of the file is the header.
         answer = Answer((require_text(entry, "answer"),), tuple((row - 1, column) for row, column in pairs if row))
         return [TableExample(str(require_part(entry, "feta_id", int)), require_text(entry, "question"), table, answer)]
+
+
+@dataclass(eq=False, kw_only=True)
+class TableBench(JsonTables):
+    """Reader of TableBench: test questions of four types, answered by values or by a text.
+
+    Questions that ask for a chart are excluded, because their answers are programs.
+
+    Args:
+        root: folder with the file of questions.
+        file: name of the file.
+    """
+
+    metric = "mate_cli.metrics.text_overlap.BenchAnswers"
+    untrainable = "has test questions only"
+
+    file: str = "TableBench.jsonl"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """File of the only split."""
+        return {"test": self.file}
+
+    def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
+        """Return the only question of an entry. See `JsonTables.parse`."""
+        name, content = require_text(entry, "id"), require_part(entry, "table", dict)
+        lines = [require_part(content, "columns", list), *require_part(content, "data", list)]
+        table = build_table(name, [[*map(spreadsheet_text, require_type(line, list, "a line"))] for line in lines])
+        subsets = tuple(require_text(entry, part).replace(" ", "_") for part in ("qtype", "qsubtype"))
+        answer = Answer((require_text(entry, "answer"),), source="not derived")
+        return [TableExample(name, require_text(entry, "question"), table, answer, subsets=subsets)]
+
+    def left_out(self, example: TableExample) -> str:
+        """Return why a question about a chart is excluded. See `Release.left_out`."""
+        return "asks for a chart" if "Visualization" in example.subsets else ""
+
+
+@dataclass(eq=False, kw_only=True)
+class ToTTo(JsonTables):
+    """Reader of ToTTo: descriptions of highlighted cells of a table of Wikipedia.
+
+    The question states the highlighted cells. Cells that span rows or columns are repeated. The first line is the
+    header. The references of the test split are not published.
+
+    Args:
+        root: folder with totto_data.
+    """
+
+    metric = "mate_cli.metrics.text_overlap.LowerCaseTexts"
+    untrainable = "asks for new sentences, which no network here writes"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """File of each split."""
+        return {split: f"totto_data/totto_{split}_data.jsonl" for split in ("train", "dev")}
+
+    def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
+        """Return the only description of an entry. See `JsonTables.parse`."""
+        lines, places = expand_spans(require_list(entry, "table"))
+        name = str(require_part(entry, "example_id", int))
+        titles = {part: require_part(entry, f"table_{part}", str) for part in ("section_title", "section_text")}
+        table = build_table(name, lines, title=require_text(entry, "table_page_title"), **titles)
+        try:
+            cells = [places[row, index] for row, index in require_list(entry, "highlighted_cells")]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedEntryError("highlighted_cells has a pair that is not a cell of the table") from error
+        facts = "; ".join(f"{lines[0][column]}: {lines[row][column]}" for row, column in cells)
+        references = [require_part(one, "final_sentence", str) for one in require_list(entry, "sentence_annotations")]
+        answer = Answer(tuple(references), tuple((row - 1, column) for row, column in cells if row))
+        # Only dev has the key.
+        known = "overlap_subset" in entry
+        subsets = ("overlap" if require_part(entry, "overlap_subset", bool) else "nonoverlap",) if known else ()
+        question = f"Describe the highlighted cells in one sentence: {facts}"
+        return [TableExample(name, question, table, answer, subsets=subsets)]
+
+
+def expand_spans(lines: list[Any]) -> tuple[list[list[str]], dict[tuple[int, int], tuple[int, int]]]:
+    """Repeat cells that span rows or columns, so that all lines have the same length.
+
+    Args:
+        lines: lists of cells with value, row_span and column_span.
+
+    Returns:
+        The lines of texts, and the (row, column) of each cell by (line, index in the line).
+
+    Raises:
+        DamagedEntryError: a cell has no valid value or span.
+    """
+    texts: dict[tuple[int, int], str] = {}
+    places: dict[tuple[int, int], tuple[int, int]] = {}
+    for row, line in enumerate(lines):
+        column = 0
+        for index, cell in enumerate(require_type(line, list, "a line")):
+            height, width = (require_part(cell, name, int) for name in ("row_span", "column_span"))
+            while (row, column) in texts:
+                column += 1
+            places[row, index] = row, column
+            text = require_part(cell, "value", str)
+            texts |= {(row + down, column + right): text for down in range(height) for right in range(width)}
+    size = 1 + max((column for _, column in texts), default=-1)
+    return [[texts.get((row, column), "") for column in range(size)] for row in range(len(lines))], places
 
 
 @dataclass(eq=False, kw_only=True)

@@ -65,6 +65,8 @@ class Release(ABC):
     """Options that leave cells as written by the authors."""
     metric = "mate_cli.metrics.system_answers.TableAnswers"
     """Class path of the `AnswerMetric` that scores the answers of any system."""
+    untrainable: ClassVar[str] = ""
+    """Why no task can train on the dataset. "" if a task can."""
 
     root: Path = field(kw_only=False)
     download: Literal["auto", False] = False
