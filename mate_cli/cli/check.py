@@ -238,7 +238,8 @@ def check_data(config: RunConfig) -> None:
 
     from mate_cli.data.datasets.catalogue import require_train
 
-    if config.data.get("download") is False or getattr(get_object(config.data["_target_"]), "untrainable", ""):
+    is_untrainable = bool(getattr(get_object(config.data["_target_"]), "untrainable", ""))
+    if is_untrainable or config.data.get("download") is False:
         require_train(instantiate(config.data))
     if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
         check()

@@ -122,12 +122,12 @@ def corpus_bleu(predictions: Sequence[str], references: Iterable[Sequence[str]],
     Args:
         predictions: predicted texts.
         references: references of each text.
-        lowercase: whether to ignore upper and lower case.
+        lowercase: whether to ignore upper and lower case, and to replace missing references by <null>, as for ToTTo.
 
     Raises:
         MissingDependencyError: sacrebleu is not installed.
     """
-    streams = [list(stream) for stream in zip_longest(*references, fillvalue="<null>")]
+    streams = [list(stream) for stream in zip_longest(*references, fillvalue="<null>" if lowercase else None)]
     bleu = _library("sacrebleu", "sacrebleu").corpus_bleu(list(predictions), streams, lowercase=lowercase)
     return float(bleu.score) / 100
 

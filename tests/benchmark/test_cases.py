@@ -52,7 +52,7 @@ def test_an_unknown_shape_and_a_table_without_room_are_refused():
         draw_table("wide", 100, 0)
     with pytest.raises(ConfigError, match="too few for a table"):
         draw_table("tall", 1, 0)
-    with pytest.raises(DataError, match="tabfact, wikisql, wtq"):
+    with pytest.raises(DataError, match=r"tabfact, .*wtq"):
         encode_dataset("trec", ".", "minilm", 64)
 
 

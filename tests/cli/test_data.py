@@ -7,15 +7,15 @@ import pytest
 from table_releases import WRITERS
 
 from mate_cli.cli.app import main
-from mate_cli.cli.commands.data import arguments
+from mate_cli.cli.commands.data import convert_arguments
 from mate_cli.data.datasets.catalogue import all_datasets, find_dataset
 from mate_cli.data.input_sizes import InputSizes
 
 
 def test_the_action_is_a_word_of_its_own():
-    assert arguments(["check", "data=sample"]) == ["action=check", "data=sample"]
-    assert arguments(["download", "data.root=check"]) == ["action=download", "data.root=check"]
-    assert arguments([]) == ["action=list"]
+    assert convert_arguments(["check", "data=sample"]) == ["action=check", "data=sample"]
+    assert convert_arguments(["download", "data.root=check"]) == ["action=download", "data.root=check"]
+    assert convert_arguments([]) == ["action=list"]
 
 
 def test_check_prints_counts_and_sizes_and_writes_json(tmp_path, capsys):

@@ -13,7 +13,7 @@ from finished_runs import finished_run
 
 from mate_cli import Mate
 from mate_cli.cli.app import main
-from mate_cli.cli.commands.predict import arguments
+from mate_cli.cli.commands.predict import convert_arguments
 from mate_cli.lit_modules.base import Selection
 from mate_cli.lit_modules.table_qa import TableQA
 
@@ -276,7 +276,7 @@ def test_nothing_to_predict(capsys):
     ],
 )
 def test_sentences_and_names_need_no_quotes(typed, given):
-    assert arguments(typed) == given
+    assert convert_arguments(typed) == given
 
 
 def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):

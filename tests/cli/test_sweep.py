@@ -17,7 +17,7 @@ import yaml
 from configurations import sweep_jobs
 
 from mate_cli.cli.app import main
-from mate_cli.cli.commands.train import add_multirun_flag
+from mate_cli.cli.commands.train import convert_arguments
 from mate_cli.cli.config.composition import composing
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
@@ -249,9 +249,9 @@ def test_what_is_typed_replaces_a_parameter_of_the_sweep(jobs, mine, sign):
 
 
 def test_multirun_is_added_where_something_is_run():
-    assert add_multirun_flag(["sweep=networks", "seed=7"]) == ["-m", "sweep=networks", "seed=7"]
+    assert convert_arguments(["sweep=networks", "seed=7"]) == ["-m", "sweep=networks", "seed=7"]
     for words in (["sweep=networks", "--multirun"], ["sweep=networks", "--cfg", "job"], ["sweep=null"], ["seed=1"]):
-        assert add_multirun_flag(words) == words
+        assert convert_arguments(words) == words
 
 
 def test_files_of_jobs_that_never_began_are_removed(tmp_path):

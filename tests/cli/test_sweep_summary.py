@@ -7,13 +7,13 @@ import pytest
 from rich.console import Console
 
 from mate_cli.cli.sweeps.sweep_summary import SweepJob, common_root, reason_lines, summary_table
-from mate_cli.metrics.specs import MonitoredResult
+from mate_cli.metrics.specs import MetricName, MonitoredResult
 
 REASON = "OutOfMemoryError: 12.4 GB needed, 8.0 GB free. Lower hardware.micro_batch"
 
 
 def job(number: int, model: str, status: str = "finished", reason: str = "") -> SweepJob:
-    result = MonitoredResult("dev/hits@1", 0.123) if status == "finished" else None
+    result = MonitoredResult(MetricName.parse("dev/hits@1"), 0.123) if status == "finished" else None
     folder = Path(f"/outputs/train/hybridqa_{model}/2026-11-27_02-41-4{number}_0")
     words = ("scale=small", f"model={model}", f"seed={number}")
     return SweepJob(number, words, status, result, reason, folder, before=False)

@@ -151,7 +151,7 @@ METHODS = [
     if inspect.isfunction(method) and not name.startswith("_")
 ]
 API = [mate_cli.train, mate_cli.Table.from_pandas, mate_cli.Mate.from_pretrained, *METHODS]
-REQUIRED = {"words": [], "name": "x", "frame": pandas.DataFrame(), "table": FRAME, "tables": FRAME}
+REQUIRED = {"arguments": [], "name": "x", "frame": pandas.DataFrame(), "table": FRAME, "tables": FRAME}
 REQUIRED |= {"question": "who?", "questions": "who?", "row": 0, "column": 0}
 
 
@@ -199,9 +199,9 @@ def test_training_gives_the_record_back(tmp_path):
         (["experiment=quickstart_cells", "optimizer.lr=fast"], "optimizer.lr"),
         (["experiment=quickstart_cells", "hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only"),
         (["experiment=quickstart_cels"], "Did you mean|quickstart_cells"),
-        ("experiment=quickstart_cells", "words is 'experiment=quickstart_cells'"),
-        ([5], "words is "),
-        (None, "words is None"),
+        ("experiment=quickstart_cells", "arguments is 'experiment=quickstart_cells'"),
+        ([5], "arguments is "),
+        (None, "arguments is None"),
         (["-m", "experiment=quickstart_cells"], "-m: mate_cli.train takes overrides only. Call it once for each run"),
     ],
 )

@@ -126,7 +126,7 @@ def run_distributed(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
         return
     with join_processes(cfg.hardware):
         if ranks.world_size() > 1:
-            fingerprint = {"words": " ".join(sys.argv[1:]), "the code of mate": hash_package(), **package_versions()}
+            fingerprint = {"arguments": " ".join(sys.argv[1:]), "the code": hash_package(), **package_versions()}
             ranks.require_agreement(fingerprint, "Start all with the same arguments, in the same version of mate")
         work(cfg)
 

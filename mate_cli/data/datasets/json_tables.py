@@ -38,6 +38,8 @@ from mate_cli.tables.text import candidate_cells
 Entry = Mapping[str, Any]
 ANSWER_SUBSETS = {"table": "table", "text": "passage", "table-text": "table-text"}
 """Subset of TAT-QA's questions by `answer_from`."""
+MAX_CELLS = 1_000_000
+"""Maximum cells of a table whose cells span rows and columns."""
 LETTERS = {"C": 0, "E": 1, "N": 2}
 """Label by its letter in InfoTabS: contradiction, entailment or neutral."""
 KINDS = ("span", "multi-span", "arithmetic", "count")
@@ -203,8 +205,8 @@ class TableBench(JsonTables):
         answer = Answer((require_text(entry, "answer"),), source="not derived")
         return [TableExample(name, require_text(entry, "question"), table, answer, subsets=subsets)]
 
-    def left_out(self, example: TableExample) -> str:
-        """Return why a question about a chart is excluded. See `Release.left_out`."""
+    def skip_reason(self, example: TableExample) -> str:
+        """Return why a question about a chart is excluded. See `Release.skip_reason`."""
         return "asks for a chart" if "Visualization" in example.subsets else ""
 
 
@@ -229,21 +231,22 @@ class ToTTo(JsonTables):
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
         """Return the only description of an entry. See `JsonTables.parse`."""
-        lines, places = expand_spans(require_list(entry, "table"))
+        lines, positions = expand_spans(require_list(entry, "table"))
         name = str(require_part(entry, "example_id", int))
         titles = {part: require_part(entry, f"table_{part}", str) for part in ("section_title", "section_text")}
         table = build_table(name, lines, title=require_text(entry, "table_page_title"), **titles)
         try:
-            cells = [places[row, index] for row, index in require_list(entry, "highlighted_cells")]
+            cells = [positions[row, index] for row, index in require_list(entry, "highlighted_cells")]
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedEntryError("highlighted_cells has a pair that is not a cell of the table") from error
-        facts = "; ".join(f"{lines[0][column]}: {lines[row][column]}" for row, column in cells)
-        references = [require_part(one, "final_sentence", str) for one in require_list(entry, "sentence_annotations")]
+        values = "; ".join(f"{lines[0][column]}: {lines[row][column]}" for row, column in cells)
+        sentences = require_list(entry, "sentence_annotations")
+        references = [require_part(sentence, "final_sentence", str) for sentence in sentences]
         answer = Answer(tuple(references), tuple((row - 1, column) for row, column in cells if row))
-        # Only dev has the key.
-        known = "overlap_subset" in entry
-        subsets = ("overlap" if require_part(entry, "overlap_subset", bool) else "nonoverlap",) if known else ()
-        question = f"Describe the highlighted cells in one sentence: {facts}"
+        subsets: tuple[str, ...] = ()
+        if "overlap_subset" in entry:  # Only dev has this key.
+            subsets = ("overlap" if require_part(entry, "overlap_subset", bool) else "nonoverlap",)
+        question = f"Describe the highlighted cells in one sentence: {values}"
         return [TableExample(name, question, table, answer, subsets=subsets)]
 
 
@@ -260,18 +263,20 @@ def expand_spans(lines: list[Any]) -> tuple[list[list[str]], dict[tuple[int, int
         DamagedEntryError: a cell has no valid value or span.
     """
     texts: dict[tuple[int, int], str] = {}
-    places: dict[tuple[int, int], tuple[int, int]] = {}
+    positions: dict[tuple[int, int], tuple[int, int]] = {}
     for row, line in enumerate(lines):
         column = 0
         for index, cell in enumerate(require_type(line, list, "a line")):
             height, width = (require_part(cell, name, int) for name in ("row_span", "column_span"))
+            if min(height, width) < 1 or len(texts) + height * width > MAX_CELLS:
+                raise DamagedEntryError("a cell spans no row or column, or too many")
             while (row, column) in texts:
                 column += 1
-            places[row, index] = row, column
+            positions[row, index] = row, column
             text = require_part(cell, "value", str)
-            texts |= {(row + down, column + right): text for down in range(height) for right in range(width)}
+            texts |= {(row + down, column + across): text for down in range(height) for across in range(width)}
     size = 1 + max((column for _, column in texts), default=-1)
-    return [[texts.get((row, column), "") for column in range(size)] for row in range(len(lines))], places
+    return [[texts.get((row, column), "") for column in range(size)] for row in range(len(lines))], positions
 
 
 @dataclass(eq=False, kw_only=True)

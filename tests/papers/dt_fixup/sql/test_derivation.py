@@ -106,9 +106,9 @@ def test_what_may_be_there_several_times_is_there_once():
 
 
 def test_what_is_not_legal_is_refused():
-    with pytest.raises(ValueError, match="cannot make stmt"):
+    with pytest.raises(ValueError, match="cannot create stmt"):
         after("Query")
-    with pytest.raises(ValueError, match="cannot make sel_col"):
+    with pytest.raises(ValueError, match="cannot create sel_col"):
         after("SingleQuery", "Query", "Select", 3)
-    with pytest.raises(ValueError, match="cannot make col_id"):
+    with pytest.raises(ValueError, match="cannot create col_id"):
         after("SingleQuery", "Query", "Select", "SelectCol", "max", "ValUnit", "ColUnit", "none", 0)
