@@ -44,6 +44,7 @@ def test_a_short_one_says_what_it_measures():
     assert said(0, 5.0) == ([], "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, capsys, number):
     measure = AttentionBenchmark.measure

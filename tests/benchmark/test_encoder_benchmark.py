@@ -28,6 +28,7 @@ def metrics(tmp_path_factory):
     return measured(tmp_path_factory.mktemp("benchmark"), "tapas,mate_segments,tapas@32,dot_16,dot_99")
 
 
+@pytest.mark.long
 def test_every_variant_is_measured_in_both_directions(metrics):
     are_measured(metrics, ("transformers_tapas", "transformers_bert", "tapas", "mate_segments"))
 

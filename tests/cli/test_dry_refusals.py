@@ -139,6 +139,7 @@ def test_steps_of_the_configuration_are_told_without_corpus_and_vocabulary(capsy
         assert f"  steps       {steps}" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_what_pretraining_costs_is_measured_before_its_corpus_is_prepared(capsys):
     main(["train", "experiment=pretrain_mate", "scale=small", "logger=none", "model.size=minilm:1", "--dry"])
     out = capsys.readouterr().out

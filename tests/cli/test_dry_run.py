@@ -44,6 +44,7 @@ def test_a_run_is_counted_and_timed(capsys):
     assert re.match(r"about \d.* on this machine, by \d+ batch", value(out, "time"))
 
 
+@pytest.mark.long
 def test_work_that_takes_long_is_shown(capsys, monkeypatch):
     for name in ("PLAIN_DELAY", "PLAIN_SECONDS", "REFRESH"):
         monkeypatch.setattr(f"mate_cli.terminal.progress.{name}", 0.01)

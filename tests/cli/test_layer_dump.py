@@ -27,6 +27,7 @@ def read_dump(folder):
     return lines, parts
 
 
+@pytest.mark.sampled(3)
 def test_states_and_attention_are_those_of_the_network_without_padding(run, tmp_path, capsys):
     if "linformer" in str(run):
         assert dump(run, tmp_path, "dump=attention") == 2
@@ -63,6 +64,7 @@ def test_states_and_attention_are_those_of_the_network_without_padding(run, tmp_
         assert arrays["row_ids"][tokens].tolist() == batch.row_ids[0].tolist()
 
 
+@pytest.mark.sampled(3)
 def test_one_example_is_dumped_into_a_folder_of_its_own_each_time(run, tmp_path):
     for _ in range(2):
         assert dump(run, tmp_path, "dump=states", "layers=-1", "example=3") == 0
@@ -72,6 +74,7 @@ def test_one_example_is_dumped_into_a_folder_of_its_own_each_time(run, tmp_path)
     assert set(read_dump(folders[0])[1][0]) >= {"states.2", "row_ids", "column_ids", "input_ids"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -88,6 +88,7 @@ def lost(project, tmp_path, monkeypatch):
     project.with_name("gone").rename(project)
 
 
+@pytest.mark.long
 def test_data_that_are_gone_are_named_with_the_folder_they_were_looked_for_in_and_the_key(lost, capsys):
     before = (lost / "begun" / "record.json").read_bytes(), (lost / "begun" / "config.yaml").read_bytes()
     for words in (["evaluate", f"run={lost / 'done'}", "split=dev"], ["run", str(lost / "begun")]):

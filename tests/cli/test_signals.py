@@ -137,6 +137,7 @@ def give_up():
     raise RuntimeError("a worker is lost")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", [signal.SIGINT, *TERMINATION_SIGNALS])
 @pytest.mark.parametrize("then", [[], [give_up]])
 def test_a_sweep_waits_for_its_jobs_whatever_its_launcher_does(tmp_path, job, number, then):

@@ -112,6 +112,7 @@ JUNK = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(
     st.sampled_from(["train.jsonl", "train.tables.jsonl"]), st.lists(st.integers(0, 5), min_size=1, max_size=5), JUNK

@@ -52,6 +52,7 @@ def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(netwo
     assert parts_of(words).task.encoder.describe_usage() == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("task", "encoding", "remedy"),
     [
@@ -77,6 +78,7 @@ def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
     assert out.count("\n") == 1, "nothing but the name of the run"
 
 
+@pytest.mark.long
 def test_every_label_that_a_task_needs_has_an_encoding():
     classes = [get_object(name) for name in targets(config_dir()) if ".lit_modules." in name or ".papers." in name]
     specs = [one.spec for one in classes if getattr(getattr(one, "spec", None), "label", None)]

@@ -229,6 +229,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_with_a_folder(name, tmp_path, request):
     source, change, message = WRONG[name]

@@ -76,6 +76,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_scored_is_refused_and_leaves_nothing(name, answering, tmp_path, capsys):
     words, message = REFUSED[name]

@@ -66,6 +66,7 @@ def test_exported(exports, name, attention):
     check_equal(exports, graph, model)
 
 
+@pytest.mark.long
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["cells", "tapas"])

@@ -31,6 +31,7 @@ def seen(monkeypatch):
     return calls
 
 
+@pytest.mark.long
 def test_weights_are_prepared_once_and_not_on_resume(seen, tmp_path, monkeypatch):
     monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
     assert main(["train", *ARGUMENTS, f"paths.outputs={tmp_path}"]) == 0

@@ -114,6 +114,7 @@ ENDS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("reply", "told"), ENDS.values(), ids=ENDS)
 def test_a_server_that_answers_nothing_ends_the_command_in_one_line(reply, told, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", SECRET)
@@ -164,6 +165,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("more", "told"), REFUSED.values(), ids=REFUSED)
 def test_what_is_wrong_is_said_before_any_question_is_asked(more, told, tmp_path, capsys):
     with serve(answer) as server:
@@ -235,6 +237,7 @@ def test_examples_of_the_prompt_are_drawn_from_train_by_seed_and_have_other_tabl
         assert question == example.question
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["sqa", "wikisql", "tabfact", "sample"])
 def test_every_data_set_about_tables_has_a_prompt(name, tmp_path):
     root = [f"data.root={WRITERS[name](tmp_path / name)}"] if name in WRITERS else ["prompt=hybridqa"]

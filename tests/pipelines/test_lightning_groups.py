@@ -93,6 +93,7 @@ def test_keywords_that_promises_rest_on_are_refused_with_what_to_use_instead(rem
         assert str(refused.value) == f"trainer.options.{name}: is set by the run itself. {remedy}."
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("logger", "module", "package"),
     [

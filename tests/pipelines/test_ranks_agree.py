@@ -83,6 +83,7 @@ def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, ot
     assert not list((tmp_path / "outputs").glob("train/*/*")), "what is refused leaves nothing"
 
 
+@pytest.mark.long
 def test_settings_that_differ_are_one_line(nodes, tmp_path):
     first, second = nodes(0, "optimizer.lr=1e-3"), nodes(1, "optimizer.lr=2e-3")
     assert end(first)[0] == 2

@@ -72,6 +72,7 @@ def lora(whole, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_best_weights_have_the_adapters_in_them_and_answer_as_any(whole, lora, tmp_path, capsys):
     begun, best, final = weights(whole[0]), weights(lora, "best"), weights(lora)
     assert best.keys() == final.keys() == begun.keys()

@@ -96,6 +96,7 @@ def test_frames_of_a_study(tmp_path):
     ][:4]
 
 
+@pytest.mark.long
 def test_figures_are_written_as_png_and_svg(tmp_path):
     build_run(tmp_path / "outputs" / "run")
     files = write_figures(build_report([tmp_path / "outputs"]), tmp_path / "figures")

@@ -25,6 +25,7 @@ def build_many(root: Path, count: int) -> Path:
     return root
 
 
+@pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome on PATH")
 def test_rows_are_built_where_a_reader_asks_sorts_or_searches(tmp_path):
     page = write_page(build_report([build_many(tmp_path / "runs", 330)]), tmp_path / "compare.html")

@@ -244,6 +244,7 @@ def test_paper_shows_what_was_folded_and_no_controls(page, study):
     page.send("Emulation.setEmulatedMedia", media="")
 
 
+@pytest.mark.long
 def test_without_scripts_a_picture_and_all_tables_remain(browser, study):
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(study, wait=False)

@@ -173,6 +173,7 @@ def run_node(specs, barrier):
             lock.release_lock(folder.path)
 
 
+@pytest.mark.long
 def test_runs_that_begin_at_once_have_a_folder_each(tmp_path):
     spec = resolve(["experiment=quickstart_cells", "logger=none", f"paths.outputs={tmp_path}"])
     context = multiprocessing.get_context("fork")

@@ -72,6 +72,7 @@ def test_a_new_run_begins_with_an_empty_file(tmp_path):
     assert read_rows(log.path) == [{"step": 2, "time": 1.0}]
 
 
+@pytest.mark.long
 def test_parts_of_a_run_are_one_run_of_wandb_also_offline(tmp_path):
     """`wandb sync` sends files of one id one after the other, by their time, to the run of that id."""
     from click.testing import CliRunner
@@ -149,6 +150,7 @@ def test_what_an_agent_of_a_sweep_starts_is_online_and_tells_the_sweep(tmp_path,
     assert capsys.readouterr().out == "a run of the W&B sweep a1b2c3: logging online\n"
 
 
+@pytest.mark.long
 def test_a_server_that_is_gone_means_offline_with_the_same_id(tmp_path, monkeypatch, capsys):
     import wandb
 

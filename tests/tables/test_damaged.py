@@ -150,7 +150,7 @@ def seconds_of_a_plain_file(tmp_path_factory):
     return seconds_to_read(file)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", SLOW)
 def test_nothing_is_slow(name, tmp_path, seconds_of_a_plain_file):
     file, make = SLOW[name]

@@ -65,6 +65,7 @@ LINES = {
 LONG = 300
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("charset", LINES)
 @pytest.mark.parametrize("damage", ["", "long", "long, shifted", "a broken byte", "a cut character"])
 def test_charsets_of_two_bytes(tmp_path, charset, damage):

@@ -86,6 +86,7 @@ def test_labels_of_thousands_of_statements_agree_with_the_reader_and_are_clear()
     assert all(StatementReader(part).verdicts(it.text) == {it.label} for part, it in made)
 
 
+@pytest.mark.long
 def test_each_label_and_the_share_of_counts_is_as_asked():
     table = golden_table("t2")
     for share in (0.02, 0.2):

@@ -54,6 +54,7 @@ def test_table_5_on_spider():
         assert (rates(config), config.trainer.max_epochs, config.encoding.shuffle) == ((4e-4, 3.2e-6), 60, True)
 
 
+@pytest.mark.long
 def test_table_5_on_reclor():
     found = jobs("dt_fixup_depth")
     assert sorted(map(row, found)) == sorted((depth, *scheme) for depth in (4, 8, 16) for scheme in (STANDARD, FIXED))
