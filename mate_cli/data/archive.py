@@ -357,7 +357,7 @@ class ReleaseFiles:
         return self._member(*entry) if entry else None
 
     def _packed_with(self, base: Path, file: str) -> tuple[Path, str] | None:
-        """Find a file in an archive that is named like one of the parent folders of the file.
+        """Find the archive that contains a file: archive `data.zip` for a file `data/train.json`.
 
         Returns:
             The archive and the path in the archive, or None.

@@ -234,7 +234,7 @@ def _split_and_baseline(name: MetricName) -> str:
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
-    """Return the sort key of a metric: baselines last, then by split, all questions before subsets."""
+    """Return the sort key of a metric name: scores of baselines last, then by split, subsets last."""
     return bool(name.baseline), _split_and_baseline(name), bool(name.part), subset_rank(name.part), name.part
 
 

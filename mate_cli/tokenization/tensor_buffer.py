@@ -47,7 +47,7 @@ class TensorBuffer:
     content: Any
 
     def unpack(self) -> Any:  # noqa: ANN401 - any nesting
-        """Return the nested value. Its tensors are views of the buffer, so nothing is copied."""
+        """Restore the nested value that `pack_tensors` stored. Its tensors are views of the buffer, without copies."""
         views_by_dtype: dict[torch.dtype, torch.Tensor] = {}
 
         def view(slot: Slot) -> torch.Tensor:

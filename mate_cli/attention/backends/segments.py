@@ -19,7 +19,7 @@ Masks = Sequence[Tensor | None]
 
 
 class Segments(SegmentBackend):
-    """Computes attention within every row and column, gathered with the global tokens.
+    """Attention backend that gathers each row or column with the global tokens, and computes attention within it.
 
     Computes T * (G + mean segment length) pairs instead of T * T, with G global tokens and the same result. In the full
     pattern every example is one segment, so examples of different lengths need no padding.

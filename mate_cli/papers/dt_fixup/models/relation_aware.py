@@ -215,7 +215,7 @@ class RelationAware(TableEncoder):
 
     @property
     def planner(self) -> Planner:
-        """Planner of batches for the token encoder. It is empty if token states are cached."""
+        """The planner that computes attention plans for the token encoder. Without plans if token states are cached."""
         if self.cache is not None:
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))

@@ -146,7 +146,7 @@ class HotpotQA(DocumentQuestions):
 
     @cached_property
     def _answers(self) -> dict[str, Mapping[str, Any]]:
-        """Entries of the official question files by id, which have the answers that graph files lack."""
+        """Entries of the official question files, by question id. They contain the answers that graph files lack."""
         return {
             find_name(entry): entry
             for file in self.answer_files
