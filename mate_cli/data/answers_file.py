@@ -54,7 +54,7 @@ def read_answers(file: Path) -> dict[str, SystemAnswer]:
 
 
 def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the location (for messages) and the content of each entry."""
+    """Yield the location (for messages) and the content of each entry of an answers file."""
     problems: list[Problem] = []
     if file.suffix.lower() in LINES or _is_lines(content):
         lines = [(f"line {number}", line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
@@ -77,7 +77,10 @@ def _entries(file: Path, content: bytes) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _read_value(value: object) -> dict[str, object]:
-    """Return the entry of a value in an object of answers. TAT-QA's files have [answer, scale], and 0 for no answer."""
+    """Convert an answer of an {id: answer} object, such as TAT-QA's [answer, scale], to an entry.
+
+    In TAT-QA's form, the answer 0 means no answer.
+    """
     match value:
         case [answer, str(scale)] if scale in SCALES:
             return {"answer": answer or None, "scale": scale}
@@ -99,7 +102,7 @@ def _find(entry: Mapping[str, Any], names: tuple[str, ...], location: str, file:
 
 
 def parse_answer(entry: Mapping[str, Any]) -> SystemAnswer:
-    """Convert an entry of the file to an answer.
+    """Convert an entry of an answers file to a `SystemAnswer`.
 
     Raises:
         ValueError: the entry has no answer, an unknown aggregation or an invalid number.

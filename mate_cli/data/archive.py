@@ -45,7 +45,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def find_file(root: Path, name: str) -> Path | None:
-    """Return the path of the file `root/name` or of its compressed form (`PACKED`), or None."""
+    """Return the path of `root/name` or of its compressed form, such as `name.gz`. None if missing."""
     base = root / name
     if not base.parent.is_dir():  # Checking the folder first saves one check per suffix.
         return None
@@ -60,7 +60,7 @@ def unpacked_name(name: str) -> str:
 
 
 def read_file(path: Path) -> bytes:
-    """Read a file, and decompress it if its suffix is a compression format of `PACKED`.
+    """Return the content of a file, decompressed if its suffix is in `PACKED`, such as .gz.
 
     Raises:
         DataError: the file is truncated, damaged or larger than `largest_file()`.
@@ -73,7 +73,7 @@ def read_file(path: Path) -> bytes:
 
 
 def _single_member(path: Path) -> bytes:
-    """Return the content of the member named like the .zip file, or of its only member.
+    """Return the content of the only file in a .zip archive, or of `a.json` in `a.json.zip`.
 
     Raises:
         DataError: the .zip file has several or no members, and not exactly one has its name.
@@ -88,7 +88,7 @@ def _single_member(path: Path) -> bytes:
 
 
 def _content(stream: IO[bytes], location: Path | str) -> bytes:
-    """Read a decompressed stream to its end, and check the size.
+    """Return all bytes of a decompressed stream, which may have at most `largest_file()` bytes.
 
     Raises:
         DataError: the content is larger than `largest_file()`.
@@ -103,7 +103,7 @@ def _content(stream: IO[bytes], location: Path | str) -> bytes:
 
 
 def largest_file() -> int:
-    """Return the maximum unpacked size of a file, in bytes.
+    """Return the maximum size in bytes of a decompressed file, set by MATE_LARGEST_FILE in MB.
 
     Raises:
         ConfigError: the environment variable MATE_LARGEST_FILE is no number.
@@ -117,7 +117,7 @@ def largest_file() -> int:
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
-    """Return the folder or archive below `root` with the files of `folder`, or None.
+    """Return the path of `folder` below `root`, or of an archive with its files. None if missing.
 
     Candidates are `root/folder` itself, an archive of the folder, and a checkout or an archive of a repository that
     contains the folder. An archive of a repository is not opened to check this.
@@ -135,7 +135,7 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
 
 
 def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of files inside `folder`, in stored order.
+    """Yield the names and contents of the wanted files of a folder or archive, in stored order.
 
     Args:
         store: folder or archive, as returned by `find_store`.
@@ -192,13 +192,13 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
 
 
 def _name_damage(path: Path) -> AbstractContextManager[None]:
-    """Convert errors of truncated or damaged files inside the context to `DataError`."""
+    """Return a context manager that converts errors of damaged files to `DataError`."""
     hint = "The file is truncated or damaged: download it again"
     return wrap_file_errors(path, DataError, "cannot be read completely", hint)
 
 
 def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file for whose path `name_of` returns a name."""
+    """Yield (name, content) of each archived file for whose path `name_of` returns a name, not None."""
     for path, _, open_file in _entries(archive):
         if name := name_of(path):
             with open_file() as stream:
@@ -357,7 +357,7 @@ class ReleaseFiles:
         return self._member(*entry) if entry else None
 
     def _packed_with(self, base: Path, file: str) -> tuple[Path, str] | None:
-        """Find the archive that contains a file: archive `data.zip` for a file `data/train.json`.
+        """Find the archive of a file's parent folder, such as `data.zip` for `data/train.json`.
 
         Returns:
             The archive and the path in the archive, or None.
@@ -370,7 +370,7 @@ class ReleaseFiles:
         return None
 
     def _packed_folder(self, base: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
-        """Find the archive of a folder.
+        """Find the archive of a folder, such as `data.zip` for the folder `data`.
 
         Returns:
             The archive (None if missing), and the paths of its files by their paths relative to the folder, which may
@@ -384,7 +384,10 @@ class ReleaseFiles:
         return self._packed[base, folder]
 
     def _places(self, archive: Path, file: str) -> list[str]:
-        """Return the paths of a file in an archive: at the top level or in one top-level folder."""
+        """Return the paths in an archive at which a file is stored, such as `a.json` and `folder/a.json`.
+
+        A file is found at the top level or in one top-level folder.
+        """
         if archive not in self._places_in:
             members = self._places_in[archive] = defaultdict(list)
             for path in self._listed(archive):

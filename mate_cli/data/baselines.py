@@ -53,7 +53,7 @@ Rows = Literal["first", "last", "all"]
 
 
 class Guess(NamedTuple):
-    """A predicted answer of a baseline: cells, and the aggregation of their values."""
+    """Answer predicted by a baseline: table cells, and the aggregation (such as sum) of their values."""
 
     cells: Coordinates
     aggregation: str = "none"
@@ -96,7 +96,9 @@ def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
 
 
 def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Predict cells by the rule that fits the training examples best, see `best_column_rule`.
+    """Predict the cells of the same column for every question, by the rule that fits training best.
+
+    See `best_column_rule`.
 
     Args:
         training: training examples with answers.
@@ -130,7 +132,7 @@ def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """Return the most frequent label of the training statements or options.
+    """Return the most frequent label of the training examples: statement labels or option indices.
 
     On a tie, the largest label is returned (1, entailed). Without labels the result is 1.
     """

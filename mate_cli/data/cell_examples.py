@@ -13,7 +13,7 @@ from mate_cli.tables.table import Cell, Table
 
 
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
-    """Build an example from one body cell of a table, with its passages, without its header.
+    """Build an example whose table is one body cell of another table, with its passages, without header.
 
     Args:
         example: example with the table.
@@ -35,7 +35,7 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
 
 
 def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
-    """Return up to `count` reading examples from cells without the answer for each question.
+    """Return up to `count` span reading examples per question, from cells without the answer.
 
     Half of the cells are the most similar to the question by TF-IDF, which a selector most easily confuses with gold
     cells. The other half are sampled from the remaining cells, with a seed derived from the question id. Questions

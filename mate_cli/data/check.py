@@ -28,7 +28,7 @@ MEAN = "mean"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a dataset.
+    """A problem of a dataset: the file, the question or location in the file, and a description.
 
     Args:
         file: file with the problem.
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Result of checking a dataset.
+    """Result of checking a dataset: problems, counts, statistics of sizes, and notes.
 
     Args:
         problems: all problems, in the order of discovery.
@@ -83,7 +83,7 @@ def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
 
 
 def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
-    """Decode JSON. Append a problem and return None if this fails.
+    """Decode JSON. If it is invalid, append a problem to `problems` and return None.
 
     A duplicate key in an object is a problem too, but its last value is returned.
 
@@ -136,7 +136,7 @@ def _place(key: str, line: int, end: str) -> str:
 def parse_json_as(
     kind: type[Kind], what: str, file: str, content: bytes, problems: list[Problem], key: str = ""
 ) -> Kind | None:
-    """Decode JSON of a given type. Append a problem and return None if this fails.
+    """Decode JSON of a given type. If it is invalid, append a problem to `problems` and return None.
 
     Args:
         kind: required type of the value.
@@ -211,13 +211,13 @@ def percentiles(values: Iterable[int]) -> dict[int | str, float]:
 
 
 class Sizes:
-    """Collector of the sizes of tables, passages and questions, by name of the measure."""
+    """Collector of sizes, such as rows per table and words per question, for their percentiles."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[int]] = {}
 
     def add(self, measure: str, value: int) -> None:
-        """Add a value to a measure, such as the number of rows of a table."""
+        """Store one more value of a measure, such as the number of rows of one table."""
         self._values.setdefault(measure, []).append(value)
 
     def add_table(self, table: Table) -> None:
@@ -237,7 +237,7 @@ class Sizes:
             self.add("sentences in a passage", len(split_sentences(passage)))
 
     def percentiles(self) -> dict[str, dict[int | str, float]]:
-        """Return the percentiles `LEVELS` and the mean of every measure."""
+        """Return the mean and the percentiles (`LEVELS`) of the values of each measure, by measure name."""
         return {measure: percentiles(values) for measure, values in self._values.items()}
 
 
@@ -253,7 +253,7 @@ Reason = Callable[[TableExample], str]
 def find_empty_entries(
     splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem], unit: str
 ) -> Iterator[Problem]:
-    """Yield a problem for each empty split, id or table that no known problem explains.
+    """Yield a problem for each empty split, question id or table that `known` does not explain.
 
     Args:
         splits: examples of each split.
@@ -282,7 +282,7 @@ def find_empty_entries(
 
 
 def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each split with missing answers.
+    """Yield a problem for each split in which some questions lack an answer.
 
     A split other than train may have no answers at all, as hidden test sets do.
     """

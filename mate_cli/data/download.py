@@ -41,7 +41,7 @@ PAUSE, MAX_PAUSE = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file to download.
+    """A file to download: its URL, its destination and its checksum.
 
     Args:
         url: address of the file.

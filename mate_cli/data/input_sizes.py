@@ -42,7 +42,7 @@ class InputSizes:
     candidates: Sequence[int]
 
     def shares(self) -> dict[str, float]:
-        """Return shares of inputs by property, such as "at most 512 word pieces in all"."""
+        """Return the share of inputs with each property, such as "at most 512 word pieces in all"."""
         shares = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         input_type = f"with {SAMPLE_SENTENCES} sentences" if self.with_passages else "in all"
         shares |= {

@@ -52,7 +52,7 @@ It returns the questions unchanged that it cannot perturb.
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A perturbation of questions or tables.
+    """A perturbation of questions or tables, such as a new order of rows.
 
     Args:
         summary: noun phrase that describes the perturbation.
@@ -69,7 +69,7 @@ class Perturbation:
     adds_rows: bool = False
 
     def find_reason(self, example: TableExample) -> str:
-        """Return why the answer of a question may not stay correct, or "" if it does."""
+        """Return why a perturbation may change the answer of a question, or "" if it does not."""
         answer = example.answer
         if type(example) is not TableExample or example.sentences or example.links or example.unjudged:
             return "about documents or a database"
@@ -119,7 +119,7 @@ def _grid(table: Table) -> np.ndarray:
 def _arrange(
     examples: Examples, grid: np.ndarray, rows: np.ndarray | None = None, columns: np.ndarray | None = None
 ) -> Examples:
-    """Replace the table of questions, and move the coordinates of its cells.
+    """Return the questions with a new table, and with their cell coordinates moved accordingly.
 
     Args:
         examples: questions about one table.
@@ -143,13 +143,13 @@ def _arrange(
 
 
 def _permute(count: int, rng: Generator) -> np.ndarray:
-    """Return a random order other than the present order, if there is any."""
+    """Return a random permutation of `count` indices that is not the identity, if there are any."""
     order = rng.permutation(count)
     return order if (np.diff(order) != 1).any() else order[::-1]
 
 
 def _mix(old_count: int, added_count: int, rng: Generator) -> np.ndarray:
-    """Return an order with `added_count` lines at random positions. The first `old_count` lines keep their order."""
+    """Return an index order that inserts `added_count` lines at random among `old_count` ordered lines."""
     return np.argsort([*np.sort(rng.random(old_count)), *rng.random(added_count)], kind="stable")
 
 
@@ -158,7 +158,7 @@ def _text(example: TableExample) -> str:
 
 
 def _phrase(text: str) -> str:
-    """Normalize a text, so that the operator `in` compares whole words."""
+    """Normalize a text to words between spaces, so that the operator `in` compares whole words."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
@@ -211,7 +211,7 @@ def count_tokens(cells: Iterable[Cell]) -> int:
 
 
 def _grow_to(tokens: int) -> TablePerturber:
-    """Return the function that grows a table to a number of tokens, by rows of the same type.
+    """Return a function that adds rows, with cells sampled from the columns, up to a number of tokens.
 
     The value of each cell is sampled from its column, except from the rows of gold cells, their values, and values that
     a question mentions. A condition that selects a gold row therefore never selects an added row.
@@ -255,7 +255,7 @@ def _abbreviate_headers(examples: Examples, tables: Tables, rng: Generator) -> E
 
 
 def _blank_headers(examples: Examples, tables: Tables, rng: Generator) -> Examples:
-    """Remove the texts of headers. A question that mentions a word of a header stays unchanged, so it is excluded."""
+    """Remove all header texts. Questions that mention a header word stay unchanged and are excluded."""
     grid = _grid(examples[0].table)
     words = {word for cell in grid[0] for word in _WORD.findall(cell.text.casefold()) if len(word) > 2}
     grid[0] = [Cell("", cell.links) for cell in grid[0]]
@@ -336,7 +336,10 @@ class PerturbedDataset:
         return getattr(self.__dict__["dataset"], name)
 
     def first_examples(self, split: str, count: int | None) -> list[TableExample]:
-        """Return the result of `examples`. Only `only` limits the number of perturbed questions."""
+        """Return the perturbed questions of a split, as `examples` does. `count` is ignored.
+
+        Only `only` limits the number of perturbed questions.
+        """
         return self.examples(split)
 
     def examples(self, split: str) -> list[TableExample]:
@@ -355,12 +358,12 @@ class PerturbedDataset:
         raise DataError(problem, where="perturb", remedy="Leave this perturbation out")
 
     def describe_excluded(self, split: str) -> str:
-        """Describe how many questions of a split are excluded, by reason. Empty if none is."""
+        """Describe how many questions of a split are excluded, by reason. Empty if none is excluded."""
         return ", ".join(f"{count:,} {reason}" for reason, count in self.excluded[split].most_common())
 
 
 def perturb_dataset(dataset: TableDataset, names: Iterable[str], seeds: Iterable[int]) -> list[PerturbedDataset]:
-    """Return a perturbed dataset for each perturbation and seed.
+    """Return a perturbed copy of a dataset for each pair of a perturbation and a seed.
 
     Args:
         dataset: original dataset.

@@ -43,7 +43,7 @@ class QuestionFingerprint:
         return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
 
     def rarest(self, near: float) -> tuple[str, ...]:
-        """Return the rarest grams, by which near-equal questions are found in an index.
+        """Return the rarest words and word pairs, by which near-equal questions are found in an index.
 
         Two questions with an overlap of at least `near` share at least one of their rarest grams.
 
@@ -52,7 +52,7 @@ class QuestionFingerprint:
         return self.grams[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
 
     def overlap(self, other: QuestionFingerprint) -> float:
-        """Return the Jaccard index of the grams of this and another question, from 0 to 1."""
+        """Return the Jaccard index (0 to 1) of the words and word pairs of this and another question."""
         shared_count = len({*self.grams}.intersection(other.grams))
         return shared_count / (len(self.grams) + len(other.grams) - shared_count)
 
@@ -131,7 +131,7 @@ def find_repetitions(
     evaluation: Iterable[HybridQAQuestion],
     near: float = NEAR_DUPLICATE,
 ) -> list[str]:
-    """Return for each additional question why it is excluded from training, or "" if used.
+    """Return the reason to exclude each additional question from training, or "" to use the question.
 
     Questions that duplicate a training or evaluation question are excluded. Of additional questions that are duplicates
     of each other, the first is used. Questions near-equal to evaluation questions are excluded regardless of their

@@ -53,7 +53,7 @@ def export_questions(
 
 
 def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> dict[str, list[int]]:
-    """Return the indices of the table rows that remain after encoding, by example id.
+    """Return the indices of the table rows that each example's encoding contains, by example id.
 
     A row remains if the encoding contains at least one of its tokens. Indices start from 0.
 
@@ -112,7 +112,10 @@ def write_markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _passages(table: Table, rows: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Yield the passages that cells of some rows link to. Row numbers are indices in `rows`."""
+    """Yield a dictionary with row, column, title and text for each passage that cells of rows link to.
+
+    The row is an index in `rows`.
+    """
     for index, row in enumerate(rows):
         for column, cell in enumerate(table.rows[row]):
             for link in cell.links:

@@ -30,7 +30,7 @@ MAX_NAME = 80
 
 
 def temporary_path(target: Path) -> Path:
-    """Return a unique path, next to `target`, for a temporary folder in which to write it."""
+    """Return a unique path next to `target` for a temporary folder in which to write `target`."""
     return target.with_name(f".{_short_name(target)}.{secrets.token_hex(DIGITS // 2)}.draft")
 
 
@@ -186,7 +186,7 @@ def find_files(folder: Path, *names: str) -> list[Path]:
 
 
 def remove_drafts(folder: Path) -> set[str]:
-    """Remove stale temporary folders in a folder and its subfolders.
+    """Remove stale temporary folders below a folder, and return the names of files being written.
 
     Symbolic links are not followed.
 

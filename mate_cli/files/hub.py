@@ -49,7 +49,7 @@ def hub_file(name: str, file: str) -> Path | None:
 
 
 def missing_model(name: str) -> tuple[str, str]:
-    """Explain why `hub_file` finds no files for a model name.
+    """Return an error message and a hint that explain why a model name has no files.
 
     Returns:
         The problem and the hint for an error message. Without network, the hint describes how to copy the files.

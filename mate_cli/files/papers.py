@@ -12,12 +12,12 @@ FOLDER = Path(__file__).parents[1] / "papers"
 
 
 def find_packages(name: str) -> dict[str, Path]:
-    """Return the subpackages `name` (such as "models") of all papers: folders by dotted name."""
+    """Return the folder of each paper's subpackage `name`, such as "models", by dotted name."""
     return {f"{PAPERS}.{folder.parent.name}.{name}": folder for folder in sorted(FOLDER.glob(f"*/{name}"))}
 
 
 def find_room(module: str) -> Path | None:
-    """Return the folder of the paper in `mate_cli.papers` that contains a module, else None.
+    """Return the folder of the paper that contains a module, or None for a module outside of papers.
 
     Args:
         module: dotted name of the module.

@@ -25,7 +25,7 @@ UNIFIED = "lightning.pytorch."
 
 
 def find_beside(names: Iterable[str], *folders: Path) -> None:
-    """Append folders to `sys.path` if they contain modules that are not installed.
+    """Append to `sys.path` the folders that contain the named modules, unless these are installed.
 
     Args:
         names: dotted names of the modules or their members.
@@ -153,7 +153,7 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
 
 
 def _find_member(target: str) -> object:
-    """Import the member of a module with a dotted name. Return None if it does not exist."""
+    """Import a class or function by its dotted name. Return None if it does not exist."""
     module, _, name = target.rpartition(".")
     with suppress(ImportError, ValueError):
         return getattr(importlib.import_module(module), name, None)

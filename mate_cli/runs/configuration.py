@@ -296,7 +296,7 @@ class RunConfig(ModelConfig):
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read config.yaml of a run, without `origin`, to compare it with another configuration.
+    """Read the config.yaml of a run without the section `origin`, to compare it with another one.
 
     The values are not validated, so no `_target_` in them may be instantiated.
 

@@ -349,7 +349,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _stamp(folder: Path) -> list[int | str]:
-    """Return the index version, and modification time and size of each existing file of a run."""
+    """Return the index version, and the modification time and size of each existing file of a run."""
     stamp: list[int | str] = [VERSION]
     for file in FILES:
         with suppress(OSError):

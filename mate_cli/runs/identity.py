@@ -60,7 +60,7 @@ class Names:
 
     @classmethod
     def of(cls, choices: Mapping[str, str | None]) -> Names:
-        """Create the names from the selected options, by config group.
+        """Create the names from a mapping of config groups to their selected options.
 
         If no experiment is selected, the name of the experiment is <data>_<model>.
         """
@@ -106,7 +106,7 @@ def value_text(value: object) -> str:
 
 
 def split_stage_prefix(key: str) -> tuple[str, str]:
-    """Split a dotted key into the prefix of its stage and the rest.
+    """Split a dotted key into its stage prefix, such as `stages.NAME.`, and the remaining key.
 
     `stages.NAME.optimizer.lr` gives (`stages.NAME.`, `optimizer.lr`). The prefix is empty for a key of the run itself.
     """
@@ -116,7 +116,7 @@ def split_stage_prefix(key: str) -> tuple[str, str]:
 
 @cache
 def is_ignored(key: str, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> bool:
-    """Return whether `ignored` contains a key or, with a final dot, one of its parents.
+    """Return whether `ignored` contains a key, or a section of the key such as `trainer.`.
 
     Keys ignored for a run are ignored for its stages too, except `stages.NAME.run`.
     """

@@ -198,7 +198,7 @@ def _result(workers: SubprocessContext, failed: int | None, stopped: bool) -> in
 
 
 def _error(workers: SubprocessContext, rank: int, code: int) -> MateError:
-    """Build the error of a failed process.
+    """Return the error with which the launcher reports a failed process of the run.
 
     The result is the `MateError` of the process if it raised one, else a `RunError` with torch's report as the cause.
     """

@@ -188,7 +188,7 @@ class RunFolder:
         return folder
 
     def back_up(self, name: str) -> Path:
-        """Store the current content of a file, so that `undo` can restore it, and return its path."""
+        """Store the content of a file, so that `undo` can restore it, and return the path of the file."""
         target = self.place(name)
         if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
             self._before[target] = target.read_bytes() if target.exists() else None

@@ -158,7 +158,7 @@ class TableExample:
 
     @property
     def outcome(self) -> str:
-        """Type of the training label of this example, for statistics of a dataset.
+        """Type of the training label of this example as text, such as "cells" or "entailed".
 
         Examples are "cells", "cells or number", "entailed", "option" and `UNANSWERABLE`. Without a usable label it is
         `NOT_GIVEN`, or `UNUSABLE` followed by the reason.
@@ -190,7 +190,7 @@ class TableExample:
 
 @dataclass(frozen=True, slots=True)
 class ScaledExample(TableExample):
-    """An example whose answer has a scale.
+    """An example whose answer numbers have a scale, such as "million" or "percent".
 
     Args:
         scale: scale of the numbers of the gold answer, one of `SCALES`.

@@ -97,7 +97,7 @@ def parse_header(value: str | int) -> int:
 
 
 def parse_mark(key: str, value: str) -> str:
-    """Parse the value of `delimiter` or `quote`: one character, or the name of one.
+    """Parse the value of `delimiter` or `quote`: one character, or a name such as "tab".
 
     Raises:
         ConfigError: the value is neither.

@@ -49,7 +49,7 @@ class CellFinder:
         self._cells: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
 
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
-        """Find one cell per answer text.
+        """Find a distinct table cell for each answer text.
 
         The search uses the strictest normal form in which every text equals a distinct cell. If several cells equal
         a text, the first cell in row order is returned.

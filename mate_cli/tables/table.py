@@ -122,7 +122,7 @@ def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - pandas Series or 
 
 @dataclass
 class Grid:
-    """A file as lines of cell texts, before its header is found.
+    """Lines of cell texts read from a table file, in which the header is not yet identified.
 
     Args:
         lines: cells of each line. The number of cells may vary.

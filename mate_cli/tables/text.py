@@ -107,7 +107,7 @@ def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
 
 
 def linking_cells(table: Table, texts: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the answer cells that contain no answer text but link to a passage that does.
+    """Return the answer cells whose own text lacks the answer, but that link to a passage with it.
 
     Args:
         table: table of the cells.

@@ -50,7 +50,7 @@ class Progress:
         _LINE.end(self)
 
     def begin(self, task: str) -> None:
-        """Rename the task, restart its clock, and stop showing amounts."""
+        """Set the name of the task, restart its clock, and stop showing the amount of completed work."""
         self.task, self.total, self.unit, self.began = task, None, "", time.monotonic()
 
     def start_at(self, done: float) -> None:
@@ -173,7 +173,7 @@ class _Line:
 
 
 def _write(text: str) -> None:
-    """Write to the original stderr, bypassing the removal of control characters and the copy."""
+    """Write a text to the original stderr, without removing control characters or copying the text."""
     stream: Any = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
     stream = getattr(stream, "raw_stream", stream)
     try:

@@ -147,7 +147,7 @@ def _open_standard_files() -> None:
 
 @contextmanager
 def copy_streams(copy: Callable[[str], object]) -> Iterator[None]:
-    """Pass a copy of all output to stdout and stderr to `copy`, within a context.
+    """Pass all output to stdout and stderr to the function `copy` too, within a context.
 
     Output of `Console` is not copied, because each console has a separate `copy` function.
     """

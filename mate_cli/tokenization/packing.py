@@ -57,7 +57,7 @@ def _spread(packed_rows: Tensor, indices: Tensor, num_rows: int) -> Tensor:
 
 
 def find_packing(attention_mask: Tensor) -> Packing:
-    """Find the real (non-padding) tokens of a batch in its attention mask [B, T]."""
+    """Return the positions of the real (non-padding) tokens of a batch, from its mask [B, T]."""
     is_real = attention_mask == 1
     lengths = tuple(is_real.sum(1).tolist())
     indices = None if sum(lengths) == is_real.numel() else is_real.flatten().nonzero().squeeze(1)
@@ -66,7 +66,7 @@ def find_packing(attention_mask: Tensor) -> Packing:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Results that attention computed from a batch, in the data worker that made the batch.
+    """Token positions and attention inputs of a batch, computed in the data worker that made it.
 
     Args:
         packing: positions of the real tokens.

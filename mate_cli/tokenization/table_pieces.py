@@ -251,7 +251,7 @@ class TableFacts:
             yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
-        """Return the text of cells with a link in `additions`, followed by the added text, by cell index."""
+        """Return the expanded text of each cell that has a link in `additions`, by cell index."""
         if not additions:
             return {}
         return {
@@ -261,7 +261,7 @@ class TableFacts:
         }
 
     def pieces(self, cache: PieceCache, changes: Mapping[int, Parts]) -> TablePieces:
-        """Return the tokens of all cells, after the text of some cells was changed for the question.
+        """Return the tokens of all cells of a table, with the texts of some cells replaced by `changes`.
 
         Args:
             cache: cache that contains all texts of the table and of `changes`.

@@ -101,7 +101,7 @@ def move_tensors(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> An
 
 
 def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any nesting
-    """Move the tensors of a nested value to a device. The same object is returned if they are there already."""
+    """Move the tensors of a nested value to a device. Return `value` itself if none must be moved."""
     tensors: list[torch.Tensor] = []
     map_tensors(value, tensors.append)
     is_on_device = all(tensor.device == device for tensor in tensors)
@@ -122,7 +122,7 @@ def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor |
 
 
 def _map(value: Any, kind: type, function: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Apply a function to the items of a type in nested tuples, mappings and dataclasses."""
+    """Apply a function to all items of the type `kind` in nested tuples, mappings and dataclasses."""
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, tuple):

@@ -23,7 +23,7 @@ _IGNORED = re.compile(r"\[[^\]]*\]|[\W_]+")
 
 
 class TableFingerprints:
-    """Index of table fingerprints (sets of texts), to find tables that share enough texts.
+    """Index of tables as sets of texts, to find indexed tables that share many texts with a table.
 
     Args:
         share: minimum share of common texts, relative to the smaller table.
@@ -36,13 +36,13 @@ class TableFingerprints:
         self._holders: dict[str, list[int]] = defaultdict(list)
 
     def add(self, texts: Collection[str]) -> None:
-        """Add a table, given by the set of its distinct texts."""
+        """Add a table to the index, given as the set of its distinct texts."""
         for text in texts:
             self._holders[text].append(len(self._sizes))
         self._sizes.append(len(texts))
 
     def is_near(self, texts: Collection[str]) -> bool:
-        """Return whether a table with these texts shares enough of them with an indexed table."""
+        """Return whether any indexed table shares enough texts with a table that has these texts."""
         holders = (self._holders.get(text, ()) for text in texts)
         counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
         return any(
@@ -69,7 +69,7 @@ class EvaluationTables:
             self._cells.add(plain_cells(table))
 
     def find_repeat(self, table: Table, key: str) -> str:
-        """Return "equal" or "near-equal" if the index has such a table, else "".
+        """Return "equal" or "near-equal" if an indexed table is equal or similar to `table`, else "".
 
         Near-equal tables share half of the rows, or four fifths of the cell texts, of the smaller table. Order, case,
         accents, punctuation and footnotes are ignored.
@@ -85,7 +85,7 @@ class EvaluationTables:
 
 
 def plain_rows(table: Table) -> set[str]:
-    """Return the texts of the body rows, normalized so that they are equal in other editions of a table.
+    """Return each body row as normalized text, so that other editions of a table have equal rows.
 
     Rows with fewer than `MIN_ROW_LENGTH` letters and digits are omitted.
     """

@@ -28,7 +28,7 @@ reason."""
 
 
 class Sources:
-    """Reader of pre-training tables from datasets, folders and files, which are named by the option `sources`.
+    """Reader of the pre-training tables of sources: names of datasets, folders and files.
 
     Args:
         datasets: folder with a subfolder for each dataset.
@@ -60,7 +60,7 @@ class Sources:
             raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {dataset_list}")
 
     def readers(self, source: str) -> Iterator[Reader]:
-        """Yield one reader for a whole dataset, or one reader per table of a folder or file.
+        """Yield functions that read tables: one for a whole dataset, or one per table of a folder or file.
 
         The order is deterministic. Files are parsed only if the reader is called.
 
@@ -79,7 +79,7 @@ class Sources:
             yield CorpusTable.build(table, name)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
-        """Yield the tables of a dataset's split, or nothing if the split is not on disk.
+        """Yield the distinct tables of a dataset's split, or nothing if the split is not on disk.
 
         Raises:
             DataError: the name is not a dataset.
@@ -109,7 +109,7 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
 
 
 def _files(path: Path) -> Iterator[Reader]:
-    """Yield a reader for each table of a file, or of all files in a folder."""
+    """Yield a function per table of a file, or of all files in a folder, that reads the table."""
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.name.endswith(INTERACTIONS):
             yield from (partial(_of_corpus, read_table, path.name) for read_table in read_interactions(file))
@@ -125,7 +125,7 @@ def _of_corpus(read_table: Callable[[], CorpusTable], source: str) -> Iterator[C
 
 
 def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
-    """Read the tables of a file. If it is unreadable, yield its name and the reason as text.
+    """Yield the table of a file, or the file's name and the reason as text if it is unreadable.
 
     Args:
         file: file to read.

@@ -33,7 +33,7 @@ _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"
 
 
 def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
-    """Yield a function for each interaction of a file, which returns its table.
+    """Yield, for each interaction of a file, a function that parses it and returns its table.
 
     The texts of the table are titles and the fields that the format calls questions.
 
@@ -72,7 +72,7 @@ def parse_message(text: str) -> Message:
 
 
 def _message(tokens: list[str]) -> Message:
-    """Parse fields up to a closing bracket or the end. `tokens` is in reverse order."""
+    """Parse reversed tokens to a dictionary of fields, up to a closing bracket or the end."""
     message: Message = {}
     while tokens and tokens[-1] not in "}>":
         name = tokens.pop()

@@ -96,7 +96,7 @@ ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of a corpus, or a part of the file.
+    """A Parquet file of a corpus, or a part of the tables in the file.
 
     Args:
         path: path of the Parquet file.
@@ -149,7 +149,7 @@ def read_shard(path: Path) -> Iterator[CorpusTable]:
 
 
 def open_shards(paths: Sequence[Path]) -> list[Shard]:
-    """Read the metadata of Parquet files, and determine the number of held-out tables.
+    """Return a `Shard` for each Parquet file, with its numbers of training and held-out tables.
 
     One table in a thousand is held out, but at least 16 tables or a tenth of the file, whichever is less.
 
@@ -190,7 +190,7 @@ def write_shard(path: Path, *groups: Iterable[CorpusTable], metadata: object = N
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """Convert a row of a corpus file to a table.
+    """Convert a row of a Parquet corpus file to a `CorpusTable`.
 
     Body rows whose length differs from the header are omitted.
     """
@@ -249,7 +249,7 @@ block in memory."""
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """Position of a table in a stream of training tables, and a function that reads it.
+    """Position of a table in a stream of training tables, and a function that reads the table.
 
     Args:
         epoch: number of earlier passes over the table.

@@ -116,7 +116,7 @@ class StatementTables(TableCorpus):
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return statements about the held-out tables for "dev".
+        """Return statements about the held-out tables if `split` is "dev", else an empty list.
 
         Other splits are empty, as training is streamed.
         """

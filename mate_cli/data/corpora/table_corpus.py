@@ -52,7 +52,7 @@ def mask_table(
 
 @dataclass(eq=False)
 class TableCorpus(StreamedDataset):
-    """A cached corpus of tables without duplicates and tables of evaluation splits.
+    """A cached corpus of tables, without duplicates and without tables of evaluation splits.
 
     The record of a run counts the excluded tables by reason. One table in a thousand, but at least 16 per file (a
     tenth of small files), is held out as split "dev".
@@ -150,7 +150,9 @@ class TableCorpus(StreamedDataset):
             yield from read_shard(shard.path)
 
     def examples(self, split: str) -> list[TableExample]:
-        """Return the held-out tables for "dev". The question has one text of the table per line.
+        """Return one example per held-out table if `split` is "dev".
+
+        The question has one text about the table per line.
 
         Other splits are empty, because training examples are streamed.
         """
@@ -177,7 +179,10 @@ class TableCorpus(StreamedDataset):
         return CheckReport((), counts | preparation_counts, sizes.percentiles(), notes)
 
     def _counts(self) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """Return the counts of the preparation, and the evaluation splits missing at that time."""
+        """Return the table counts of the prepared corpus, and the evaluation splits that were missing.
+
+        Tables of missing splits are not excluded from the corpus.
+        """
         self.files  # noqa: B018 - prepares it
         counts: dict[str, dict[str, int]] = json.loads(self._manifest.read_text())
         unchecked = [split for split, count in counts["excluded"].items() if not count]

@@ -39,7 +39,7 @@ class TableDataset(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Notes on the training data for the run record, as text."""
+        """Notes on the training data as text by name, which are stored in the record of a run."""
 
     def examples(self, split: str) -> list[TableExample]:
         """Return all questions of a split as examples."""
@@ -118,7 +118,7 @@ class DatasetInfo:
 
 
 def require_train(dataset: TableDataset) -> None:
-    """Raise `DataError` if nothing can be trained on a dataset.
+    """Raise `DataError` if no task fits a dataset, or if its train split is not available.
 
     Raises:
         DataError: no task fits the dataset, or the train split is missing and cannot be downloaded.
@@ -186,7 +186,7 @@ def read_info(folder: Path) -> DatasetInfo:
 
 
 def _folders() -> dict[str, Path]:
-    """Find the folders with a `release.json`, of this package and of papers, by dataset name."""
+    """Return the folders of mate and its papers that contain a `release.json`, by dataset name."""
     parents = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
     folders = (file.parent for parent in parents for file in parent.glob(f"*/{FILE}"))
     return {folder.name: folder for folder in folders}

@@ -32,7 +32,7 @@ class DamagedEntryError(Exception):
 
 @contextmanager
 def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
-    """Context manager that turns a `DamagedEntryError` into a `Problem`, so that the next entry is read.
+    """Convert a `DamagedEntryError` in the context to a `Problem`, so that reading continues.
 
     Args:
         file: file of the entry.
@@ -110,13 +110,13 @@ def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[
 
 
 def find_name(entry: Mapping[str, Any]) -> str:
-    """Return the id of a question, or "" if it has none."""
+    """Return the id of a question's JSON object (`_id`, `id` or `qid`), or "" if it has none."""
     names = (entry.get(key) for key in ("_id", "id", "qid"))
     return next((str(name) for name in names if (isinstance(name, str) and name) or type(name) is int), "")
 
 
 def require_type(value: object, kind: type[Kind], label: str) -> Kind:
-    """Return a value, or raise `DamagedEntryError` if it has another type than `kind`.
+    """Return `value` if it has the type `kind`, else raise `DamagedEntryError`.
 
     Args:
         value: value to check.
@@ -132,7 +132,7 @@ def require_type(value: object, kind: type[Kind], label: str) -> Kind:
 
 
 def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
-    """Return a required field of a JSON object, or raise `DamagedEntryError` if its type differs from `kind`.
+    """Return a field of a JSON object if it has the type `kind`, else raise `DamagedEntryError`.
 
     Args:
         entry: object with the field.
@@ -202,7 +202,7 @@ END = "the end"
 
 
 def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
-    """Decode UTF-8 text. Append a problem and return None if this fails.
+    """Decode UTF-8 text. If it is invalid, append a problem to `problems` and return None.
 
     Args:
         file: name of the file.
@@ -217,7 +217,7 @@ def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
 
 
 def read_text(file: str, content: bytes, problems: list[Problem], key: str = "") -> str:
-    """Decode UTF-8 text. Append a problem and return "" if the file is blank or not UTF-8.
+    """Decode UTF-8 text. If it is blank or invalid, append a problem to `problems` and return "".
 
     Args:
         file: name of the file.
@@ -232,7 +232,7 @@ def read_text(file: str, content: bytes, problems: list[Problem], key: str = "")
 
 
 def read_lines(file: str, content: bytes, problems: list[Problem], key: str = "") -> list[str]:
-    """Read lines without line breaks.
+    """Split UTF-8 text into lines, and return the lines without line breaks.
 
     Append a problem and return [] if the file is blank or not UTF-8.
 
@@ -247,7 +247,7 @@ def read_lines(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 
 def open_end(file: str, content: bytes) -> list[Problem]:
-    """Return a problem if the last line of a file has no line break, else [].
+    """Return a list with a problem if the last line of a file has no line break, else [].
 
     A missing line break indicates truncation.
     """
@@ -258,7 +258,7 @@ def open_end(file: str, content: bytes) -> list[Problem]:
 
 
 class CsvTables:
-    """Cache of the tables of a dataset, each read once for all questions and splits.
+    """Cache of the CSV tables of a dataset, each read once for all questions and splits.
 
     Args:
         content: function that returns the content of a file, or None if the file is missing.

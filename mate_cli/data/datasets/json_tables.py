@@ -48,7 +48,7 @@ SUMS = re.compile(r"[\d\s.,$%+()\[\]]+(/\s*\d+\s*)?")
 
 
 def build_table(name: str, lines: object, **texts: Any) -> Table:
-    """Build a table from a list of lines, of which the first is the header.
+    """Build a `Table` from lists of cell texts, of which the first list is the header.
 
     Args:
         name: id of the table.
@@ -206,7 +206,7 @@ class TableBench(JsonTables):
         return [TableExample(name, require_text(entry, "question"), table, answer, subsets=subsets)]
 
     def skip_reason(self, example: TableExample) -> str:
-        """Return why a question about a chart is excluded. See `Release.skip_reason`."""
+        """Return "asks for a chart" if a question is excluded because it asks for a chart, else ""."""
         return "asks for a chart" if "Visualization" in example.subsets else ""
 
 

@@ -121,7 +121,7 @@ class PassageQuestions(Release):
 
     @property
     def _ignored_files(self) -> str:
-        """Names of JSON files in the root that are not read, so that users notice if a file has an unexpected name."""
+        """Names of JSON files in the root folder that are not read, so that users notice misnamed files."""
         remote_files = (file.destination for file in (self.info.remote_files if self.info else ()))
         known_names = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *remote_files))}
         names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known_names
@@ -228,7 +228,7 @@ def _share(key: str) -> float:
 
 
 def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
-    """Convert valid questions to examples whose table has one cell with the passage.
+    """Convert questions to examples whose table is a single cell with the passage of the question.
 
     Questions about the same text share one `Table` object.
 
@@ -296,7 +296,7 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
-    """Count questions, passages, and questions with, without and with an unknown answer."""
+    """Count questions, passages, and questions with an answer, without one, and with an unknown answer."""
     known_answers = [example.answer for example in examples if example.answer]
     answered_count = sum(bool(answer.texts) for answer in known_answers)
     return {

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, kw_only=True)
 class Release(ABC):
-    """Base class of readers of a dataset in the files that its authors released.
+    """Base class of dataset readers, which read the files that the authors of a dataset released.
 
     A subclass names the files of each split, and parses them in `read`.
 
@@ -106,7 +106,7 @@ class Release(ABC):
 
     @property
     def published(self) -> Mapping[str, int]:
-        """Number of questions, tables, ... of the whole release, as published by its authors."""
+        """Counts of the whole release, such as its numbers of questions and tables, stated by its authors."""
         return self.info.published if self.info else {}
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Release(ABC):
 
     @property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables in the train split, if other splits are scored separately for seen and unseen tables.
+        """Ids of the tables in the train split, to score other splits separately for seen and unseen tables.
 
         Empty by default: no separate scores.
         """
@@ -302,7 +302,7 @@ class Release(ABC):
         return b""
 
     def need(self, file: str) -> bytes:
-        """Return the content of a file like `content`, but raise `DataError` if the file is missing.
+        """Return the content of a file of the release, or raise `DataError` if the file is missing.
 
         Raises:
             DataError: the file is missing or damaged.

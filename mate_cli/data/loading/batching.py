@@ -152,7 +152,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return [self._name(epoch, part) for part in (*parts[:half], *parts[half:][::-1])]
 
     def _deal(self, epoch: int, window: int) -> np.ndarray:
-        """Assign the examples of a window to its steps at random.
+        """Randomly assign the examples of `WINDOW_STEPS` steps (a window) to the optimizer steps.
 
         Returns:
             For each step, positions in the permutation of the epoch, by increasing length [steps, batch].
@@ -181,7 +181,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
 
 
 class PlacedBatches(LengthGroupedBatches):
-    """Sampler of the same micro-batches as the base class, with a number for each sample.
+    """Sampler of the batches of `LengthGroupedBatches`, with a number for each sample.
 
     An entry is a pair of an example index and a number that is unique in the run. The number seeds data augmentation.
     """

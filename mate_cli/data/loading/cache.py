@@ -115,7 +115,7 @@ class EncodedSplit:
         return {**self.__dict__, "_open": {}, "_rewrite": None}
 
     def _read(self, part: int) -> pa.Table:
-        """Map a part into memory. A part that was removed or damaged is encoded again."""
+        """Memory-map the Arrow file of a part. A removed or damaged part is encoded again."""
         try:
             return _read_part(self._parts[part])
         except DataError:
@@ -342,7 +342,7 @@ def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]
 
 
 def columns_of(serializer: Serializer) -> dict[str, Array]:
-    """Return the arrays of a serializer's encodings, by column name."""
+    """Return the arrays that the encodings of a serializer contain, by column name in the cache."""
     return {**COLUMNS, **{f"{ADDED_PREFIX}{array.name}": array for array in serializer.arrays}}
 
 
@@ -476,7 +476,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
-    """Return the field values of a dataclass as text, to hash them."""
+    """Return the field values of a dataclass as text, from which its hash is computed."""
     if not isinstance(value, Table):
         return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)

@@ -13,7 +13,7 @@ from mate_cli.tokenization.packing import BatchPlan, find_packing
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:
-    """Pad encodings at the end to the length of the longest encoding.
+    """Collate encodings into a batch, padded at the end to the length of the longest encoding.
 
     Args:
         encodings: B encodings of any length.
@@ -46,7 +46,7 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
 
 
 def _padded(array: Array, rows: Sequence[Any], encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
-    """Pad and stack an array of all examples.
+    """Pad one array of all encodings to a common size, and stack the padded arrays.
 
     An encoding without the array gets `array.fill`. If all encodings lack it, the result is None, except for scalars.
     """

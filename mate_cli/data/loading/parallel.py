@@ -109,7 +109,7 @@ def _starting() -> Iterator[None]:
 
 
 def _start(function: Callable[[Any], Any], lifeline: Connection) -> None:
-    """Initialize a worker, which exits once the other end of `lifeline` is closed."""
+    """Initialize a worker process, which exits once the other end of `lifeline` is closed."""
     global _work
     _work = function  # The function is sent once per process instead of once per item.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -43,7 +43,7 @@ class EmptyDataset:
 
 
 class TrainingSet(Protocol):
-    """Interface of the training examples of a run, stored or streamed."""
+    """Protocol of the encoded training examples of a run, which are stored or streamed."""
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -101,7 +101,7 @@ class LoaderOptions:
     encoders: int = 1
 
     def limit_of(self, split: str) -> int | None:
-        """Return the maximum number of examples of a split to predict, or None for all."""
+        """Return the maximum number of evaluation examples of a split, or None for no limit."""
         return self.limit_test if split == "test" else self.limit_dev
 
     def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
@@ -111,7 +111,7 @@ class LoaderOptions:
 
 
 class Batches(Dataset[TableBatch]):
-    """Dataset of batches, whose index is the list of the indices of the encodings in a batch."""
+    """Dataset of batches. An index is the list of the indices of the encodings in a batch."""
 
     def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: LoaderOptions) -> None:
         self.encodings, self.loading = encodings, loading
@@ -174,7 +174,7 @@ class TableDataModule:
         self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """Return the examples of a split to predict, or to train on if `training`.
+        """Return the evaluation examples of a split, or its training examples if `training` is True.
 
         Raises:
             DataError: the split has no usable example.
@@ -184,7 +184,7 @@ class TableDataModule:
         return self._require_examples(take_selected(choose, partial(self._read, split), limit), split)
 
     def read_from(self, dataset: TableDataset) -> None:
-        """Replace the dataset, and forget the encodings of the previous one."""
+        """Replace the dataset, and discard the encodings of the previous dataset."""
         self.dataset, self._encoded = dataset, {}
 
     def training_questions(self) -> list[TableExample]:
@@ -219,7 +219,7 @@ class TableDataModule:
         )
 
     def split_marks(self) -> dict[str, str]:
-        """Describe each split by the number and a digest of its examples, without encoding them."""
+        """Return a text per split with the number and a digest of its examples, without encoding them."""
         from mate_cli.data.loading.cache import digest_examples
 
         splits = [(name, False) for name in self.dataset.splits if name != "train" and self.has_examples(name)]
@@ -382,7 +382,7 @@ def take_selected(
 
 
 def _portions(limit: int) -> int:
-    """Return the number of examples to read first: `limit`, rounded up to full portions."""
+    """Return `limit` rounded up to a multiple of `PORTION`, as the number of examples to read first."""
     return PORTION * -(-limit // PORTION)
 
 

@@ -94,7 +94,9 @@ class Pair:
 def counterfactual_pairs(
     references: TableReferences, texts: Iterable[str], rng: np.random.Generator, rewriting: Rewriting = Rewriting()
 ) -> Iterator[Pair]:
-    """Rewrite sentences about a table, once for each mention and row, without duplicate negatives.
+    """Yield pairs of a true and a false sentence about a table, without duplicate false sentences.
+
+    A sentence is rewritten once for each mention and row.
 
     Args:
         references: items that the table refers to.
@@ -127,7 +129,7 @@ def _pairs(
 
 
 def _shuffle(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
-    """Return the items in a random order, or in their order if `rewriting.most` is None."""
+    """Return the items in a random order, or unchanged if `rewriting.max_pairs` is None."""
     item_list = list(items)
     if rewriting.max_pairs is not None:
         rng.shuffle(item_list)
@@ -280,7 +282,7 @@ class TableReferences:
         return mentions
 
     def _entities(self, text: str) -> Iterator[tuple[Key, str]]:
-        """Yield mentions of entities that are not part of a longer mention."""
+        """Yield the entities of the table that a text mentions, except mentions within a longer mention."""
         spans: dict[tuple[int, int], list[Key]] = defaultdict(list)
         for key, reference in self.by_key.items():
             if key.kind == ENTITY:

@@ -108,11 +108,14 @@ class PartValues:
         self._filters: dict[Filter, int | None] = {}
 
     def is_sayable(self, values: Values) -> bool:
-        """Return whether no value is an empty text, which would leave a gap in a sentence. True with `blanks`."""
+        """Return whether a sentence can contain all values, because no value is an empty text.
+
+        With `blanks`, a sentence can contain empty texts too.
+        """
         return self.blanks or not any(map(is_empty, values))
 
     def filter_rows(self, rows: int, clause: Filter) -> int | None:
-        """Return the set of those of `rows` that satisfy a condition.
+        """Return the subset of `rows` (a bit mask of row indices) that satisfies a condition.
 
         Return None if it cannot be decided for one of the rows, such as "is less than" for a text.
         """

@@ -174,7 +174,7 @@ class _Writer:
     def _with_constants(
         self, lhs: tuple[Expression, Values], rhs: tuple[Expression, Values]
     ) -> tuple[Operand, Operand]:
-        """Replace a random side of a comparison by its values, with some probability.
+        """Replace a random side of a comparison by the values of that side, with some probability.
 
         If neither side is replaced and both sides are the same expression, the left side is replaced.
         """
@@ -204,7 +204,7 @@ MIN_COLUMNS, MIN_ROWS = 2, 2
 
 
 def table_parts(table: Table, max_cells: int = MAX_CELLS) -> Iterator[tuple[int, Table]]:
-    """Halve the rows of a table until no part has more than `max_cells` body cells.
+    """Split a table by halving its rows until no part has more than `max_cells` body cells.
 
     A table with one row or one column, or with more than `max_cells` columns, yields no parts. Parts of one row are
     omitted.

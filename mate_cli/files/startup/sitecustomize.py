@@ -14,7 +14,7 @@ from types import ModuleType
 
 
 class _DropFirstEntry:
-    """An import finder without modules, which removes the inserted entry of `sys.path`."""
+    """An import finder that finds no module, but removes an entry inserted into `sys.path`."""
 
     def __init__(self, expected: list[str]) -> None:
         self.expected = expected

@@ -18,7 +18,7 @@ _MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
 class NumberText(str):
-    """The text of a cell whose number the file stores.
+    """Text of a table cell, with the number that the file stores for this cell.
 
     Sums and comparisons use the number, not the text. Methods of `str`, such as `lower`, return a
     text without a number.
@@ -28,7 +28,7 @@ class NumberText(str):
     number: float
 
     def __new__(cls, text: str, number: float) -> NumberText:
-        """Create the text of a number. The number of the text 12.5% is 12.5."""
+        """Create a cell text with its number, such as 12.5 for the text 12.5%."""
         number_text = super().__new__(cls, text)
         number_text.number = number
         return number_text

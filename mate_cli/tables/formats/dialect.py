@@ -140,7 +140,7 @@ _RULE_SIGNS = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦�
 
 @dataclass(frozen=True)
 class DialectFit:
-    """A dialect, and how well it splits the lines of a file.
+    """A dialect of delimited text, and a score of how well it splits the lines of a file.
 
     Args:
         dialect: the dialect.
@@ -217,7 +217,7 @@ def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
 
 
 def _is_plain(cell: str, delimiter: str) -> bool:
-    """Return whether a cell contains no other delimiter that may separate cells."""
+    """Return whether a cell contains none of the other delimiters that could separate cells."""
     joins = [mark for mark in ";\t|," if mark in cell and mark != delimiter and f"{mark} " not in cell]
     return not joins or (joins == [","] and is_mostly_digits(cell))
 

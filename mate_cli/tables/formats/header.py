@@ -136,7 +136,7 @@ def _find_numeric(lines: Sequence[Sequence[str]]) -> dict[int, bool]:
 
 
 def _find_values(line: Sequence[str], numeric: Mapping[int, bool]) -> list[tuple[str, bool]]:
-    """Return the cells of a line in numeric columns, each with whether the numbers of its column are years.
+    """Return (cell, whether its column has years) for the cells of a line in numeric columns.
 
     Empty cells and cells that mark a missing value are omitted.
     """
@@ -170,7 +170,7 @@ def find_width(widths: Sequence[int]) -> int:
 
 
 def count_cells(line: Sequence[str]) -> int:
-    """Return the length of a line without the empty cells at its end."""
+    """Return the number of cells of a line, without the empty cells at the end of the line."""
     return max((number for number, cell in enumerate(line, 1) if cell), default=0)
 
 

@@ -81,7 +81,10 @@ def format_number(value: float, code: str = GENERAL) -> NumberText:
 
 @lru_cache(maxsize=1024)
 def _sections(code: str) -> list[Section]:
-    """Split a number format into its sections for numbers, such as positive and negative. General is added."""
+    """Split a number format such as `0.0;-0.0` into sections, each with the condition of its use.
+
+    Sections for texts are omitted. The format General is the last section.
+    """
     patterns, conditions = [""], [_ANY]
     for token in _TOKEN.finditer(code):
         symbol = token["symbol"] or token["elapsed"] or token[3] or ""
@@ -112,7 +115,10 @@ def _write_number(pattern: str, number: Decimal) -> str:
 
 
 def _write_general(number: Decimal) -> str:
-    """Format a number by the format General, in about 11 characters. Integers, such as identifiers, stay exact."""
+    """Format a number in about 11 characters, as a spreadsheet does by its format General.
+
+    Integers, such as identifiers, stay exact.
+    """
     if number == round(number) < 2**63:
         return f"{number:.0f}"
     return f"{round(float(number), 9):.10G}" if 0.0001 <= number < 10**11 else f"{float(number):.6G}"

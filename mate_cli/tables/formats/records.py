@@ -87,7 +87,7 @@ def _read_values(content: str, path: Path) -> Iterator[Any]:
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
-    """Yield the cells of each object in the order of `header`, to which new keys are appended."""
+    """Yield the cell texts of each JSON object in the order of `header`, to which new keys are added."""
     keys = set[str]()
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):

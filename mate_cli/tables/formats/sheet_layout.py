@@ -103,7 +103,7 @@ def _count_repeats(element: ElementTree.Element, kind: str) -> int:
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], dict[int, str]]:
-    """Read the index of an .xlsx archive.
+    """Return the sheet files and the number formats that the index of an .xlsx archive lists.
 
     Returns:
         The path of the XML file of each sheet by sheet name, and the number format by style number.

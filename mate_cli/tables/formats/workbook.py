@@ -181,7 +181,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
 
 
 def _choose(book: Workbook, sheet: str | None, notes: list[str]) -> Sheet:
-    """Open the sheet of a workbook that is read as the table.
+    """Open the requested sheet of a workbook, or by default the first sheet that has a table.
 
     Args:
         book: the workbook.
@@ -207,7 +207,7 @@ def _choose(book: Workbook, sheet: str | None, notes: list[str]) -> Sheet:
 
 
 def _show(value: Any, code: str) -> str:  # noqa: ANN401 - any calamine value
-    """Format a value of calamine as its cell shows it. The text of a number is a `NumberText`."""
+    """Format a value from calamine as the spreadsheet shows it. Numbers become `NumberText`."""
     if isinstance(value, str):
         if match := _DURATION.fullmatch(value):
             days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])

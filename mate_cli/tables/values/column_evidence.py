@@ -91,7 +91,7 @@ class ColumnEvidence:
             self.cells += 1
 
     def sum_up(self) -> None:
-        """Classify the forms of cells that `add` has collected, and add them to the statistics."""
+        """Classify how the cells passed to `add` are written, and add the counts to the statistics."""
         for form, count in self._forms.items():
             traits, units = _classify(form)
             self.cells += count
@@ -116,13 +116,13 @@ class ColumnEvidence:
 
     @property
     def unit(self) -> str:
-        """Word after most of the numbers that have an unknown unit. "" if no word has a majority."""
+        """Unknown unit that follows most of the numbers with an unknown unit, or "" without a majority."""
         unit, count = max(self.units.items(), key=lambda pair: pair[1], default=("", 0))
         return unit if 2 * count > self.units.total() else ""
 
     @property
     def is_named_by_digits(self) -> bool:
-        """True if the digits of the column are names, not numbers.
+        """True if the digits in the column are not numbers but names, such as postal codes.
 
         Names have one width with leading zeros, as postal codes, or many are times, lists or addresses.
         """
@@ -177,7 +177,7 @@ class ColumnEvidence:
 
 @lru_cache(maxsize=1 << 14)
 def _classify(form: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Classify how the number of a cell is written.
+    """Return the notation and other traits of a cell that may be a number, and its unknown unit.
 
     Args:
         form: text of a cell in UTF-8, with every digit except 0 replaced by 1.

@@ -75,7 +75,7 @@ class ColumnFormat:
         return float(number) if number is not None else None
 
     def read_exact(self, text: str) -> Decimal | None:
-        """Parse a cell as a number with all its digits. Return None if the cell is not a number."""
+        """Parse a cell as an exact decimal number. Return None if the cell is not a number."""
         if type(text) is NumberText:
             # The text of a large integer has more digits than its float.
             is_shown = _INTEGER.fullmatch(text) and float(text) == text.number
@@ -97,7 +97,10 @@ class ColumnFormat:
         return read_date(simplify(text), self.day_first) if number is None else number
 
     def _read(self, text: str) -> Amount | None:
-        """Parse a cell. Return None if it is not a number, or only may be one (see `accepts`)."""
+        """Parse a cell as an `Amount`. Return None unless the column accepts the cell as a number.
+
+        See `accepts`.
+        """
         amount = parse_amount(simplify(text)) if self.decimal else None
         return amount if amount and amount.doubts <= self.accepts else None
 

@@ -109,7 +109,7 @@ class RowIndex:
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), row_terms, name, column)
 
     def _scan_row(self, row: Sequence[str]) -> str:
-        """Store the values of a row, and return those of its terms that occur in a question, as the text to index."""
+        """Store the values of a row, and return its terms that occur in a question, encoded as text."""
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
         term_numbers = self._numbers

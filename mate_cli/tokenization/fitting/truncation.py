@@ -178,7 +178,7 @@ class TableStems:
 
     @cached_property
     def cells(self) -> list[list[Stems]]:
-        """The stems of every cell by row, the header first."""
+        """Porter stems of the words in each cell, one list per row. The first row is the header."""
         stems_by_text = {text: stems(text) for text in {cell.text for row in self._lines for cell in row}}
         return [[stems_by_text[cell.text] for cell in row] for row in self._lines]
 

@@ -31,7 +31,10 @@ class SatFacts(TableFacts):
 
     @cached_property
     def counts(self) -> list[str]:
-        """Text of `count_values` for each column. The name of the column is one of the values."""
+        """Text for each column that counts its duplicate values, see `count_values`.
+
+        The name of the column is one of the values.
+        """
         rows = ([cell.text for cell in line] for line in (self.table.header, *self.table.rows))
         return [count_values(column) for column in zip(*rows, strict=False)]
 

@@ -77,12 +77,12 @@ class Serializer(ABC):
 
     @property
     def augmentation(self) -> Augmentation | None:
-        """Random change of an encoding at each use in training. None if encodings do not change."""
+        """Function that randomly changes an encoding at each use in training, or None for no change."""
         return None
 
     @classmethod
     def label_kind(cls, options: Mapping[str, Any]) -> Label:
-        """Return the label kind of the encodings, without loading a vocabulary.
+        """Return the type of the labels in the encodings, such as "cells", without loading a vocabulary.
 
         Args:
             options: options of the serializer. The label kind is the option `label`, by default the attribute `label`
@@ -94,7 +94,7 @@ class Serializer(ABC):
     """Name of the figure that `draw` makes. If empty, `mate inspect` shows tokens and attention masks instead."""
 
     def draw(self, example: TableExample, encoding: TableEncoding, encoder: Any) -> Figure:  # noqa: ANN401
-        """Print an example in the form of this serializer, and draw it as a figure.
+        """Print an example as this serializer encodes it, and return a figure of the example.
 
         Args:
             example: example to draw.

@@ -87,7 +87,7 @@ class TapasSerializer(TextSerializer):
         return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
-        """Return the table with only its best rows and their passages.
+        """Return the table of an example, reduced to its best rows and the passages of these rows.
 
         The result is the same object if all rows are read.
         """
@@ -129,7 +129,7 @@ class TapasSerializer(TextSerializer):
         return self.whole_passages or super().reads_passages
 
     def additions(self, table: Table) -> Additions:
-        """Return a function from a question to the text that is appended to cells, by link."""
+        """Return a function that maps a question to the text appended to cells, by link of the cell."""
         if not self.whole_passages:
             return super().additions(table)
         passages = whole_passages(table.passages)

@@ -49,7 +49,7 @@ class TextInput:
     lexical: Callable[[], LexicalTable]
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts to tokenize in addition to those of `facts`."""
+        """Yield the texts of an example that must be tokenized, in addition to the texts of `facts`."""
         yield from self.prefix
         for parts in self.changes.values():
             yield from parts
@@ -59,7 +59,7 @@ class TextInput:
 
 @dataclass(eq=False)
 class TextSerializer(Serializer):
-    """Lays out the words of a question and of a table's cells.
+    """Base class of serializers that encode a question and table cells as one token sequence.
 
     Args:
         sentences: number of sentences of linked passages to append to cells. 0 appends none.

@@ -36,7 +36,7 @@ class HybridQAQuestion:
 
 
 def parse_questions(file: str, contents: Mapping[str, bytes], problems: list[Problem]) -> list[HybridQAQuestion]:
-    """Parse the questions of a split, with the source of each answer.
+    """Return the valid questions of a HybridQA split, each with the source of its answer.
 
     The source of an answer is taken from `<split>_reference.json`, else from the first answer node in
     `<split>.traced.json`, else "missing". Source: wenhuchen/HybridQA, the rule behind its dev_reference.json.
@@ -116,7 +116,7 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
 
 
 def parse_reference(name: str, contents: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
-    """Parse the file with the gold answers of a split, and with the source of each answer.
+    """Parse the file `<split>_reference.json`, which states the gold answers and their sources.
 
     The file is {"reference": {id: answer}, "table": [ids], "passage": [ids]}.
 
@@ -141,7 +141,7 @@ def parse_reference(name: str, contents: Mapping[str, bytes], problems: list[Pro
 
 
 def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
-    """Parse a file of `tables_tok`, without its passages.
+    """Parse a HybridQA table from a file of the folder `tables_tok`, without its passages.
 
     Append a problem and return None if it is damaged.
 

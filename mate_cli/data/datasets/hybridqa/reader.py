@@ -90,7 +90,7 @@ class HybridQA(Release):
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """Names of the required folders, for messages."""
+        """Names of the folders that the dataset requires, for error messages."""
         return FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
@@ -153,7 +153,7 @@ class HybridQA(Release):
 
     @property
     def repeated(self) -> Mapping[str, int]:
-        """Number of excluded questions of `extra_train`, by reason.
+        """Number of questions of the option `extra_train` that are excluded, by reason.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -162,7 +162,7 @@ class HybridQA(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Excluded questions of `extra_train`, and splits not compared with them, as text."""
+        """Notes for the run record: excluded questions of `extra_train`, and splits not compared with them."""
         text = format_counts(self.repeated)
         notes = {"left out, train": f"{text}; {len(self._extras.questions):,} of extra_train are left"} if text else {}
         return notes | {problem.file: problem.what for problem in self._unchecked()}
@@ -179,7 +179,7 @@ class HybridQA(Release):
             self._find_extra(name)
 
     def read_released(self, file: str) -> dict[str, bytes]:
-        """Read a question file of released_data, and its companion files .traced.json and _reference.json.
+        """Return the contents of a question file and of its files .traced.json and _reference.json.
 
         Returns:
             The content of each existing file by name.
@@ -188,7 +188,7 @@ class HybridQA(Release):
         return {name: content for name, content in contents.items() if content is not None}
 
     def store(self, folder: str) -> Path:
-        """Return the folder or archive that contains `folder` (tables_tok or request_tok).
+        """Return the path of the folder `tables_tok` or `request_tok`, or of an archive with its files.
 
         Raises:
             DataError: the folder is not found below the root.
@@ -204,7 +204,7 @@ class HybridQA(Release):
         return store
 
     def _unchecked(self) -> list[Problem]:
-        """Return a note on evaluation splits that are not on disk, so that `extra_train` may contain copies of them."""
+        """Return a note on missing evaluation splits, whose questions `extra_train` may contain, else []."""
         absent = [split for split in self.split_files if split not in ("train", *self.splits)]
         note = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
         return [Problem("extra_train", "", note)] if self.extra_train and absent else []
@@ -326,11 +326,14 @@ class OttQA(HybridQA):
 
     @property
     def wanted_files(self) -> Sequence[str]:
-        """Names of the required folders, for messages."""
+        """Paths of the folders that the dataset requires, for error messages."""
         return ("released_data", "data/traindev_tables_tok", "data/traindev_request_tok")
 
     def read_released(self, file: str) -> dict[str, bytes]:
-        """Read a question file and its .traced.json. The reference file states no sources of answers."""
+        """Return the contents of a question file and of its .traced.json, without _reference.json.
+
+        The reference file of OTT-QA states no sources of answers.
+        """
         return {name: text for name, text in super().read_released(file).items() if "reference" not in name}
 
 
@@ -361,7 +364,7 @@ def _example(question: HybridQAQuestion, table: Table) -> TableExample:
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """Read a question file, and its companion files .traced.json and _reference.json in the same folder.
+    """Return the contents of a question file and of its files .traced.json and _reference.json.
 
     All files may be compressed.
 
@@ -453,7 +456,7 @@ def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], overlap
 
 
 def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
-    """Count the questions, the tables, and the questions by the source of their answer."""
+    """Count the questions, the tables, and the questions by source of the answer, such as "passage"."""
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}

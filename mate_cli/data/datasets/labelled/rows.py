@@ -108,7 +108,7 @@ class LabelledRow:
         return tuple(text for entry in entries if (text := spreadsheet_text(entry).strip()))
 
     def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return the value of a field. If it is text, it is parsed as JSON.
+        """Return the value of a field of the row, parsed as JSON if it is text.
 
         Raises:
             RowError: the text is not JSON.
@@ -123,7 +123,7 @@ class LabelledRow:
 
 
 class RowTables:
-    """Cache of the tables of rows, which are table files or inline in the row.
+    """Cache of the tables of user rows, each of which names a table file or contains its table.
 
     Args:
         root: folder for relative paths that are not found next to the file of the row.
@@ -239,7 +239,7 @@ def _split_header(value: Any) -> tuple[Any, list[Any]] | None:  # noqa: ANN401 -
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
-    """Add passages to a table, each linked to a cell.
+    """Return a copy of a table with additional passages, each linked to one cell of the table.
 
     Args:
         table: table without these passages.

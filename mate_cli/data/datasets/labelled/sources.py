@@ -63,7 +63,7 @@ class QueryRows(Protocol):
         """Return whether the question of a row is about a database, not about a table."""
 
     def example(self, row: LabelledRow, name: str) -> tuple[TableExample, str]:
-        """Convert a row to an example, and describe why it cannot be used in training ("" if it can).
+        """Convert a row to an example, and return why training cannot use the example ("" if it can).
 
         Raises:
             RowError: the row has no question, or its database cannot be read.
@@ -214,7 +214,10 @@ class LabelledRows(Release):
         return self._parsed[source]
 
     def _choose_metric(self, examples: Sequence[TableExample]) -> str:
-        """Return the class path of the metric that fits the answers: queries, verdicts, texts in passages, or cells."""
+        """Return the import path of the metric for the type of the answers, such as queries or cells.
+
+        Other types are verdicts on statements and texts in passages.
+        """
         if self._queries and any(type(example) is not TableExample for example in examples):
             return self._queries.metric
         if any(example.answer and example.answer.label is not None for example in examples):
@@ -250,7 +253,7 @@ class LabelledRows(Release):
         return {example.example_id for example in examples if unit(example) in selected_units}
 
     def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
-        """Derive the cells and the number of an answer from its texts, unless the row states the cells."""
+        """Derive the answer cells and number of an example from the answer texts, unless cells are stated."""
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
             return example
@@ -390,7 +393,7 @@ class HubDataset(LabelledRows):
 
     @cached_property
     def _tables(self) -> Mapping[str, Any]:
-        """Splits of the dataset, by their names in the dataset.
+        """Splits of the loaded Hub dataset, by the names that the dataset gives to its splits.
 
         Raises:
             DataError: the dataset does not exist or cannot be downloaded.

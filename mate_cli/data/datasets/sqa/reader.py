@@ -81,7 +81,7 @@ class SQA(Release):
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables of train, some of which are also in dev."""
+        """Ids of the tables in the train split, some of which are also tables of the dev split."""
         return {turn.table_file for turn in read_turns("train", self.train_content(), [], [])}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
@@ -115,7 +115,7 @@ class SQA(Release):
         )
 
     def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
-        """Return the problem that a table has no cell at the position of an answer.
+        """Return a list with the problem that a table lacks the cell of an answer.
 
         If the file of the table seems to be truncated, that is the problem, and it is reported once for all questions.
         """
@@ -126,7 +126,7 @@ class SQA(Release):
         return [self._outside[turn.table_file]]
 
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
-        """Add a suspicion if an answer text differs from the text of its cell. One per table is added.
+        """Report possible damage, once per table, if an answer text differs from its cell's text.
 
         In the undamaged release, all answer texts equal their cells.
         """

@@ -98,7 +98,7 @@ class TabFact(Release):
 
     @property
     def _original(self) -> bool:
-        """True if the original statements are read. The value may change after a download."""
+        """True if the original, not the lemmatized, statements are read. A download may change the value."""
         return self.statements == "original" or (self.statements == "auto" and any(map(self._has_file, ORIGINAL)))
 
     def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
@@ -158,7 +158,7 @@ class TabFact(Release):
 
     @cached_property
     def _lists(self) -> tuple[dict[str, set[str]], list[Problem]]:
-        """The tables of each subset, from the lists on disk, and the problems of these lists."""
+        """Table ids of each subset, read from the lists on disk, and the problems of these lists."""
         problems: list[Problem] = []
         return {part: self._read_ids(files, problems) for part, files in SUBSETS.items()}, problems
 
@@ -172,7 +172,7 @@ class TabFact(Release):
         return keys
 
     def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
-        """Read a table, or return None if it is damaged, and its problems. Both are cached."""
+        """Return a table (None if missing or damaged) and the problems of its file, both cached."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             # A key with a path, such as "../elsewhere", is not read.

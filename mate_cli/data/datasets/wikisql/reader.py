@@ -122,7 +122,7 @@ class WikiSQL(Release):
 
 
 def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the object of each line, with its line number from 0."""
+    """Yield the 0-based line number and the JSON object of each line of a file."""
     for key, entry in read_entries(file, content, problems):
         kind, _, number = key.partition(" ")
         yield int(number) - (kind == "line"), entry
@@ -155,7 +155,7 @@ _cell = lru_cache(maxsize=1 << 16)(Cell)
 
 
 def _read_answer(results: object) -> Answer | None:
-    """Convert the query result that the file states, a list of rows of one value, to an answer.
+    """Convert the query result in the file, such as [["Paris"], ["Rome"]], to an answer.
 
     Return None if the file states no result.
     """

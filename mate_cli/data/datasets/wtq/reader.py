@@ -143,7 +143,10 @@ class WikiTableQuestions(Release):
 
     @cached_property
     def train_tables(self) -> Collection[str]:
-        """Ids of the tables of train. Questions of seen about tables of dev are scored separately."""
+        """Ids of the tables in the train split. The split "seen" has questions about tables of dev too.
+
+        Questions about tables that are not in train are scored separately.
+        """
         return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [], [])}
 
     def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
@@ -172,7 +175,7 @@ class WikiTableQuestions(Release):
 
     @cached_property
     def _titles(self) -> dict[str, str]:
-        """Title of each table's page, if the file of titles exists."""
+        """Page titles of the tables by table id, or {} if the file of titles is missing."""
         content = self.content(TITLES)
         lines = rows(TITLES, content, ("contextId", "title"), self.notes, []) if content is not None else ()
         return {row["contextId"]: unescape(row["title"]) for row in lines}
