@@ -70,7 +70,7 @@ class CheckReport:
 
 
 def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
-    """Raise an error if there are problems.
+    """Raise a `DataError` with the first of some problems, unless `problems` is empty.
 
     Raises:
         DataError: there is at least one problem. The message has the first problem and the number of further problems.
@@ -117,7 +117,7 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 
 def not_utf8(file: str, content: bytes, error: UnicodeDecodeError, key: str = "") -> Problem:
-    """Return the problem of a file or line that is not UTF-8.
+    """Return the `Problem` that describes a file or line that is not UTF-8.
 
     Args:
         file: name of the file.
@@ -191,7 +191,7 @@ def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Itera
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Format counts with their names as text, in singular or plural."""
+    """Format counts with their names as text, such as "1 table, 3 questions"."""
     single = {name: re.sub("ies$", "y", name).removesuffix("s") for name in counts}
     return ", ".join(f"{count:,} {single[name] if count == 1 else name}" for name, count in counts.items())
 

@@ -37,7 +37,7 @@ class QuestionFingerprint:
     @classmethod
     @lru_cache(maxsize=1 << 10)
     def of(cls, question: HybridQAQuestion) -> QuestionFingerprint:
-        """Return the cached fingerprint of a question."""
+        """Return the fingerprint of a question, which is computed once and cached."""
         words, answer = normalize_words(question.text), question.answer
         grams = sorted(sorted({*words, *map(" ".join, pairwise(words))}), key=len, reverse=True)
         return cls(words, tuple(grams), () if answer is None else normalize_words(answer))

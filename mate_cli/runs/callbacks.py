@@ -392,7 +392,7 @@ class FollowTraining(pl.Callback):
         return self.seconds * schedule.batch_size / max(self.examples, 1)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log the metrics of the dev split, and print the metrics over the whole split."""
+        """Log all metrics of the dev split, and print the metrics that are not of a subset."""
         metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
         self._row(trainer, metrics)
         overall = {name: value for name, value in metrics.items() if name.count("/") == 1}

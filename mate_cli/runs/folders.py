@@ -168,7 +168,7 @@ def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunF
 
 
 def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
-    """Check that a path from the command line is a run folder, and return the folder.
+    """Return the folder of a run whose path was given on the command line, and check the folder.
 
     Args:
         path: path of the folder, optionally with the prefix `run=` that some commands require.
@@ -251,7 +251,7 @@ def first_difference(
 
 
 def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Return whether a run has this configuration, or False if its config.yaml cannot be read."""
+    """Return whether a run has the configuration `config`. False if its config.yaml cannot be read."""
     with suppress(RunError):
         return first_difference(folder, config) is None
     return False
@@ -259,7 +259,7 @@ def _has_config(folder: Path, config: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class IndexedRun:
-    """A line of the index: the summary of a run for lookups and lists of runs.
+    """Summary of a run for lookups and lists of runs, stored as one line of an index file.
 
     Args:
         name: name of the run folder.
@@ -292,7 +292,7 @@ _lines = TypeAdapter(IndexedRun)
 
 
 def index_file(parent: Path) -> Path:
-    """Return the path of the index of an experiment.
+    """Return the path of the index file, which lists the runs of an experiment.
 
     For OUTPUTS/COMMAND/EXPERIMENT it is OUTPUTS/.runs/COMMAND/EXPERIMENT.jsonl.
     """
@@ -301,7 +301,7 @@ def index_file(parent: Path) -> Path:
 
 
 def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
-    """Return the index line of each run of an experiment, sorted by start time.
+    """Return the summary (`IndexedRun`) of each run of an experiment, sorted by start time.
 
     Lines of runs whose files have changed are recomputed.
 
@@ -359,7 +359,7 @@ def _stamp(folder: Path) -> list[int | str]:
 
 
 def index_run(folder: Path) -> IndexedRun:
-    """Compute the index line of a run. Values from missing or damaged files stay defaults."""
+    """Compute the summary (`IndexedRun`) of a run. Values from missing or damaged files stay defaults."""
     record: dict[str, Any] = {}
     stamp, mark = _stamp(folder), ""
     with suppress(RunError):

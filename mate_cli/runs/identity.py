@@ -128,7 +128,7 @@ def is_ignored(key: str, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> bool:
 
 
 def filter_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dict[str, Any]:
-    """Return the values by dotted key, except of keys that are ignored, see `is_ignored`."""
+    """Return the given values by dotted key, without the keys that `is_ignored` ignores."""
     return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
 
 

@@ -40,7 +40,7 @@ _held: dict[Path, tuple[FileLock, int]] = {}
 
 
 def acquire_lock(folder: Path, patience: float = LOCK_WAIT_SECONDS) -> None:
-    """Lock the folder of a run.
+    """Lock the folder of a run, so that no other process trains the run.
 
     Does nothing if this process or its parent (see `delegate_lock`) holds the lock.
 

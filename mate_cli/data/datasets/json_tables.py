@@ -77,7 +77,7 @@ class JsonTables(Release):
 
     @abstractmethod
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> Iterable[TableExample]:
-        """Parse the questions of an entry.
+        """Return the questions of one JSON entry of a file as examples.
 
         Args:
             split: split of the entry.
@@ -108,12 +108,15 @@ class TatQA(JsonTables):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File of each split. The answers of test are in a separate file."""
+        """Path of the question file of each split. The answers of test are in a separate file."""
         names = {"train": "train", "dev": "dev", "test": "test_gold"}
         return {split: f"dataset_raw/tatqa_dataset_{name}.json" for split, name in names.items()}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> Iterator[TableExample]:
-        """Yield the questions about one table. See `JsonTables.parse`."""
+        """Yield the questions of one JSON entry, which are about the same table.
+
+        See `JsonTables.parse`.
+        """
         content, paragraphs = require_part(entry, "table", dict), require_part(entry, "paragraphs", list)
         passages = {f"paragraph {require_part(p, 'order', int)}": require_text(p, "text") for p in paragraphs}
         table = build_table(require_text(content, "uid"), content.get("table"), passages=passages)
@@ -158,11 +161,11 @@ class FeTaQA(JsonTables):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File of each split."""
+        """Path of the question file of each split, relative to the root of the dataset."""
         return {split: f"data/fetaQA-v1_{split}.jsonl" for split in ("train", "dev", "test")}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
-        """Return the only question of an entry. See `JsonTables.parse`."""
+        """Return a list with the only question of a JSON entry, see `JsonTables.parse`."""
         titles = {"title": require_text(entry, "table_page_title"), "section_title": entry.get("table_section_title")}
         require_type(titles["section_title"], str, "table_section_title")
         name = f"{require_text(entry, 'page_wikipedia_url')}#{titles['section_title']}"
@@ -193,11 +196,11 @@ class TableBench(JsonTables):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File of the only split."""
+        """Path of the question file of the only split, "test"."""
         return {"test": self.file}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
-        """Return the only question of an entry. See `JsonTables.parse`."""
+        """Return a list with the only question of a JSON entry, see `JsonTables.parse`."""
         name, content = require_text(entry, "id"), require_part(entry, "table", dict)
         lines = [require_part(content, "columns", list), *require_part(content, "data", list)]
         table = build_table(name, [[*map(spreadsheet_text, require_type(line, list, "a line"))] for line in lines])
@@ -226,11 +229,14 @@ class ToTTo(JsonTables):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File of each split."""
+        """Path of the data file of each split, relative to the root of the dataset."""
         return {split: f"totto_data/totto_{split}_data.jsonl" for split in ("train", "dev")}
 
     def parse(self, split: str, key: str, entry: Entry, problems: list[Problem]) -> list[TableExample]:
-        """Return the only description of an entry. See `JsonTables.parse`."""
+        """Return a list with the only example of a JSON entry, a description of highlighted cells.
+
+        See `JsonTables.parse`.
+        """
         lines, positions = expand_spans(require_list(entry, "table"))
         name = str(require_part(entry, "example_id", int))
         titles = {part: require_part(entry, f"table_{part}", str) for part in ("section_title", "section_text")}
@@ -294,7 +300,7 @@ class InfoTabS(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """File of each split."""
+        """Path of the hypothesis file of each split, relative to the root of the dataset."""
         names = {"train": "train", "dev": "dev"} | {f"alpha{number}": f"test_alpha{number}" for number in (1, 2, 3)}
         return {split: f"data/maindata/infotabs_{name}.tsv" for split, name in names.items()}
 

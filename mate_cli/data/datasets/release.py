@@ -125,7 +125,7 @@ class Release(ABC):
         """
 
     def skip_reason(self, example: TableExample) -> str:
-        """Return a short reason why a valid example is excluded, or "" if it is used."""
+        """Return a short reason to exclude a valid example from its split, or "" to include it."""
         return ""
 
     @property
@@ -143,7 +143,7 @@ class Release(ABC):
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
-        """Splits on disk. If there are none, the release is downloaded if `download` allows it.
+        """Names of the splits on disk. Without any, the release is downloaded if `download` allows it.
 
         Raises:
             DataError: no split is available.

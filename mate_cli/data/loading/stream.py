@@ -132,7 +132,7 @@ class TableStream(Dataset[TableBatch]):
         return encodings[:count]
 
     def __getitem__(self, number: int) -> TableBatch:
-        """Return a micro-batch. `number` counts the micro-batches of all ranks since the start.
+        """Return the micro-batch at an index that counts the micro-batches of all ranks since the start.
 
         If its tables yield no example, the result is a filler: an example of a later table, whose loss is ignored.
 

@@ -105,7 +105,7 @@ class LoaderOptions:
         return self.limit_test if split == "test" else self.limit_dev
 
     def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
-        """Collate encodings into a batch and apply `prepare`."""
+        """Collate encodings into a batch, and apply the function `prepare` to the batch if it is set."""
         batch = collate(encodings, reset_positions=self.reset_positions, max_positions=self.max_positions)
         return self.prepare(batch) if self.prepare else batch
 
@@ -202,7 +202,7 @@ class TableDataModule:
         return list(self.dataset.examples(split))[:count]
 
     def questions(self, split: str) -> list[TableExample]:
-        """Return the questions of a split, before `examples` selects from them.
+        """Return the questions of a split, from which `examples` selects.
 
         Raises:
             DataError: the split is empty.
@@ -326,14 +326,14 @@ class TableDataModule:
         return self._batches(Batches(encodings, loading), order, self.schedule.accumulate)
 
     def loader(self, split: str) -> DataLoader[TableBatch]:
-        """Return a loader of the batches of a split for evaluation.
+        """Return a data loader of the evaluation batches of a split.
 
         The longest examples come first: if memory is insufficient, the first batch fails.
         """
         return self.loader_encoded(self.encodings(split))
 
     def build_eval_loader(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
-        """Return a loader of the batches of any examples for evaluation.
+        """Return a data loader of the evaluation batches of any examples.
 
         Args:
             examples: examples to load. Their encodings are read from the cache if available.
@@ -342,7 +342,7 @@ class TableDataModule:
         return self.loader_encoded(self._cached(examples, name))
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
-        """Return a loader of the batches of this rank for evaluation, the longest first."""
+        """Return a data loader of this rank's evaluation batches of some encodings, longest first."""
         batches = batch_by_length(encodings, 2 * self.loading.micro_batch)
         rank_batches = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), rank_batches)

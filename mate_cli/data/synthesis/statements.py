@@ -251,7 +251,7 @@ def part_statements(
     rewriting: Rewriting | None,
     max_words: int = MAX_WORDS,
 ) -> list[TableExample]:
-    """Generate statements about a part of a table.
+    """Generate examples with true and false statements about a part of a table.
 
     These are two statements of the grammar, and pairs of original and rewritten sentences.
 

@@ -39,7 +39,7 @@ class NumberText(str):
 
 
 def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - any cell value
-    """Format a value as a spreadsheet shows it.
+    """Format a value as the text that a spreadsheet shows for it, such as TRUE or 2024-03-01.
 
     Integers have no `.0`, dates are written as 2024-03-01, null is empty, and nested values become JSON.
     """

@@ -39,7 +39,7 @@ keys name the columns, or lists of which the first may be the header."""
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
-    """Open a JSON file whose rows are objects or lists, or whose object contains a table.
+    """Open a JSON file that contains rows as objects or lists, or an object with a table.
 
     Raises:
         DataError: the file is not text or contains no table. Later invalid JSON raises it when the lines are read.

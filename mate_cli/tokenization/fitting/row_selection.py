@@ -92,7 +92,7 @@ class RowIndex:
         self._index = SentenceIndex([self._scan_row(row) for row in rows])
 
     def choose(self, question: str) -> RowChoice:
-        """Rank all rows for one of the questions passed to the constructor."""
+        """Rank all rows of the table by relevance to one of the questions passed to the constructor."""
         terms = question_terms(question)
         scores = self._index.scores(" ".join(_code(self._numbers[term]) for term in terms)).round(6)
         column, sign = self._find_extreme(question)

@@ -85,7 +85,7 @@ class HybridQA(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """Path of the question file of each split, in released_data."""
+        """Path of the question file of each split, such as `released_data/dev.json`."""
         return {split: f"released_data/{split}.json" for split in ("train", "dev", "test")}
 
     @property

@@ -74,7 +74,7 @@ class LabelledRow:
 
     @classmethod
     def build(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, flat: bool) -> LabelledRow:
-        """Create a row from the values of one record, by assigning its columns to fields.
+        """Create a row from the values of one record, by assigning columns of the record to fields.
 
         Args:
             values: values by column name.
@@ -195,7 +195,7 @@ class RowTables:
 
 
 def inline_table(value: object) -> Table:
-    """Parse a table that is inline in a row.
+    """Parse a table that a row of user data contains as nested lists or objects.
 
     The table is a list of lists with the header first, a list of objects, or an object in a format of JSON table
     files, such as `{header, rows}` or `{columns, data}` of pandas.

@@ -47,7 +47,7 @@ class Turn:
 
     @property
     def key(self) -> str:
-        """Id of the question, made of its sequence and its position."""
+        """Id of the question, composed of the id of its sequence and its position in the sequence."""
         return f"{self.conversation}_{self.position}"
 
 
@@ -75,7 +75,7 @@ class SQA(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """Question file of each split."""
+        """Path of the question file of each split, relative to the root of the dataset."""
         train = "train.tsv" if self.whole_train else f"random-split-{self.fold}-train.tsv"
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
 

@@ -70,7 +70,7 @@ class WikiSQL(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """Question file of each split."""
+        """Path of the question file of each split, relative to the root of the dataset."""
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:

@@ -114,7 +114,7 @@ class WikiTableQuestions(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """Question file of each split."""
+        """Path of the question file of each split, relative to the root of the dataset."""
         names = {
             "train": "training" if self.whole_train else f"random-split-{self.fold}-train",
             "dev": f"random-split-{self.fold}-dev",
