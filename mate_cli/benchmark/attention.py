@@ -88,7 +88,7 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """The selected backends of `conf/attention`, by name.
+        """The selected attention backends of `conf/attention`, by option name.
 
         By default all backends are selected except sdpa, which is measured as `dense_mask`.
         """
@@ -158,12 +158,12 @@ class AttentionBenchmark(BenchmarkOptions):
 
 @torch.no_grad()
 def forward_pass(ready: PreparedVariant, qkv: Tensor) -> Tensor:
-    """Run attention without gradients: query, key and value [P, 3, N, H] to output [P, N, H]."""
+    """Compute the attention output [P, N, H] of `qkv` [P, 3, N, H] for P tokens, without gradients."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
 
 def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
-    """Run the forward and backward pass, with the output as its own gradient.
+    """Run attention forward, then backward with the output as the gradient of the output.
 
     Returns:
         The gradients of query, key and value, and of the parameters of the layer.
@@ -193,7 +193,7 @@ def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.devic
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """Compute the attention plan of a batch three times on the CPU, and measure the time.
+    """Return a batch with its attention plan, and the median time to compute the plan on the CPU.
 
     An attention plan contains the masks and index tables that attention needs for a batch.
 
@@ -212,7 +212,7 @@ def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
 
 
 def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, float | NotRun]:
-    """Compare the output of each variant with `attend_by_definition` in float64.
+    """Return the largest absolute error of each variant, compared with exact attention in float64.
 
     Args:
         ready: prepared variants by name.
@@ -234,7 +234,7 @@ def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, f
 
 @torch.no_grad()
 def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
-    """Compute exact attention in slices of queries: [P, 3, N, H] to float64 [P, N, H].
+    """Compute exact attention in float64 for `qkv` [P, 3, N, H], one slice of queries at a time.
 
     The result is the reference for the numerical errors of all variants.
     """
@@ -248,6 +248,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Compute attention of queries [B, n, t, H] of n attention heads with mask [B, t, T]."""
+    """Compute the attention of queries [B, n, t, H] to T keys, with the boolean mask [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

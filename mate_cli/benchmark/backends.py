@@ -36,12 +36,12 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
 
 
 def list_backends() -> list[str]:
-    """List the names in `conf/attention`, including user-defined files."""
+    """Return the names of all attention backends in `conf/attention`, including user-defined ones."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 
 def _composed(group: str, words: list[str]) -> DictConfig:
-    """Compose an option of a config group, such as `attention`, for the benchmark.
+    """Return the composed configuration of a config group, such as `attention`, for the benchmark.
 
     Modules of its classes in the working directory become importable.
     """
@@ -81,7 +81,7 @@ def find_network(
 
 
 def list_networks() -> list[str]:
-    """List the names in `conf/model`, including user-defined files."""
+    """Return the names of all networks in `conf/model`, including user-defined networks."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))
 
 

@@ -86,7 +86,7 @@ class Case:
 
 
 def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
-    """Yield batches of random synthetic tables, sorted by length within each shape.
+    """Yield benchmark batches of random synthetic tables, by shape and then by length.
 
     Args:
         shapes: names in `SHAPES`.
@@ -105,7 +105,7 @@ def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, 
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """Compute the example lengths of a batch whose longest example has `tokens` tokens.
+    """Return the length in tokens of each example of a batch whose longest example has `tokens` tokens.
 
     All lengths are equal, except in a "mixed" batch, whose lengths are n, 3/4 n, n/2 and n/4.
     """
@@ -157,7 +157,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Yield batches of a dataset's tables: the longest, or for "mixed" evenly spaced lengths.
+    """Yield benchmark batches from a dataset: its longest tables, or tables of evenly spaced lengths.
 
     Args:
         name: name of the dataset.
@@ -181,7 +181,7 @@ Positions restart in every cell.
 
 
 def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, Path]:
-    """Search the folders for datasets, and print which datasets are available.
+    """Return the folder of each available dataset by name, and print which datasets are missing.
 
     Args:
         names: names of datasets, None for no datasets.

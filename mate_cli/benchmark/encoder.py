@@ -78,7 +78,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @property
     def shape(self) -> EncoderSize:
-        """The size of all encoders, such as their hidden size and number of layers."""
+        """The size of all benchmarked encoders, such as their hidden size and number of layers."""
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
@@ -175,7 +175,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
 
 def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """Compute the attention plan of a batch for a model, and move the batch to the device.
+    """Create a benchmark job from a model and a batch: compute the attention plan and move the batch.
 
     Args:
         model: encoder to measure.
@@ -199,7 +199,7 @@ def list_variants() -> dict[str, tuple[str, str]]:
 
 
 def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
-    """Select the tokens that a variant reads: the first `n` if its name ends in `@n`, or all."""
+    """Truncate a batch to the first `n` tokens if the variant's name ends in `@n`."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
         return batch
@@ -208,7 +208,7 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
-    """Compute the number of floating point operations of dense layers and attention.
+    """Compute the floating point operations of the dense layers and the attention of an encoder.
 
     Embeddings, normalization and activations are not counted.
 
@@ -231,7 +231,7 @@ def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
 
 
 def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """Run the forward and backward pass, with the hidden states as their own gradient.
+    """Run an encoder forward, then backward with the hidden states as the gradient of the output.
 
     Returns:
         The gradient of each parameter, None if the parameter is not used.

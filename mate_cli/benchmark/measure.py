@@ -88,7 +88,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
 
 
 def keep(record: RunRecord, figures: Figures) -> None:
-    """Store measurements in a record: numbers in `metrics`, text in `facts`."""
+    """Add measurements to a run record: numbers to its `metrics`, text to its `facts`."""
     record.facts |= {name: value for name, value in figures.items() if isinstance(value, str)}
     record.metrics |= {name: value for name, value in figures.items() if not isinstance(value, str)}
 
@@ -164,7 +164,7 @@ class BenchmarkOptions(ABC):
 
     @contextmanager
     def pace(self) -> Iterator[Pace]:
-        """Yield the measurement limits, after measuring the peak speed of the device.
+        """Create a context that yields the limits of a benchmark and the measured peak speed of the device.
 
         The number of threads is set within the context.
 
@@ -182,7 +182,7 @@ Part = TypeVar("Part")
 
 
 def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
-    """Yield named parts of a benchmark, and print the progress to a console.
+    """Iterate over the named cases of a benchmark, and print which case is measured next.
 
     Args:
         parts: parts by name, in order.

@@ -61,7 +61,7 @@ class NotRun(NamedTuple):
 
 
 def clock(device: torch.device) -> Clock:
-    """Create a function that synchronizes the device and returns (wall, CPU) seconds."""
+    """Create a clock function, which synchronizes the device and returns (wall, CPU) seconds."""
 
     def read() -> tuple[float, float]:
         if device.type == "cuda":
@@ -79,7 +79,7 @@ def time_turns(
     device: torch.device,
     read: Clock | None = None,
 ) -> dict[str, Timing | NotRun]:
-    """Time variants in turns: every round calls each variant once.
+    """Measure the time of several variants, calling each variant once per round.
 
     The first call of each variant is a warm-up call, in which its memory is measured.
 
@@ -143,7 +143,7 @@ def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
-    """Run a function, and return its result or the reason why it failed.
+    """Call a function, and return its result, or a `NotRun` with the reason if the call fails.
 
     Failures are, for example, unsupported settings, compiler errors, out of memory and kernel errors.
 
@@ -172,7 +172,7 @@ def failure_text(error: Exception) -> str:
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
-    """Measure the additional peak memory of a call in MB (10**6 bytes), None if impossible.
+    """Return the additional peak memory of a call in MB (10**6 bytes), or None if it is unknown.
 
     On CUDA this is the memory allocated by PyTorch. On a CPU it is the peak of the process (VmHWM, reset before the
     call) minus the resident memory before the call. A large block that is freed and allocated again counts as new
@@ -208,7 +208,7 @@ def _status_mb(key: str) -> float:
 
 
 class Variant(NamedTuple):
-    """One of the compared implementations, ready to be called on one input in one direction.
+    """A benchmarked implementation, ready to be called on one input, forward or with backward.
 
     Args:
         call: function to time.
@@ -221,7 +221,7 @@ class Variant(NamedTuple):
 
 @dataclass
 class Pace:
-    """Limits of the measurements, and the speeds measured so far.
+    """Time limits of a benchmark, and the highest speed measured for each variant.
 
     Args:
         rounds: maximum number of rounds.
@@ -239,7 +239,7 @@ class Pace:
 
 
 def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
-    """Time variants in turns, except variants that are expected to exceed the time limit.
+    """Measure the time of variants, and skip variants that are expected to exceed the time limit.
 
     The expected time of a variant is computed from its highest speed so far, or from the peak of the machine if the
     variant has not been timed.
@@ -266,7 +266,7 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
 def name_figures(
     timings: Mapping[str, Timing | NotRun], variants: Mapping[str, Variant], prefix: Callable[[str], str]
 ) -> Figures:
-    """Name the measurements of one case and direction for the record: `prefix/figure`.
+    """Convert the measurements of one case to a dict for the record, with keys `prefix/measurement`.
 
     Args:
         timings: timing of each variant, or the reason why the variant has no timing.
@@ -299,7 +299,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[int]:
-    """Set the number of threads of PyTorch within a context, and yield the number.
+    """Set the number of PyTorch threads inside the context, and yield the number.
 
     None keeps the current number. The previous number is restored on exit.
     """

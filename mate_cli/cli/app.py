@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_interrupted(error: BaseException | None) -> bool:
-    """Return whether an error is a `KeyboardInterrupt`, or was raised while one was handled.
+    """Return whether an error is a `KeyboardInterrupt`, or was raised while handling an interrupt.
 
     For example, clean-up code that an interrupt started may fail.
     """
@@ -114,7 +114,7 @@ def is_interrupted(error: BaseException | None) -> bool:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Check that all command-line arguments are UTF-8 and that the working directory exists.
+    """Check that the command-line arguments are valid UTF-8 and that the working directory exists.
 
     Raises:
         ConfigError: an argument is not UTF-8, or the working directory was deleted.
@@ -184,7 +184,7 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def run_hydra(name: str, module: ModuleType, function: str, arguments: list[str]) -> int:
-    """Run a subcommand that Hydra configures, and return its exit code.
+    """Run a subcommand whose arguments are Hydra overrides, and return its exit code.
 
     The arguments are checked, the configuration is composed and validated, and the function of the command is called.
 
@@ -267,7 +267,7 @@ def run_hydra_info_flags(config_name: str) -> None:
 
 @contextmanager
 def hydra_arguments(name: str, arguments: list[str]) -> Iterator[None]:
-    """Set `sys.argv` inside the context, and make Hydra raise errors, not print them.
+    """Set `sys.argv` inside the context, and let Hydra raise its errors instead of printing them.
 
     Args:
         name: subcommand, which becomes part of the program name.
@@ -298,7 +298,7 @@ def print_error(error: MateError) -> int:
 
 
 def interrupt() -> None:
-    """Raise `KeyboardInterrupt`, as Ctrl-C does. Handler of other termination signals.
+    """Signal handler that raises `KeyboardInterrupt` for other termination signals than SIGINT.
 
     Raises:
         KeyboardInterrupt: always.
@@ -308,7 +308,7 @@ def interrupt() -> None:
 
 @contextmanager
 def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` when this process receives one of the signals, inside the context.
+    """Install `stop` as the handler of the given signals inside the context.
 
     Forked subprocesses keep the default action of the signals. If SIGHUP is already ignored, as under nohup, it stays
     ignored. Does nothing outside the main thread, where Python cannot set signal handlers.

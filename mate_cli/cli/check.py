@@ -34,7 +34,7 @@ FROM_STAGE = "stages."
 
 
 def check_parts(spec: RunSpec) -> None:
-    """Check the options of all classes in the configuration of a run, and their combinations.
+    """Check the constructor options of all classes in a run's configuration, and whether they fit together.
 
     For example, the task must fit the encoding, and the batch size must be divisible among devices. Imports torch,
     which takes seconds.
@@ -77,7 +77,7 @@ def check_parts(spec: RunSpec) -> None:
 
 
 def check_quickly(spec: RunSpec, job: int = 0) -> None:
-    """Check option types, referenced runs, folders, data and loggers, without importing torch.
+    """Check the configuration, folders, data and loggers of a run without importing torch.
 
     Args:
         spec: run to check.
@@ -114,7 +114,7 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
 
 
 def check_folder(spec: RunSpec, job: int) -> None:
-    """Check that the run in `resume` can be resumed, or that no run has the name in `name`.
+    """Check that the run in `resume` can be resumed, or else that the name of a new run is unused.
 
     Args:
         spec: run to check.
@@ -132,7 +132,7 @@ def check_folder(spec: RunSpec, job: int) -> None:
 
 
 def check_servers(loggers: Nodes) -> None:
-    """Check that the server of each configured logger responds.
+    """Check that the server of each configured logger, such as W&B, responds.
 
     Without this check, a logger would fail only after the data have been prepared.
 
@@ -172,7 +172,7 @@ def is_reachable(address: str) -> bool:
 
 
 def check_machine(spec: RunSpec) -> None:
-    """Check that all ranks were started, and that this machine has the devices and precisions.
+    """Check that all ranks were started, and that this machine supports the devices and precisions.
 
     Raises:
         ConfigError: ranks are missing, or the device or precision is not available. The error names the key.
@@ -187,7 +187,7 @@ def check_machine(spec: RunSpec) -> None:
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:
-    """Check that the folder `data.root` exists if a command-line override sets it.
+    """Check that the data folder exists if the command line sets it by `data.root`.
 
     A download does not create such a folder, so that a mistyped path raises an error.
 
@@ -204,7 +204,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
 
 
 def check_ranker(config: RunConfig) -> None:
-    """Check that `encoding.ranked_by`, the cell selection run that ranks table rows, exists.
+    """Check that the cell selection run in `encoding.ranked_by`, which ranks table rows, exists.
 
     References to a stage of the same run are not checked.
 
@@ -219,7 +219,7 @@ def check_ranker(config: RunConfig) -> None:
 
 
 def _prefix_stage(stage: Stage, key: str | None) -> str | None:
-    """Prefix the key of an error with `stages.NAME.`.
+    """Add the prefix `stages.NAME.` of a stage to the configuration key of an error.
 
     Paths, and keys of a stage without a name, are unchanged.
     """
@@ -227,7 +227,7 @@ def _prefix_stage(stage: Stage, key: str | None) -> str | None:
 
 
 def check_data(config: RunConfig) -> None:
-    """Check that local data exist.
+    """Check that the local files of the training data exist.
 
     The training data must exist if `data.download=false`, the files in `data.extra_train` always.
 
@@ -274,7 +274,7 @@ def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: s
 
 
 def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
-    """Check that a checkpoint is published in the network size that its name contains.
+    """Check that a checkpoint is published in the size that its name contains, such as `base`.
 
     The published sizes are in `PUBLISHED_SIZES`.
 

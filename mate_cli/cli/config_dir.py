@@ -35,7 +35,7 @@ def config_dir() -> Path:
 
 @contextmanager
 def typed_config_dir(folder: str | None) -> Iterator[None]:
-    """Use the folder of `--config-dir` instead of `./conf` inside the context.
+    """Use the folder given by `--config-dir` instead of `./conf` inside the context.
 
     Args:
         folder: value of the flag. None to use `./conf`.
@@ -84,7 +84,7 @@ def find_config(name: str) -> Path | None:
 
 
 def choices(group: str) -> list[str]:
-    """Return the sorted option names of a config group, from mate's and the user's files."""
+    """Return the sorted option names of a config group from mate's and the user's YAML files."""
     return sorted({path.stem for folder in config_folders() for path in (folder / group).glob("*.yaml")})
 
 
@@ -104,7 +104,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 def defaults_of(content: Mapping[str, Any]) -> list[Any]:
-    """Return the defaults list of a configuration file's content.
+    """Return the Hydra defaults list in the content of a configuration file.
 
     Return [] if `defaults` is missing or no list.
     """
@@ -113,7 +113,7 @@ def defaults_of(content: Mapping[str, Any]) -> list[Any]:
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of a command's primary configuration and those that it extends.
+    """Yield the contents of all configurations that a command extends, then of its own configuration.
 
     The extended configurations come first.
 
@@ -128,13 +128,13 @@ def read_extended(command: str) -> Iterator[dict[str, Any]]:
 
 
 def group_choices(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the (config group, option) pairs in the defaults list of a file's content."""
+    """Return the (config group, option) pairs in the Hydra defaults list of a file's content."""
     groups = [entry for entry in defaults_of(content) if isinstance(entry, dict)]
     return [(str(name), option) for group in groups for name, option in group.items()]
 
 
 def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
-    """Return the (config group, default option) pairs of a command, except optional groups.
+    """Return the (config group, default option) pairs of a command, without optional groups.
 
     The default option is None if the group has none. Configurations that the command extends are included.
     """
@@ -143,7 +143,7 @@ def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
 
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
-    """Return the config group options that an option's files select.
+    """Return the options of other config groups that an option, such as an experiment, selects.
 
     The files are the file of the option and the files that it extends. For example, the files of an experiment select
     a model and a dataset.
@@ -155,12 +155,12 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 
 
 def load_extended_option(group: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the files that an option extends, then the content of its file."""
+    """Yield the contents of all YAML files that an option extends, then of the option's own file."""
     yield from map(read_config, extended_files(group, name))
 
 
 def read_choice(group: str, name: str) -> dict[str, Any]:
-    """Return the values of an option, merged over the files that it extends.
+    """Return the values of a config group option, including values of the files that it extends.
 
     Keys are merged at the top level only. `defaults` is removed.
     """
@@ -171,7 +171,7 @@ def read_choice(group: str, name: str) -> dict[str, Any]:
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:
-    """Yield the paths of the files that an option extends, then the path of its file."""
+    """Yield the paths of all YAML files that an option extends, then of the option's own file."""
     file = find_config(f"{group}/{name}")
     for entry in defaults_of(read_config(file)):
         if isinstance(entry, str) and entry != "_self_":
@@ -182,7 +182,7 @@ def extended_files(group: str, name: str) -> Iterator[Path]:
 
 
 def user_experiment_files(name: str) -> list[Path]:
-    """Return the user's files from which a user-defined experiment is composed.
+    """Return the user's YAML files that define a user-defined experiment.
 
     Extended files come first, the file of the experiment last. Files before the last file of the package are excluded.
     The list is empty for an experiment of the package.
@@ -193,7 +193,7 @@ def user_experiment_files(name: str) -> list[Path]:
 
 
 def top_keys(command: str) -> dict[str, Any]:
-    """Return the values in a command's primary configuration by top-level key.
+    """Return the top-level keys of a command's configuration with their values.
 
     Config groups are excluded. Configurations that the command extends are included.
     """

@@ -41,7 +41,7 @@ ON_HUB = ("bert", "roberta", "tapas")
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as `mate train` does, but return the first `DataError`.
+    """Check a run as `mate train` does, but return the first `DataError` instead of raising it.
 
     The caller can then print the cost of the run before raising the error.
 
@@ -86,7 +86,7 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
 
 
 def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
-    """Return the error of the first stage that cannot be trained, or None.
+    """Return the error that prevents training, for the first stage with such an error, or None.
 
     Args:
         stages: stages to check.
@@ -148,7 +148,7 @@ def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage
 
 
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Estimate the training cost of stages.
+    """Estimate the training cost of each stage, by stage key.
 
     Stages that differ only in seed, loggers or float values are measured once.
 
@@ -167,7 +167,7 @@ def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
 
 
 def _key(stage: Stage) -> str:
-    """Return a cache key of a stage for cost estimates: its configuration as JSON.
+    """Return the key under which the cost of a stage is cached: its configuration as JSON.
 
     Seed and loggers are omitted. Floats that do not affect the cost, such as learning rates and dropout probabilities,
     are replaced by whether they are nonzero.
@@ -179,7 +179,7 @@ def _key(stage: Stage) -> str:
 
 
 def _without_sizes(value: object, all_floats: bool) -> object:
-    """Replace floats by whether they are nonzero.
+    """Replace each float in a configuration by whether the float is nonzero.
 
     If not `all_floats`, only floats below a key that contains "dropout" are replaced.
     """
@@ -189,7 +189,7 @@ def _without_sizes(value: object, all_floats: bool) -> object:
 
 
 def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
-    """Yield the output lines about the cost of a stage, such as its number of steps."""
+    """Yield the printed lines about the cost of a stage, such as its number of training steps."""
     if cost.examples:
         yield f"  examples    {', '.join(f'{count:,} {split}' for split, count in cost.examples.items())}"
     if cost.tokens:
@@ -212,7 +212,7 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
 
 
 def _time(costs: Sequence[Cost]) -> str:
-    """Format the total training time of stages, and the number of batches it was measured on."""
+    """Format the total training time of stages, and the number of batches that were timed."""
     duration, batches = _duration(costs), sum(cost.timed for cost in costs)
     if duration == UNKNOWN:
         return duration
@@ -234,7 +234,7 @@ def _duration(costs: Sequence[Cost]) -> str:
 
 
 def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
-    """Yield a description of each download that a stage requires, with its size.
+    """Yield a description, with the size, of each file that a stage must download.
 
     Args:
         config: configuration of the stage.
@@ -280,7 +280,7 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
 
 
 def resolve_planned(overrides: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
-    """Resolve overrides to a run, even if finished runs for some stages are missing.
+    """Resolve overrides to a run, treating stages whose finished run is missing as stages to train.
 
     A stage whose finished run is missing is resolved as a stage to train.
 

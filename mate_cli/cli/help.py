@@ -50,7 +50,7 @@ def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0
 
 
 def overview(commands: Mapping[str, str]) -> str:
-    """Return the text of `mate --help`.
+    """Return the help text that `mate --help` prints.
 
     Args:
         commands: description of each subcommand by name.
@@ -73,7 +73,7 @@ def overview(commands: Mapping[str, str]) -> str:
 
 
 def command_help(config_name: str) -> str:
-    """Return the text of `mate COMMAND --help`.
+    """Return the help text that `mate COMMAND --help` prints.
 
     It lists usage, config groups, keys, examples and flags.
 
@@ -104,7 +104,7 @@ def nearest_choice(group: str, name: str) -> str | None:
 
 
 def groups_of(config_name: str) -> list[str]:
-    """Return the config groups of a command, and of the configurations that it extends."""
+    """Return the config groups of a command, including groups of configurations that it extends."""
     return [group for group, _ in list_defaults(config_name)]
 
 
@@ -120,7 +120,7 @@ def _group(group: str, default: str | None) -> str:
 
 
 def _keys(source: Path) -> list[str]:
-    """Format each top-level key of a YAML file with its value and comment, wrapped to `WIDTH`."""
+    """Format the top-level keys of a YAML file with values and comments, wrapped to `WIDTH` characters."""
     lines = source.read_text(encoding="utf-8").splitlines()
     key_lines = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
     pairs = [line.partition("#")[::2] for line in key_lines]
@@ -175,7 +175,7 @@ def read_summary(group: str, name: str) -> Summary:
 
 
 def _comment(lines: list[str]) -> Iterator[str]:
-    """Yield the lines of the comment at the start of a file.
+    """Yield the lines of the comment at the start of a YAML file.
 
     Lines that match `SKIPPED` are excluded.
     """
@@ -188,6 +188,6 @@ def _comment(lines: list[str]) -> Iterator[str]:
 
 
 def group_names() -> list[str]:
-    """Return the sorted config groups that have options, from mate's and the user's files."""
+    """Return the sorted names of all config groups that have options of mate or of the user."""
     folders = {path.parent.name for folder in config_folders() for path in folder.glob("*/*.yaml")}
     return sorted(group for group in folders if choices(group))

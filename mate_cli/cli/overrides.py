@@ -51,7 +51,7 @@ def split_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _paired(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (long name, value) for each flag, and ("", argument) for each other argument."""
+    """Yield (long flag name, value) for each flag, and ("", argument) for each other argument."""
     iterator = iter(arguments)
     for argument in iterator:
         name, equals, value = argument.partition("=")
@@ -112,7 +112,7 @@ class Override:
 
     @cached_property
     def group(self) -> str:
-        """Config group in which the override selects an option.
+        """Config group, such as `model`, of an override that selects an option.
 
         Empty if the override sets a value.
         """
@@ -124,27 +124,27 @@ class Override:
 
     @cached_property
     def stage(self) -> str:
-        """Stage name in `stages.NAME.key=value`. Empty if the override applies to all stages."""
+        """Stage name in an override `stages.NAME.key=value`, or "" if it applies to all stages."""
         parts = self.key.split(".", 2)
         return parts[1] if parts[0] == "stages" and len(parts) == 3 else ""
 
     @property
     def inner(self) -> Override:
-        """The override without the prefix `stages.NAME.` of its key."""
+        """The override without the prefix `stages.NAME.`, as in `lr=1` for `stages.qa.lr=1`."""
         return Override(self.sign, self.key.removeprefix(f"stages.{self.stage}."), self.value)
 
     def is_below(self, *parts: str) -> bool:
-        """Return whether the first component of the key, before any dot or slash, is in `parts`."""
+        """Return whether the first component of the override's key is one of `parts`."""
         return self.key.replace("/", ".").partition(".")[0] in parts
 
 
 def to_strings(overrides: Iterable[Override]) -> list[str]:
-    """Convert overrides to command-line arguments."""
+    """Convert parsed overrides to command-line arguments, such as `model=mate`."""
     return [str(override) for override in overrides]
 
 
 def get_override_value(overrides: Iterable[Override], key: str) -> str | None:
-    """Return the value of the last override of `key`.
+    """Return the value of the last override of `key` in a list of overrides.
 
     Return None if no override sets the key, or if its last value is empty or `null`.
     """

@@ -38,7 +38,7 @@ def quote_label(argument: str) -> str:
 
 
 def accepts_argument(argument: str) -> bool:
-    """Return whether an argument is a folder, which `convert_arguments` converts to an override.
+    """Return whether a command-line argument is a folder, which is converted to an override of `runs`.
 
     A folder is a path that exists, or an argument that is neither a flag nor an override.
     """
@@ -95,7 +95,7 @@ def run(cfg: Compare) -> None:
 
 
 def check_wandb(cfg: Compare) -> None:
-    """Check the settings with which `wandb=true` logs a comparison to W&B.
+    """Check the settings for logging a comparison to W&B, which `wandb=true` enables.
 
     Raises:
         ConfigError: if the `logger` group has no W&B logger, the environment sets an invalid W&B mode, or a workspace
@@ -121,7 +121,7 @@ def check_wandb(cfg: Compare) -> None:
 
 
 def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Write the files that the configuration requests, and yield (type, path) of each.
+    """Write the requested output files of a comparison, and yield (file type, path) of each.
 
     Args:
         cfg: configuration of the command.
@@ -154,7 +154,7 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
 
 
 def page_folder(cfg: Compare, report: Report) -> Path:
-    """Return the default folder of the HTML page.
+    """Return the default folder of the HTML page of a comparison.
 
     It is the first entry of `runs`, up to any wildcard.
     """
@@ -165,7 +165,7 @@ def page_folder(cfg: Compare, report: Report) -> Path:
 
 
 def run_diff(cfg: Diff) -> None:
-    """Print how two runs differ, and write an HTML page about it if `html` is set.
+    """Print how two runs differ, and write an HTML page if `html` is set.
 
     Raises:
         ConfigError: if `runs` does not contain exactly two different folders.

@@ -63,7 +63,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def completions(line: str) -> list[str]:
-    """Return the candidates for the last argument of a command line.
+    """Return the shell completions of the last argument of a command line.
 
     Args:
         line: command line up to the cursor, such as `mate train mod` with the candidate `model=`.
@@ -92,7 +92,7 @@ def completions(line: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Completer:
-    """Completion of an argument of one command.
+    """Shell completion for the arguments of one subcommand.
 
     Args:
         command: name of the command.
@@ -103,7 +103,7 @@ class Completer:
     arguments: Sequence[str]
 
     def complete(self, word: str) -> list[str]:
-        """Return the candidates for a partial argument, such as `optimizer.l` or `model=ma`."""
+        """Return the completions of a partial override, such as `optimizer.l` or `model=ma`."""
         if word.startswith("-"):
             flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
             return [flag for flag in flags if flag.startswith(word)]
@@ -115,7 +115,7 @@ class Completer:
         return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
-        """Yield the candidates for a partial value.
+        """Yield the completions of the partial value in an override `key=value`.
 
         Only the text after the last comma is completed.
         """
@@ -126,7 +126,7 @@ class Completer:
         yield from (f"{prefix}{comma}{name}" for name in candidates if name.startswith(fragment))
 
     def _keys(self, prefix: str) -> Iterator[str]:
-        """Yield the candidates for a partial key.
+        """Yield the completions of a partial key, such as `optimizer.l`.
 
         The candidates are groups and top-level keys, or the keys of the section before the last dot.
         """
@@ -153,7 +153,7 @@ class Completer:
         return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """Return the selected option of each config group.
+        """Return the option that each config group has on the command line, by group.
 
         It is set by the arguments, else by the experiment, else by default.
         """
@@ -167,5 +167,5 @@ class Completer:
 
 
 def _ended(name: str, value: object) -> str:
-    """Append the character that follows a key in an override: a dot for a section, else `=`."""
+    """Append `.` to the key of a section, or `=` to the key of a value, to complete an override."""
     return f"{name}." if isinstance(value, dict) and value else f"{name}="

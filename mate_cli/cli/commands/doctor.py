@@ -41,7 +41,7 @@ STYLES = {OK: "green", NOTE: "yellow", BAD: "bold red"}
 
 
 class Finding(NamedTuple):
-    """The result of one check: a row of the printed table.
+    """The result of one check of `mate doctor`, printed as a table row.
 
     Args:
         name: name of the checked package, device, folder or service.

@@ -93,7 +93,7 @@ def run(cfg: Evaluate) -> None:
 
 
 def run_distributed(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
-    """Call a function on all configured ranks, and launch one process per device if necessary.
+    """Call a function on all configured ranks, launching one process per device if necessary.
 
     Args:
         cfg: configuration of the command. `cfg.hardware` sets the number of ranks.
@@ -153,7 +153,7 @@ def evaluate_runs(cfg: Evaluate) -> None:
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
-    """Check the keys of an evaluation without a run.
+    """Check the configuration of an evaluation of answers, a checkpoint or a language model.
 
     `data` is required, `whole` and `analysis` are invalid.
 
@@ -173,7 +173,7 @@ def check_alone(cfg: Evaluate, source: str) -> None:
 
 
 def score_answers(cfg: Evaluate) -> None:
-    """Score the file `answers` on splits of a dataset.
+    """Score the answers in the file `answers` on splits of a dataset.
 
     The number of wrong answers by category is printed.
     """
@@ -202,7 +202,7 @@ def score_answers(cfg: Evaluate) -> None:
 
 
 def score_system(cfg: Evaluate) -> None:
-    """Ask the language model `system` the questions of splits, and score its answers.
+    """Evaluate the language model `system`: request answers to the questions of splits, and score them.
 
     The number of wrong answers by category is printed. With `dry`, only the planned requests are counted.
 
@@ -238,7 +238,7 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
 
 def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
-    """Print the number of wrong answers by category, for each split of an evaluation.
+    """Print the number of wrong answers by error category, for each evaluated split.
 
     Args:
         folder: folder of the evaluation, with `predictions/SPLIT.json`.
@@ -256,7 +256,7 @@ def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
 
 
 def print_robustness(folder: RunFolder, cfg: Evaluate) -> None:
-    """Print the changes of the scores by perturbations, if `perturb` is set.
+    """Print how perturbations of the questions change the scores, if `perturb` is set.
 
     Args:
         folder: folder of the evaluation.
@@ -271,7 +271,7 @@ def print_robustness(folder: RunFolder, cfg: Evaluate) -> None:
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
-    """Run the configured analysis on each run and split.
+    """Run the configured analysis, such as `attention_flow`, on each run and split.
 
     The results are printed, and written with plots below the run folders.
 

@@ -62,7 +62,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def text(command: str, key: str, overrides: Sequence[str]) -> str:
-    """Format the explanation of a key, or of each key of a section, for the terminal.
+    """Format the explanation of a configuration key, or of all keys of a section, for the terminal.
 
     Args:
         command: command whose configuration has the key.
@@ -96,7 +96,7 @@ def text(command: str, key: str, overrides: Sequence[str]) -> str:
 
 
 def _name_experiment(entry: KeyDescription, stage: str, overrides: Sequence[str]) -> KeyDescription:
-    """Replace the source "typed" of a stage's values by the experiment file that sets them.
+    """Name the experiment file as the source of a stage's settings, unless the user overrides the key.
 
     The overrides of a stage come from the experiment, unless the command line sets the key.
 
@@ -114,7 +114,7 @@ def _name_experiment(entry: KeyDescription, stage: str, overrides: Sequence[str]
 
 
 def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unknown: ConfigError) -> str:
-    """Explain a key that exists only if other config group options are selected.
+    """Explain a configuration key that exists only with other config group options.
 
     Args:
         command: command whose configuration is explained.
@@ -164,7 +164,7 @@ def _elsewhere(command: str, key: str, overrides: Sequence[str], width: int, unk
 
 
 def _stages(command: str, overrides: Sequence[str]) -> dict[str, list[str]]:
-    """Return the overrides of each stage by name. A plain run has one stage named ""."""
+    """Return the overrides of each stage by stage name. A run without stages has one stage ""."""
     if command != "train" or not any(override.startswith("experiment=") for override in overrides):
         return {"": list(overrides)}
     from mate_cli.cli.config.resolve import resolve
@@ -202,7 +202,7 @@ def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
 
 @dataclass(frozen=True)
 class ChoiceKey:
-    """A key that exists in some options of a config group.
+    """A configuration key that only some options of a config group have.
 
     Args:
         key: dotted key, such as `model.slots`.
@@ -216,7 +216,7 @@ class ChoiceKey:
 
 
 def choice_keys(command: str) -> list[ChoiceKey]:
-    """Return the keys in the files of all config group options of a command.
+    """Return the configuration keys that the config group options of a command define.
 
     Files with `@package _global_`, such as experiments, are excluded.
     """
@@ -238,7 +238,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
 
 
 def search_keys(text: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
-    """Search keys by name and then by comment, and config group options by name.
+    """Search keys by name, then by comment, and search config group options by name.
 
     Args:
         text: word or phrase to search for.

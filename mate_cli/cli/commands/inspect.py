@@ -217,7 +217,7 @@ def write_dump(cfg: Inspect) -> None:
 
 
 def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
-    """Run the network on an encoding and return the tokens that it keeps after pruning.
+    """Run the network on an encoded example, and return the tokens that remain after pruning.
 
     Return None if the network does not prune tokens.
     """
@@ -309,12 +309,12 @@ def show(
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """Return the arrays of an encoding by field name, without `example_id`."""
+    """Return the arrays of an encoded example by field name, without `example_id`."""
     return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
 
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """Return the text that the serializer appends to cells with links, by link.
+    """Return the text that the serializer appends to cells with links, by link target.
 
     Such texts are sentences of linked passages.
     """
@@ -325,7 +325,7 @@ def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str,
 def cell_lengths(
     example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Count the tokens of each body cell after and before truncation.
+    """Count the tokens of each table cell (header excluded) after and before truncation.
 
     Args:
         example: example with the table.

@@ -50,7 +50,7 @@ MAX_NOTE = 1 << 12
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Print a line per option of a category. Without arguments, print the categories.
+    """Print one line per option of a category, or all categories if no argument is given.
 
     Raises:
         ConfigError: if the category does not exist, or no option matches the search terms.
@@ -76,12 +76,12 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def kinds() -> list[str]:
-    """Return the names of all categories in plural, such as `experiments`."""
+    """Return the plural names of all categories that `mate list` accepts, such as `experiments`."""
     return [*map(_plural, group_names()), SECTIONS, PERTURBATIONS, RUNS]
 
 
 def _overview() -> Iterator[str]:
-    """Yield a line per category: its number of options, and how to select an option."""
+    """Yield one line per category, with its number of options and how to select an option."""
     groups = group_names()
     width = max(len(_plural(group)) for group in groups)
     for group in groups:
@@ -94,7 +94,7 @@ def _overview() -> Iterator[str]:
 
 
 def _listing(kind: str, terms: Sequence[str]) -> Iterator[str]:
-    """Yield a line per option of a category, grouped by paper.
+    """Yield one line per option of a category, such as `models`, grouped by paper.
 
     Args:
         kind: category name, in singular or plural.
@@ -123,14 +123,14 @@ def _listing(kind: str, terms: Sequence[str]) -> Iterator[str]:
 
 
 def _line(name: str, summary: Summary, width: int) -> str:
-    """Format the line of an option, shortened to `WIDTH` characters."""
+    """Format the name and summary of an option as one line of at most `WIDTH` characters."""
     start, end = f"  {name:<{width}}  ", YOURS if summary.is_users else ""
     room = max(WIDTH - len(start) - len(end), 1)
     return f"{start}{textwrap.shorten(summary.text, room, placeholder='...')}{end}".rstrip()
 
 
 def _group(kind: str) -> str:
-    """Return the config group for a category name in singular or plural, or `SECTIONS`.
+    """Return the config group for a category name, such as `model` for `models`.
 
     Raises:
         ConfigError: if no group has this name.
@@ -217,7 +217,7 @@ def list_runs(filters: Sequence[str]) -> Iterator[str]:
 
 
 def read_note(folder: Path) -> str:
-    """Read the user's note of a run as one line. Return "" without a readable note."""
+    """Read the user's note about a run as one line. Return "" if the run has no readable note."""
     from mate_cli.files.safe_load import read_bytes
 
     with suppress(OSError, ValueError):
@@ -226,7 +226,7 @@ def read_note(folder: Path) -> str:
 
 
 def describe_run(run: IndexedRun, status: str) -> str:
-    """Format status, scores, seed and distinguishing settings of a run as one line.
+    """Format one line about a run: its status, scores, seed and distinguishing settings.
 
     Args:
         run: run to describe.

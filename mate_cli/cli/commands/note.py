@@ -18,7 +18,7 @@ Without TEXT it prints the note; TEXT "" removes it."""
 
 
 def run_plain(arguments: Sequence[str]) -> int:
-    """Write or print the note of a run, see `HELP`.
+    """Write the note of a run, or print the note if no text is given.
 
     Raises:
         ConfigError: if no run is named, or the text is too long.

@@ -43,7 +43,7 @@ TEXT_KEYS = (
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Quote the values of `TEXT_KEYS` for Hydra, and join the values of repeated keys."""
+    """Quote free-text values for Hydra, and join the values of a repeated key to a list."""
     by_key: dict[str, list[str]] = {}
     other_arguments: list[str] = []
     for argument in arguments:
@@ -147,7 +147,7 @@ def predict_tables(cfg: Predict) -> None:
 
 
 def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Session]:
-    """Read tables or a database, and the questions about them.
+    """Read the tables or the database from the configuration, with the questions about them.
 
     The model is loaded later, so that errors in the input appear without delay.
 
@@ -180,7 +180,7 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
 def answer_about_tables(
     opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
 ) -> Session:
-    """Call `answer_tables` to answer all questions about tables.
+    """Answer all questions about tables with a model, by `answer_tables`.
 
     The function is imported late, because its module imports torch.
 

@@ -66,7 +66,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def check_removable(path: Path) -> None:
-    """Check that a folder contains a whole run that no process trains.
+    """Check that a folder contains a complete run which no process is training.
 
     Raises:
         RunError: if the folder is a link, no run, a stage of another run or contains the working directory, or if
@@ -90,7 +90,7 @@ def check_removable(path: Path) -> None:
 
 
 def remove_run(path: Path) -> None:
-    """Remove a run folder. It is renamed first, so that no process reads a partial run.
+    """Delete a run folder. The folder is renamed first, so that no process reads a partial run.
 
     Raises:
         RunError: if the run cannot be removed (see `check_removable`), or the file system denies it.

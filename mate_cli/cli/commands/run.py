@@ -42,7 +42,7 @@ def run_plain(arguments: Sequence[str]) -> int:
 
 
 def _trusted(value: str) -> list[str]:
-    """Split the value of `trust=`: a list in brackets, such as `[a,b]`, or a single value."""
+    """Split the value of `trust=` into modules. The value is a list `[a,b]` or one name."""
     return value[1:-1].split(",") if value[:1] + value[-1:] == "[]" else [value]
 
 

@@ -31,7 +31,7 @@ FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--c
 
 
 def convert_arguments(arguments: Sequence[str]) -> list[str]:
-    """Add `-m` if `sweep=NAME` implies it, and quote name patterns that Hydra cannot parse."""
+    """Convert the arguments of `mate train`: add `-m` for a sweep, and quote name patterns."""
     return expand([quote_pattern(argument) for argument in arguments])
 
 
@@ -58,7 +58,7 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
 
 def _find_unknown_key(content: dict[str, Any]) -> str | None:
-    """Return a key or group in a sweep file that is neither `rows` nor of Hydra, or None."""
+    """Return the first unsupported key or group in a sweep file, or None."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     other_groups = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*other_groups, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)
@@ -77,7 +77,7 @@ def quote_pattern(argument: str) -> str:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Train a run or sweep, or print its configuration, plan or batch script.
+    """Run `mate train` with overrides: train a run or sweep, or print the plan of the run.
 
     Args:
         arguments: command-line arguments of `mate train`.
@@ -124,7 +124,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def reject_sweep_options(overrides: Sequence[str]) -> None:
-    """Check that a single run selects no Hydra launcher or sweeper.
+    """Raise `ConfigError` if a single run (without `-m`) selects a Hydra launcher or sweeper.
 
     Raises:
         ConfigError: an override selects a launcher or a sweeper.
@@ -171,7 +171,7 @@ def train(arguments: Sequence[str]) -> TrainedRun:
 
 
 def print_dry(overrides: Sequence[str]) -> int:
-    """Check a run, and print its plan and estimated cost.
+    """Check a run, and print its plan and estimated cost without training.
 
     Returns:
         0. If the run cannot be trained, an error is raised instead.
@@ -232,7 +232,7 @@ def init_process_group(spec: RunSpec) -> Iterator[None]:
 
 
 def collect_fingerprint(spec: RunSpec) -> dict[str, str]:
-    """Return the settings, code hashes and package versions that must agree on all ranks."""
+    """Return the settings, code hashes and package versions of a run, which all ranks must share."""
     from mate_cli.runs.identity import PLACES, RESULT_NEUTRAL_KEYS, filter_values, flat_keys, hash_package, value_text
     from mate_cli.runs.record import package_versions
 
@@ -296,7 +296,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
 
 
 def announce(spec: RunSpec) -> None:
-    """Check a run completely. Its name and stages are printed after the quick checks.
+    """Check a run completely, and print its name and stages after the quick checks.
 
     Raises:
         MateError: an error that the user can fix.

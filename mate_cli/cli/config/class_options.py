@@ -87,7 +87,7 @@ def _import_target(name: str) -> Callable[..., object]:
 
 @functools.cache
 def read_options(target: str) -> ClassOptions:
-    """Return the options of a class of this package from source, without importing it.
+    """Return the constructor options of a class of this package from its source, without importing it.
 
     Types whose annotations cannot be evaluated are omitted. Any name is accepted if a base class that receives
     `**options` is in another package.
@@ -114,7 +114,7 @@ def read_options(target: str) -> ClassOptions:
 
 
 def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield (module, class definition) of a class of this package and its base classes."""
+    """Yield the (module, syntax tree) of a class of this package, then of each of its base classes."""
     module, _, name = target.rpartition(".")
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -129,7 +129,7 @@ def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """Return the type annotation of each option of a class, by name.
+    """Return the type annotation of each constructor option of a class as syntax tree, by option name.
 
     The options are the parameters of the constructor if the class defines one, else its fields.
     """
@@ -151,7 +151,7 @@ def _evaluated(annotations: Mapping[str, ast.expr], names: _Names) -> Iterator[t
 
 
 class _Names(dict[str, Any]):
-    """Namespace to evaluate the annotations of a module: types that it defines or imports.
+    """Namespace in which a module's annotations are evaluated: its own types and its imports.
 
     Imports are resolved lazily, when an annotation uses a name.
     """
@@ -177,14 +177,14 @@ _names = functools.cache(_Names)
 
 @functools.cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return the (module, name) that each `from ... import` refers to, by local name."""
+    """Return (module, original name) of every name that a module imports with `from`, by local name."""
     nodes = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
     return {alias.asname or alias.name: (str(node.module), alias.name) for node in nodes for alias in node.names}
 
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    """Parse the source of a module to a syntax tree.
+    """Return the syntax tree of a module, parsed from its source.
 
     The tree is empty for modules outside this package.
     """

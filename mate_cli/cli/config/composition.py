@@ -90,7 +90,7 @@ class Composition:
 
     @property
     def names(self) -> Names:
-        """Config group options that form the name of the run, such as model and dataset.
+        """Config group options that form the name of a run, such as its model and dataset.
 
         `init` is `random` if the weights are randomly initialized.
         """
@@ -99,7 +99,7 @@ class Composition:
 
     @property
     def unprefixed_overrides(self) -> tuple[Override, ...]:
-        """Overrides without a stage prefix that affect the training of this stage.
+        """Overrides without the prefix `stages.NAME.` that affect the training of this stage.
 
         Empty if a finished run replaces the stage, because the stage is not trained.
         """
@@ -123,7 +123,7 @@ class Composition:
         return replace(self, config=config, overrides=[*self.overrides, *values])
 
     def takes(self, override: Override) -> bool:
-        """Return whether an override without a stage prefix applies to this stage.
+        """Return whether an override without the prefix `stages.NAME.` applies to this stage.
 
         An override applies if the stage has its key. An override with `+` applies if the stage has the section to which
         the key is added. Config group overrides always apply.
@@ -132,7 +132,7 @@ class Composition:
         return bool(override.group) or has_key(self.config, parent if "+" in override.sign else override.key)
 
     def find_settings(self) -> dict[str, str]:
-        """Return the settings that differ from the defaults, as text by key.
+        """Return the settings of the stage that differ from the defaults, as text by key.
 
         A config group option is compared with the option that the experiment selects, a value with the value in the
         files of the selected options.
@@ -167,7 +167,7 @@ class Composition:
         return _leaves(self.config, resolve=True)
 
     def value(self, key: str) -> str | None:
-        """Return the option of a config group, or the value of a key, as text.
+        """Return the option of a config group, or the value of any other key, as text.
 
         Return None if the key is missing, or in `options.keeps`.
         """
@@ -266,7 +266,7 @@ def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
 
 
 def compose_options(overrides: Iterable[Override]) -> Composition:
-    """Compose a configuration from config group overrides. Value overrides are ignored.
+    """Compose a configuration from config group overrides only. Value overrides are ignored.
 
     Must be called inside a `composing` block, whose cache is used.
     """
@@ -289,7 +289,7 @@ def compose_options(overrides: Iterable[Override]) -> Composition:
 def compose_stage(
     name: str, options: StageOptions, overrides: Sequence[Override], outer: Sequence[Override], *, is_users: bool
 ) -> Composition:
-    """Compose the configuration of a stage.
+    """Compose the configuration of one stage from the experiment, the stage's options and the overrides.
 
     Config group overrides apply first, then value overrides whose key the stage has, then `stages.NAME.*` overrides.
 
@@ -331,7 +331,7 @@ def compose_stage(
 
 
 def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Sequence[Override]) -> set[str]:
-    """Return the keys that the command line's `scale` changes compared with the stage's.
+    """Return the keys whose values differ between the `scale` of the stage and of the command line.
 
     The files of a scale in `conf/scale` and `conf/recipe` are compared.
 
@@ -350,7 +350,7 @@ def _scaled_keys(base: Composition, first: Sequence[Override], command_line: Seq
 
 
 def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
-    """Read the overrides in the files of a user-defined experiment with stages.
+    """Read the overrides in the files of a user-defined experiment with several stages.
 
     Args:
         experiment: name of the experiment. None without an experiment.
@@ -375,7 +375,7 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
 
 
 def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
-    """Hash the user's configuration files that affect the results of a run.
+    """Return a hash of each of the user's configuration files that affects the results of a run.
 
     Args:
         chosen: selected option of each config group.
@@ -394,7 +394,7 @@ def hash_user_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def warn_recipe_changes(overrides: Sequence[Override], whole: Composition) -> None:
-    """Warn if the recipe of the model on the command line changes keys outside `model`.
+    """Warn if the recipe of a model given on the command line changes keys outside `model`.
 
     For example, a recipe may set `encoding.max_tokens` for a model at a scale.
 
@@ -414,7 +414,7 @@ def warn_recipe_changes(overrides: Sequence[Override], whole: Composition) -> No
 
 
 def join_settings(stages: Sequence[Composition]) -> list[str]:
-    """Return the settings of all stages that differ from the defaults, as overrides.
+    """Return all settings of a run's stages that differ from the defaults, as override texts.
 
     A setting has no prefix `stages.NAME.` if all stages with its key have the same value.
     """
@@ -427,7 +427,7 @@ def join_settings(stages: Sequence[Composition]) -> list[str]:
 
 
 def _apply(override: HydraOverride, config: DictConfig) -> None:
-    """Apply a value override to a configuration in place, as Hydra does.
+    """Apply an override of a value to a configuration in place, with the semantics of Hydra.
 
     Raises:
         ConfigCompositionException: if the key does not exist, or exists although `+` should add it.
@@ -443,7 +443,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
 
 
 def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an error message for each required section without a `_target_`.
+    """Yield an error message for each required config section that has no `_target_`.
 
     The `_target_` is missing if an override deleted the config group.
     """
@@ -454,7 +454,7 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
-    """Return the values of a configuration by dotted key.
+    """Return all values of a nested configuration by dotted key, such as `optimizer.lr`.
 
     If `resolve`, interpolations are resolved.
     """

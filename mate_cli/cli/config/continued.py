@@ -32,7 +32,7 @@ WEIGHTS = ("best.safetensors", "final.safetensors")
 
 
 def expand_continued(arguments: Sequence[str]) -> list[str]:
-    """Expand `init=run:FOLDER` to overrides with the weights and settings of that run.
+    """Replace `init=run:FOLDER` by overrides that load the weights and settings of that run.
 
     The settings are experiment, scale, model, task, encoding and data. Other overrides take precedence. If they set
     another experiment or task, only the model and `encoding.reset_positions` are taken from the run. Arguments without
@@ -74,7 +74,7 @@ def expand_continued(arguments: Sequence[str]) -> list[str]:
 
 
 def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Path, str]:
-    """Read the settings of a run or an export, and find its weights and tokenizer.
+    """Read the settings of a finished run or an export, and locate its weights and tokenizer.
 
     Args:
         name: run folder, export folder, or repository on the Hugging Face Hub.
@@ -111,7 +111,7 @@ def _read_source(name: str, trust: Sequence[str]) -> tuple[Mapping[str, Any], Pa
 
 
 def _experiment(names: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the override `experiment=...` of a run, or nothing if the experiment has no file.
+    """Yield `experiment=NAME` for the experiment of a run, unless that experiment has no file.
 
     For a run with stages, this is the experiment of the recorded stage.
 
@@ -135,7 +135,7 @@ def _compose(overrides: Sequence[Override]) -> dict[str, Any]:
 def _select_option(
     group: str, values: Mapping[str, Any], names: Mapping[str, Any], overrides: Sequence[Override]
 ) -> list[Override]:
-    """Return the override that selects the option of a group with the class of a run.
+    """Return the override that selects a config group option with the same class as a run.
 
     Return [] if the overrides already select an option with this class.
 
@@ -156,7 +156,7 @@ def _select_option(
 
 
 def _differences(key: str, current: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the overrides that change the values of a section from `current` to `target`.
+    """Yield the overrides that change a config section from its `current` to its `target` values.
 
     Keys that are missing in `target` keep their current values.
 

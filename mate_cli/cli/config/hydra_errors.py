@@ -97,7 +97,7 @@ def wrap_hydra_errors(config_name: str, arguments: Sequence[str], file: str | No
 
 
 def _is_internal_error(error: Exception, file: str | None) -> bool:
-    """Return whether an error is a bug, such as code that reads a missing key.
+    """Return whether an error is a bug in code, such as a read of a missing key.
 
     Other errors are mistakes of the user. A plain `ValueError` is a bug unless Hydra or OmegaConf raise it, as for
     flags that exclude each other.
@@ -192,7 +192,7 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 
 def _unreadable(override: str) -> ConfigError:
-    """Return the error for an override that Hydra cannot parse.
+    """Return the `ConfigError` for an override that Hydra cannot parse.
 
     The hint is a corrected override.
     """
@@ -267,7 +267,7 @@ def _unknown_key(key: str, config_name: str, arguments: Sequence[str]) -> Config
 
 
 def several_values(override: str, command: str = "train") -> ConfigError:
-    """Return the error for an override with several values, such as `seed=1,2`, without `-m`."""
+    """Return the `ConfigError` for several values, such as `seed=1,2`, in a run without `-m`."""
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
     hint = f"Add -m to run each{a_list}" if command == "train" else "Name one"

@@ -71,7 +71,7 @@ def open_hydra() -> Iterator[None]:
 
 
 def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Compose the configuration of a command, to find its valid keys.
+    """Compose the configuration of a command, which contains all of its valid keys.
 
     Only config group overrides are applied. If they are invalid, the default configuration is returned.
 
@@ -88,7 +88,7 @@ def known_keys(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[HydraOverride]:
-    """Parse overrides, which may have several values, by Hydra's override grammar.
+    """Parse command-line overrides, which may have several values such as `seed=1,2`.
 
     A value `glob(...)` can match config files only if Hydra is initialized.
     """
@@ -109,7 +109,7 @@ def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or 
 
 
 def read_experiment_overrides(file: Path) -> Iterator[Override]:
-    """Yield the config group options and values of an experiment's file as overrides.
+    """Yield the overrides that an experiment file specifies: config group options, then values.
 
     Keys of `RUN_LEVEL_KEYS` are excluded.
     """
@@ -124,7 +124,7 @@ def read_experiment_overrides(file: Path) -> Iterator[Override]:
 
 
 def drop_debug_overridden(overrides: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
-    """Return the overrides except those of keys that the selected `debug` file sets.
+    """Remove the overrides of keys that the selected `debug` file sets.
 
     The `debug` file thereby takes precedence.
 
@@ -137,7 +137,7 @@ def drop_debug_overridden(overrides: Iterable[Override], typed: Iterable[Overrid
 
 
 def with_user_experiment(arguments: Sequence[str], command: str = "train") -> list[str]:
-    """Prepend the overrides of the selected user-defined experiment.
+    """Add the overrides of the selected user-defined experiment before the other arguments.
 
     For an experiment of the package, the arguments are returned unchanged.
 

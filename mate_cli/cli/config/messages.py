@@ -106,7 +106,7 @@ def unknown_key(section: str, name: str, known: Sequence[str]) -> str:
 
 
 def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
-    """Return the key path of a pydantic error, without the type names in it."""
+    """Return the configuration key path of a pydantic error, without type names of union members."""
     keys: list[int | str] = []
     for key in detail["loc"]:
         try:
@@ -118,7 +118,7 @@ def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
 
 
 def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | None:  # noqa: ANN401 - a type, if any
-    """Return the schema class of a section, or None if a key on the path is no section.
+    """Return the schema class of a config section, or None if the path does not lead to a section.
 
     Args:
         schema: schema class of the whole configuration.
@@ -131,7 +131,7 @@ def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | No
 
 
 def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
-    """Return the error message about an invalid value.
+    """Return the error message about an invalid value of a configuration key.
 
     It names the violated bound, or the valid types if the type is wrong.
     """
@@ -150,7 +150,7 @@ def _explain_value(key: str, details: Sequence[ErrorDetails]) -> str:
 
 
 def _kind(detail: ErrorDetails) -> str | None:
-    """Return the description of the required type, or None if the type is not the problem."""
+    """Return the type that a pydantic error requires, such as "an integer", or None for other errors."""
     return KINDS.get(detail["type"], KINDS.get(detail["type"].partition("_")[0]))
 
 
@@ -162,7 +162,7 @@ def _describe_constraint(detail: ErrorDetails) -> str:
 
 
 def translate_key(key: str) -> str | None:
-    """Return mate's equivalent of a key of Lightning or transformers, or None.
+    """Return mate's name of a Lightning or transformers key, such as `trainer.max_steps`, or None.
 
     For example, `max_steps` is `trainer.max_steps`.
     """
@@ -173,7 +173,7 @@ def translate_key(key: str) -> str | None:
 
 
 def suggest_name(name: str, value: str | None = None) -> str:
-    """Return the hint "Did you mean NAME?", or "Did you mean NAME=VALUE?" with a value.
+    """Return the hint "Did you mean NAME?" for a mistyped name. With a value: "NAME=VALUE".
 
     The value is omitted if `name` is a complete override.
     """

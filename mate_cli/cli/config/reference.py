@@ -51,7 +51,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """The value that one source, a file or the command line, sets for a key.
+    """A value of a configuration key, with the file or command line that sets the value.
 
     Args:
         where: displayed path of the file, or `typed` for the command line.
@@ -66,7 +66,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class KeyDescription:
-    """Description of a key: its meaning, bounds and value, and the sources that set it.
+    """Description of a configuration key: its meaning, bounds, value and the sources that set it.
 
     Args:
         key: dotted key.
@@ -161,7 +161,7 @@ class Sources:
 
 
 def explain_keys(command: str, key: str, overrides: Sequence[str]) -> list[KeyDescription]:
-    """Describe a key, or each key of a section.
+    """Return the descriptions of a configuration key, or of all keys in a section.
 
     Args:
         command: command whose configuration has the key.
@@ -232,7 +232,7 @@ def _phrase(schema: Mapping[str, Any]) -> str:
 
 
 def _read_class(target: str) -> ClassOptions:
-    """Return the options of a class. They are empty if the class cannot be imported."""
+    """Return the constructor options of a class, or no options if the class cannot be imported."""
     if target and not target.startswith("mate_cli."):
         with suppress(ConfigError):
             return load_options(target)
@@ -240,14 +240,14 @@ def _read_class(target: str) -> ClassOptions:
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
-    """Return the description of an argument from the first docstring with one, else ""."""
+    """Return the description of an argument from the first docstring that describes it, else ""."""
     pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
     match = next(filter(None, map(pattern.search, texts)), None)
     return " ".join(match[1].split()) if match else ""
 
 
 def _place(file: Path) -> str:
-    """Format the path of a configuration file, such as `conf/model/mate.yaml`.
+    """Format the path of a configuration file for display, such as `conf/model/mate.yaml`.
 
     Paths of the user's files end with (yours).
     """

@@ -49,7 +49,7 @@ RUN_OPTIONS = ("name", "resume", "trust", "system", "stages")
 
 
 def resolve(arguments: Sequence[str]) -> RunSpec:
-    """Resolve overrides to the specification of a run, without importing torch.
+    """Convert command-line overrides to the specification of a run, without importing torch.
 
     Each stage is composed and validated. Its initial weights may be the output of the previous stage.
 
@@ -118,7 +118,7 @@ def resolve(arguments: Sequence[str]) -> RunSpec:
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """Return a value or section as built-in types, with interpolations resolved.
+    """Return a configuration value or section as built-in types, with interpolations resolved.
 
     Raises:
         ConfigError: if an override deleted the key, or an interpolation cannot be resolved.
@@ -133,7 +133,7 @@ def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any v
 
 
 def _check_name(name: object) -> str | None:
-    """Return the value of `name`, the name of the run folder, as text. None stays None.
+    """Return the configured name of the run folder as text, or None if no name is configured.
 
     Raises:
         ConfigError: if the value is not a valid folder name.
@@ -145,7 +145,7 @@ def _check_name(name: object) -> str | None:
 
 
 def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - any value
-    """Validate the section `stages`, and return the options of each stage by name.
+    """Validate the section `stages` of a configuration, and return the options of each stage by name.
 
     Stages that are set to null are excluded.
 
@@ -177,7 +177,7 @@ def _stage_options(nodes: Any, overrides: Iterable[Override]) -> dict[str, Stage
 
 
 def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Composition]) -> None:
-    """Raise `ConfigError` for an override that no trained stage uses.
+    """Raise `ConfigError` if an override has no effect on any stage that will be trained.
 
     Raises:
         ConfigError: the error names the key. If no stage has it, the error suggests a similar key.
@@ -204,7 +204,7 @@ def _check_unused_overrides(overrides: Iterable[Override], composed: Sequence[Co
 
 
 def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
-    """Convert compositions to stages, and initialize each from the previous weights.
+    """Create the stages of a run, and initialize each stage from the weights of the previous stage.
 
     A stage outputs weights, predictions or row rankings, see `StageOptions.after`.
 
@@ -247,7 +247,7 @@ def _connect_stages(composed: Sequence[Composition], system: Node | None, trust:
 
 
 def _check_conflicting_settings(stage: Composition, first: Composition, requested: Node, effective: Node) -> None:
-    """Raise `ConfigError` if a stage overrides a setting fixed by its initial checkpoint.
+    """Raise `ConfigError` if a stage overrides a setting that its initial checkpoint determines.
 
     Args:
         stage: composition of the stage.
@@ -291,7 +291,7 @@ def _check_ranked(stage: Stage, previous_stages: Sequence[Stage]) -> None:
 
 
 def _names_of(run: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
-    """Return the config group options that form the name of a run with stages.
+    """Return the config group options, such as model and dataset, that form the name of a run.
 
     Without a system, the options of the last stage are returned. With a system, its name is the task, and the other
     options are those of the stage in `compared_by`. If the system names no such stage, the options are those of the

@@ -33,7 +33,7 @@ Seeds = Annotated[list[Seed], BeforeValidator(lambda value: value if isinstance(
 
 
 class StageOptions(Section):
-    """Options of one stage in the section `stages`.
+    """Options of one training stage in the config section `stages`.
 
     A stage is trained as a run of a separate experiment.
 
@@ -66,7 +66,7 @@ class Train(RunConfig):
 
 
 class OfRuns(Section):
-    """Keys of all commands that use finished runs."""
+    """Configuration keys that all commands on finished runs share."""
 
     hardware: Hardware
     paths: Paths

@@ -31,7 +31,7 @@ OTHER_CONFIGS = ("--config-name", "--config-path", "--experimental-rerun")
 
 @dataclass(frozen=True)
 class Syntax:
-    """Syntax checks of the arguments of one command.
+    """Syntax checks for the command-line arguments of one command.
 
     Args:
         command: name of the command, which is also the name of its primary configuration.
@@ -48,11 +48,11 @@ class Syntax:
 
     @cached_property
     def default_options(self) -> dict[str, str | None]:
-        """Default option by config group of the command. None for a group without a default."""
+        """Default option of each config group of the command, None if a group has no default."""
         return dict(list_defaults(self.command))
 
     def check(self, arguments: Sequence[str]) -> None:
-        """Check that every argument is a valid flag or override, or converted by the command.
+        """Check that every argument is a valid flag or override, or one that the command converts.
 
         Raises:
             ConfigError: for the first invalid argument, with the correct form as hint.
@@ -98,7 +98,7 @@ class Syntax:
         raise ConfigError(f"{FORM}, without dashes", where=argument, remedy=hint)
 
     def _explain_bare_word(self, previous: str, argument: str, following: Sequence[str]) -> ConfigError:
-        """Return the error for an argument without `=`, with the intended override as hint.
+        """Return the error for an argument without `=`, and suggest the intended override.
 
         Args:
             previous: argument before it, "" for the first one.
@@ -122,7 +122,7 @@ class Syntax:
         return ConfigError(FORM, where=argument, remedy=self._guess_setting(argument, "".join(bare_words[1:2])))
 
     def _guess_setting(self, argument: str, following: str) -> str:
-        """Return a hint for a config group, option, key or path that is written without `=`.
+        """Return a hint for an argument without `=`, such as a config group, an option or a path.
 
         Args:
             argument: argument without `=`.
@@ -145,7 +145,7 @@ class Syntax:
         return next(offers, f"All of them: mate {self.command} --help")
 
     def _guess_path(self, argument: str) -> str | None:
-        """Return the override `table=`, `run=` or `resume=` for a path, quoted for a shell.
+        """Return the override `table=`, `run=` or `resume=` that a path is intended for, quoted for a shell.
 
         Return None if the argument is no path, or the command has no such key.
         """
@@ -223,7 +223,7 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 
 
 def _missing_bracket(value: str) -> str:
-    """Return the closing bracket that is missing in an unquoted value, else "".
+    """Return the closing bracket that an unquoted list or dict value lacks, or "" if none is missing.
 
     The value may be a list, a mapping or an interpolation.
     """
@@ -234,7 +234,7 @@ def _missing_bracket(value: str) -> str:
 
 
 def _explain_list(setting: str, bracket: str, following: Sequence[str]) -> ConfigError:
-    """Return the error for a list that the shell split at spaces, or that is not closed.
+    """Return the error for a list value that the shell split at spaces, or that has no closing bracket.
 
     Args:
         setting: override with the start of the list.

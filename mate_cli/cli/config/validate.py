@@ -64,7 +64,7 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
 
 
 def refuse(problems: Iterable[str], stage: str = "") -> None:
-    """Raise one `ConfigError` with all problems, one per line. Do nothing without problems.
+    """Raise one `ConfigError` that lists all given problems, or return if there are no problems.
 
     Args:
         problems: error messages.
@@ -115,7 +115,7 @@ def check_values(values: dict[str, Any], command: str) -> tuple[Any, list[str]]:
 
 
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
-    """Check the types in the configurations of a run and its stages, without importing torch.
+    """Check the value types in the configurations of a finished run and its stages, without torch.
 
     Args:
         run: run folder.
@@ -133,7 +133,7 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
 
 def _read_types(name: str) -> ClassOptions:
-    """Read the options of a class, and accept other names too.
+    """Return the constructor options of a class, and allow options with unknown names.
 
     A class may have lost options since the run was trained.
     """
@@ -143,7 +143,7 @@ def _read_types(name: str) -> ClassOptions:
 def target_problems(
     value: object, path: str = "", *, options_of: Callable[[str], ClassOptions] = load_options
 ) -> Iterator[str]:
-    """Validate all nodes with a `_target_`, and yield the error messages.
+    """Validate the options of all `_target_` nodes in a configuration, and yield the error messages.
 
     Args:
         value: configuration, or a node of it. Nodes at any depth are validated.
@@ -192,7 +192,7 @@ def _node_problems(node: dict[str, Any], path: str, options_of: Callable[[str], 
 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
-    """Return the pydantic validator of a type, or None if JSON values cannot have this type."""
+    """Return a pydantic validator for a type, or None if no JSON value can have the type."""
     for config in (ConfigDict(strict=True), None):  # dataclasses and models allow no config
         with contextlib.suppress(PydanticUserError, PydanticUndefinedAnnotation):
             return TypeAdapter(hint, config=config)
@@ -200,7 +200,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type a
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
-    """Return whether YAML can express values of a type, or of a union member other than None."""
+    """Return whether values of a type can be written in YAML. For a union, one such member suffices."""
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
     return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 

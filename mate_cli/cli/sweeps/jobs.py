@@ -39,7 +39,7 @@ FOLDER_TIMEOUT_SECONDS = 600.0
 
 
 def spec_file(jobs: Path, number: int) -> Path:
-    """Return the path of the file with the specification of a job.
+    """Return the path of the YAML file that specifies the run of a sweep job.
 
     The file is written before the job starts.
     """
@@ -47,7 +47,7 @@ def spec_file(jobs: Path, number: int) -> Path:
 
 
 def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | str | None:  # noqa: ANN401 - Hydra's
-    """Run job `hydra.job.num`, unless it is invalid, finished or already running.
+    """Train the run of the sweep job `hydra.job.num`, unless it is invalid, finished or running.
 
     Hydra's launcher calls this task function once per job.
 
@@ -115,7 +115,7 @@ def _result_of(record: RunRecord) -> float | str | None:
 
 
 def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
-    """Create the run folder of a job with its configuration and record, or find one.
+    """Create the run folder of a sweep job, or open the folder if the run exists already.
 
     Args:
         spec: specification of the run.
@@ -200,12 +200,12 @@ def follow_job(
 
 
 def is_follower() -> bool:
-    """Return whether this process is a Slurm process of a job other than rank 0."""
+    """Return whether this process is a rank other than 0 of a sweep job on Slurm."""
     return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and os.environ.get("SLURM_PROCID", "0") != "0"
 
 
 def _wait_for_folder(note: Path) -> str:
-    """Wait until rank 0 of a job has created the run folder, and return its path.
+    """Wait until rank 0 has created the run folder of a sweep job, and return the folder's path.
 
     Args:
         note: file of the job, in which rank 0 records the folder.
@@ -225,7 +225,7 @@ def _wait_for_folder(note: Path) -> str:
 
 
 def end_reason(code: int, stderr: str) -> str:
-    """Return why a training process failed.
+    """Return the reason why the training process of a sweep job failed.
 
     The reason is the last error in its stderr, or the signal that terminated it.
 

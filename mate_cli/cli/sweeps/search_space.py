@@ -39,7 +39,7 @@ class SearchSpace:
     signs: Mapping[str, str]
 
     def overrides(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the overrides of a trial.
+        """Return the overrides of one optuna trial.
 
         Args:
             values: sampled value by varied key.
@@ -48,7 +48,7 @@ class SearchSpace:
 
 
 def parse_space(overrides: Sequence[str], config: DictConfig) -> SearchSpace:
-    """Parse the overrides of an optuna sweep. Overrides with several values are searched.
+    """Parse overrides to the search space of an optuna sweep. Keys with several values are searched.
 
     Args:
         overrides: overrides from the sweep file and the command line.
@@ -108,7 +108,7 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
 
 
 def range_ends(value: RangeSweep) -> tuple[float, float, float]:
-    """Return the smallest and largest number of a range, and its positive step.
+    """Return the smallest and the largest number of a range such as `range(1,9,2)`, and its positive step.
 
     The stop of `range(start,stop,step)` is exclusive.
 
@@ -124,7 +124,7 @@ def range_ends(value: RangeSweep) -> tuple[float, float, float]:
 
 
 def check_kind(key: str, override: Override, config: DictConfig) -> None:
-    """Check that an interval of fractions is not used for a key that takes integers.
+    """Raise `ConfigError` if an interval with fractions is given for a key that takes integers.
 
     Args:
         key: dotted key.
@@ -146,7 +146,7 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
 
 
 def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
-    """Validate a value, and yield the error messages.
+    """Yield the error messages about an invalid value in a search space.
 
     Nothing is yielded if the configuration has no such key.
 

@@ -83,7 +83,7 @@ class StopHandler:
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print is not reentrant
 
     def _send_signal(self, number: int) -> int:
-        """Send a signal to all running jobs on this machine, and return the number of these jobs."""
+        """Send a signal to all running jobs of a sweep on this machine, and return their number."""
         count = 0
         for file in self._notes():
             with suppress(Exception):  # A job without a readable note has no process.

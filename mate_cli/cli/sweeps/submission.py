@@ -96,7 +96,7 @@ def start_tracker() -> None:
 
 @contextmanager
 def _ignore(number: signal.Signals) -> Iterator[None]:
-    """Ignore a signal inside the context, also in subprocesses that start inside it."""
+    """Ignore a signal inside the context, and in subprocesses that are started inside the context."""
     handler = signal.signal(number, signal.SIG_IGN)
     try:
         yield

@@ -65,7 +65,7 @@ class GridSweeper(Sweeper):
         self.rows = [[f"{key}={_value_text(value)}" for key, value in row.items()] for row in rows] or [[]]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Instantiate the configured Hydra launcher.
+        """Instantiate the Hydra launcher that the configuration specifies.
 
         Args:
             hydra_context: context of Hydra, passed to the launcher.
@@ -110,7 +110,7 @@ class GridSweeper(Sweeper):
 
 
 def _values_of(override: HydraOverride) -> list[str]:
-    """Expand an override with several values, such as `seed=1,2`, into one override per value.
+    """Expand an override with several values: `seed=1,2` becomes `seed=1` and `seed=2`.
 
     Raises:
         ConfigError: if the override is an interval, or has no values.
@@ -182,7 +182,7 @@ class JobLauncher:
 
 
 def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
-    """Check that the launcher requests as many machines as the run of a job uses.
+    """Check that `hydra.launcher.nodes` equals the number of machines that a job's run uses.
 
     Raises:
         ConfigError: `hydra.launcher.nodes` and `hardware.nodes` differ.
@@ -278,7 +278,7 @@ def run_sweep(arguments: Sequence[str], *, submit: bool = True) -> int:
 
 
 def compose_sweep(typed: Sequence[Override]) -> DictConfig:
-    """Compose the configuration of the sweep itself, with Hydra's section.
+    """Compose the configuration of a sweep, including Hydra's own section `hydra`.
 
     Only overrides of the keys in `SWEEP_KEYS` are applied. Parameters of the sweep file are removed if the command line
     sets the same key.
@@ -340,7 +340,7 @@ def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> A
 
 
 def count_jobs(sweeper: Sweeper, config: DictConfig, varied: list[str]) -> int:
-    """Return the number of jobs of a sweep, 0 if it is unknown.
+    """Return the number of jobs in a sweep, or 0 if the number is unknown.
 
     Args:
         sweeper: sweeper from `make_sweeper`.
@@ -382,7 +382,7 @@ def claim_folder(config: DictConfig) -> list[Path]:
 
 
 def job_files(jobs: Path | None) -> list[Path]:
-    """Return the JSON files of a sweep's jobs, sorted by job number. Empty if `jobs` is None.
+    """Return the JSON files of a sweep's jobs by job number, or [] if `jobs` is None.
 
     Args:
         jobs: folder with the files of the jobs.
@@ -391,7 +391,7 @@ def job_files(jobs: Path | None) -> list[Path]:
 
 
 def remove_unbegun(folders: Sequence[Path]) -> None:
-    """Remove the files and folders of a sweep, unless one of its jobs has a run folder.
+    """Delete the files and folders of a sweep in which no job has created a run folder.
 
     Args:
         folders: created folders from `claim_folder`, starting with the subfolder for the jobs.

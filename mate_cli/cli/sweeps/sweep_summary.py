@@ -47,7 +47,7 @@ class SweepJob:
 
 
 def read_job(file: Path) -> SweepJob:
-    """Read the file of a job, and the record of its run if it has a run folder.
+    """Read the JSON file of a sweep job, and the record of the job's run if it exists.
 
     Args:
         file: JSON file of the job.
@@ -85,7 +85,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(files: Sequence[Path]) -> bool:
-    """Return whether every job has finished, or its run was already running before the sweep.
+    """Return whether every job of a sweep has finished, or its run was running before the sweep.
 
     Args:
         files: JSON files of the jobs.
@@ -95,7 +95,7 @@ def is_complete(files: Sequence[Path]) -> bool:
 
 
 def find_common_error(files: Sequence[Path]) -> str | None:
-    """Return the error message if all jobs are invalid for the same reason, else None.
+    """Return the error message if all jobs of a sweep are invalid for the same reason, else None.
 
     Such an error is in the settings of the sweep, not of a job.
 
@@ -110,7 +110,7 @@ def find_common_error(files: Sequence[Path]) -> str | None:
 def print_summary(
     files: Sequence[Path], problem: str | None = None, not_begun: int = 0, arguments: Sequence[str] = ()
 ) -> None:
-    """Print a table of the jobs and the number of jobs per status.
+    """Print a table of a sweep's jobs, and the number of jobs with each status.
 
     Args:
         files: JSON files of the jobs, sorted by job number.
@@ -145,7 +145,7 @@ def print_summary(
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
-    """Format the best values and score of an optuna sweep. Return None for other sweeps.
+    """Format the best hyperparameters and score of an optuna sweep, or return None for other sweeps.
 
     Args:
         folder: folder of the sweep, with `optimization_results.yaml`.
@@ -160,7 +160,7 @@ def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | No
 
 
 def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
-    """Build the table of a sweep with a row per job.
+    """Build the summary table of a sweep, with one row per job.
 
     Overrides that all jobs share are omitted.
 
@@ -184,7 +184,7 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
 
 def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
-    """Yield a line per status and reason, such as `jobs 2, 5 failed: out of memory`."""
+    """Yield one line per status and reason, such as `jobs 2, 5 failed: out of memory`."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         if job.reason:
