@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run `mate`. A signal during the first imports ends the process with exit code 130."""
+    """Run the command line program `mate`, and return its exit code."""
     # Import late: `sys.path` must not contain an untrusted folder.
     import signal
 

@@ -13,7 +13,7 @@ Returned = TypeVar("Returned")
 
 
 def check_arguments(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Decorate a function so that each call checks the arguments against the type annotations.
+    """Decorate a function so that each call checks its arguments against the type annotations.
 
     The decorated function raises `ConfigError`, which names the argument, if an argument is missing, unknown or of
     another type.

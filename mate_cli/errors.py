@@ -76,7 +76,7 @@ class Interrupted(BaseException):
 
 
 def known_cause(error: BaseException) -> MateError | None:
-    """Return the `MateError` that an exception is or was caused by, or None.
+    """Return the `MateError` in an exception's chain of causes, or None.
 
     Libraries such as Hydra wrap exceptions, so the chain of `__cause__` is searched.
     """

@@ -38,7 +38,7 @@ def quote_text(text: str) -> str:
 
 
 def write_value(value: object) -> str:
-    """Format a YAML value for Hydra's override grammar.
+    """Format a YAML value as the value of a Hydra override.
 
     Interpolations such as `${seed}` are not escaped.
     """
@@ -57,14 +57,14 @@ def quote_list(texts: Iterable[str]) -> str:
 
 
 def is_written(value: str) -> bool:
-    """Return whether a value needs no quotes: it is quoted already, empty, `null` or `???`."""
+    """Return whether an override value needs no further quotes, such as a quoted text or `null`."""
     if value in ("", "null", "???"):
         return True
     return value[0] in "'\"" and isinstance(_parsed(value), str)
 
 
 def _write(value: object) -> str:
-    """Format a value for the override grammar. Texts are quoted only if necessary."""
+    """Format a value in Hydra's override grammar. Texts are quoted only if necessary."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_write(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -74,12 +74,12 @@ def _write(value: object) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether the override grammar parses the unquoted text as the same text."""
+    """Return whether Hydra's override grammar parses a text without quotes as the same text."""
     return text[:1] not in ("", "'", '"') and "${" not in text and _parsed(text) == text
 
 
 def _parsed(value: str) -> object:
-    """Parse a value by Hydra's override grammar. Return None if it is invalid."""
+    """Parse a value in Hydra's override grammar, or return None if the value is invalid."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -90,5 +90,5 @@ def _parsed(value: str) -> object:
 
 
 def _without_interpolations(text: str) -> str:
-    r"""Escape each `${` for OmegaConf as `\${`, and double the backslashes before it."""
+    r"""Escape each `${` in a text for OmegaConf, and double the backslashes before each `${`."""
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", text)

@@ -45,7 +45,7 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """The objects built from the configuration of a run, such as its task and data module.
+    """The objects that are built from a run's configuration, such as its task and data module.
 
     Args:
         task: task module, which contains the network and its output head.
@@ -66,7 +66,7 @@ class Parts:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Parts of this run and of its row ranker that were replaced on this machine, for `RunRecord.facts`."""
+        """Replaced components of this run and its row ranker, such as the attention backend, for the record."""
         ranker = getattr(self.serializer, "ranker", None)
         return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
@@ -170,7 +170,7 @@ def configure_process(hardware: Hardware) -> None:
 
 
 def _attention(node: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
-    """Build the attention backend.
+    """Instantiate the configured attention backend.
 
     For a moved run, replace an unsupported backend by `Auto` and print a message.
 
@@ -189,7 +189,7 @@ def _attention(node: Node, device: str, *, moved: bool) -> tuple[AttentionBacken
 
 
 def build_serializer(cfg: ModelConfig) -> Serializer:
-    """Build the serializer and, if `encoding.ranked_by` is set, the ranker of its rows.
+    """Build the serializer, which encodes tables as tokens, and its row ranker if one is configured.
 
     Raises:
         RunError: the run `encoding.ranked_by` is missing, or its task is not `cell_selection`.
@@ -228,12 +228,12 @@ class CellRanker:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the network configuration, weights and encoding. It does not depend on the run folder."""
+        """Hash of the ranking network's configuration, weights and encoding, independent of the run folder."""
         sources = (sha256(self.weights), str(self.config.model), build_serializer(self.config).fingerprint)
         return hashlib.sha256(" ".join(sources).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """Rank the rows of the table of each example.
+        """Sort the rows of each example's table by relevance to the question.
 
         The network is moved to the device of the run for the call, and to the CPU afterwards to free the memory.
 
@@ -260,7 +260,7 @@ class CellRanker:
 
     @property
     def replaced(self) -> Mapping[str, str]:
-        """Parts of the ranker that were replaced on this machine. Empty before the first call."""
+        """Components of the ranker that this machine does not support, by name, with their replacement."""
         parts: Parts | None = vars(self).get("_parts")
         return {f"ranker, {name}": fact for name, fact in parts.replaced.items()} if parts else {}
 
@@ -273,7 +273,7 @@ class CellRanker:
 
 
 def check_label(cfg: ModelConfig) -> None:
-    """Check that the configured encoding annotates the labels that the configured task needs.
+    """Check that the configured encoding provides the type of labels that the task is trained on.
 
     Without this check, training on other labels, such as spans instead of cells, would fail silently.
 
@@ -291,7 +291,7 @@ def check_label(cfg: ModelConfig) -> None:
 
 
 def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
-    """Raise `ConfigError` if the network never uses the configured attention backend."""
+    """Raise `ConfigError` if the network cannot use the configured attention backend."""
     if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
         problem = f"{type(encoder).__name__} computes attention itself and cannot use {type(backend).__name__}"
         hint = "Use attention=auto, which leaves it to the network"
@@ -301,7 +301,7 @@ def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
 def compare_settings(
     report: LoadReport, serializer: Serializer, task: TableTask[Any, Any], options: Mapping[str, Any]
 ) -> LoadReport:
-    """Compare the settings with which loaded weights were trained to the settings of the run.
+    """Add a note to a load report for each checkpoint that was trained with other settings.
 
     Args:
         report: report about the loaded weights, with the configuration of each checkpoint.
@@ -365,7 +365,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
 
 
 def best_weights(folder: RunFolder) -> Path:
-    """Return the path of the weights with the best validation score of a run, `best.safetensors`.
+    """Return the path of a run's weights with the best validation score, `best.safetensors`.
 
     Raises:
         RunError: the run has no weights.

@@ -109,7 +109,7 @@ def _estimate(
     progress: Progress,
     open_data: Callable[[str], TableDataset],
 ) -> None:
-    """Count examples, compute memory and time steps of a run, and store the results in `cost`.
+    """Estimate example counts, memory and step time of a run, and store the results in `cost`.
 
     Raises:
         MateError: the run would fail with this error before training.
@@ -141,12 +141,12 @@ def _estimate(
 
 
 def open_dataset(settings: str) -> TableDataset:
-    """Create a dataset from its settings as JSON text. The dataset caches the files that it has read."""
+    """Create a dataset from its settings as JSON text. The dataset caches the files it reads."""
     return cast(TableDataset, instantiate(json.loads(settings)))
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:
-    """Return the schedule specified by `trainer.max_steps`.
+    """Return the training schedule if `trainer.max_steps` determines the number of steps, else None.
 
     Return None if the number of steps depends on the number of examples.
     """
@@ -158,7 +158,7 @@ def _planned_steps(config: RunConfig) -> Schedule | None:
 
 @contextmanager
 def _temporary_kernel_cache(cache: str, temporary: str) -> Iterator[None]:
-    """Use a temporary folder for compiled kernels in the context if the cache folder does not exist."""
+    """Compile kernels into a temporary folder inside the context if the cache folder does not exist."""
     if Path(cache).expanduser().is_dir():
         yield
         return
@@ -167,7 +167,7 @@ def _temporary_kernel_cache(cache: str, temporary: str) -> Iterator[None]:
 
 
 def _drop_row_ranking(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return a copy without row ranking, which needs an earlier run."""
+    """Return a copy of a configuration without the row ranking, which needs another trained run."""
     if not config.encoding.get("ranked_by"):
         return config
     cost.unknown.append("tokens after rows are ranked: those of whole tables are counted")
@@ -175,7 +175,7 @@ def _drop_row_ranking(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> Parts | None:
-    """Build the network, task and loaders. Return None if the vocabulary is not downloaded yet.
+    """Build the network, task and data of a run, or return None if its vocabulary is not downloaded.
 
     Available initial weights are loaded, so that mismatches are found. Random weights are replaced by a constant,
     because sampling takes seconds for a large network, and time and memory do not depend on the values.
@@ -196,7 +196,7 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
 
 
 def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
-    """Return the configuration, changed to one CPU if this machine lacks the configured devices."""
+    """Return the configuration, reduced to one CPU if this machine lacks the configured devices."""
     try:
         resolve_profile(config.hardware)
         return config
@@ -207,7 +207,7 @@ def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _has_weights(init: Node) -> bool:
-    """Return whether all initial weights are available, without a download or another stage."""
+    """Return whether all initial weights exist locally, without a download or another stage."""
     names = [str(node.get("checkpoint")) for node in (init, *(init.get("inner") or {}).values()) if node]
     fetched = init.get("kind") in ("bert", "roberta", "tapas")
     if any(name.startswith(FROM_STAGE) for name in names):
@@ -216,7 +216,7 @@ def _has_weights(init: Node) -> bool:
 
 
 def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> None:
-    """Count the examples of each split, unless the run will download them.
+    """Count the examples of each split, unless the data are yet to be downloaded.
 
     Raises:
         MateError: the data are missing and cannot be downloaded.
@@ -230,18 +230,18 @@ def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> Non
 
 
 def _is_fetched(config: RunConfig, dataset: TableDataset) -> bool:
-    """Return whether the run downloads its data, because they are missing on this machine."""
+    """Return whether training will download missing data of this dataset."""
     return config.data.get("download") == "auto" and bool(getattr(dataset, "remote_files", ()))
 
 
 def _describe_missing_data(error: MateError) -> str:
-    """Return the message of an error about missing data, without the list of searched folders."""
+    """Return the text of an error about missing data, without the list of searched folders."""
     problem = error.problem.partition(";")[0]
     return f"{error.where}: {problem}" if error.where else problem
 
 
 def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> list[TableEncoding]:
-    """Count examples and steps, and return the encodings of a sample of training examples.
+    """Count the examples and training steps of a run, and return a sample of encoded examples.
 
     Args:
         config: configuration of the run.
@@ -280,7 +280,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
 
 
 def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], seconds: float, cost: Cost) -> None:
-    """Time some training steps, and extrapolate to training, validations and final evaluation."""
+    """Measure the time of some training steps, and extrapolate to the training and evaluation of a run."""
     schedule = cast(Schedule, cost.schedule)
     if any(reason.startswith("time:") for reason in cost.unknown):
         return
@@ -319,7 +319,7 @@ class Timing:
 
 
 class _TimeIsUpError(Exception):
-    """Exception that ends a measurement after its maximum time."""
+    """Exception that ends a time measurement when its time limit is reached."""
 
 
 def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], size: int, seconds: float) -> Timing:
@@ -367,7 +367,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Split encodings, sorted by length, into batches of `size` consecutive encodings.
+    """Split encoded examples, sorted by length, into batches of `size` neighboring examples.
 
     Batches of medium length come first. If the last batch would be incomplete, it overlaps the previous batch.
     """
@@ -378,7 +378,7 @@ def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEnc
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Raise `_TimeIsUpError` after `seconds` by SIGALRM, which works only in the main thread."""
+    """Raise `_TimeIsUpError` after `seconds`, by the signal SIGALRM (main thread only)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -33,7 +33,7 @@ GPU_WORKERS = 2
 
 @cache
 def open_cache(folder: str) -> Path:
-    """Return the path of the cache folder, or of a temporary folder if the cache folder cannot be written."""
+    """Return the path of the cache folder, or of a temporary folder if the cache is not writable."""
     try:
         path = Path(folder).expanduser()
         with TemporaryFile(dir=next(entry for entry in (path, *path.absolute().parents) if entry.exists())):
@@ -50,7 +50,7 @@ COMPILE = "trainer.compile"
 
 
 def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
-    """Replace `auto` and null in hardware settings by a device, precision and worker count.
+    """Replace `auto` and null in hardware settings by the device, precision and number of workers.
 
     Args:
         hardware: hardware settings.
@@ -78,7 +78,7 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
 
 
 def resolve_hardware(config: Config) -> Config:
-    """Return a copy of a configuration, with `auto` and null replaced in its hardware settings.
+    """Return a configuration in which `auto` and null in the hardware settings are replaced.
 
     Evaluation on another machine then uses the same precision.
 
@@ -89,7 +89,7 @@ def resolve_hardware(config: Config) -> Config:
 
 
 def get_device(hardware: Hardware) -> torch.device:
-    """Return the torch device on which this rank computes, such as `cuda:1` for local rank 1."""
+    """Return the torch device of this rank, such as `cuda:1` for local rank 1."""
     accelerator = resolve_profile(hardware, moved=True).accelerator
     if accelerator == "gpu":
         return torch.device("cuda", ranks.local_rank())
@@ -134,7 +134,7 @@ def has_bfloat16() -> bool:
 
 
 def check_compiler(hardware: Hardware) -> None:
-    """Check that `torch.compile` works on this machine.
+    """Raise an error if `torch.compile` does not work on this machine.
 
     Raises:
         ConfigError: the compiler for the device is missing, or the device is not supported.
@@ -157,7 +157,7 @@ def check_compiler(hardware: Hardware) -> None:
 
 @dataclass(frozen=True)
 class RuntimeOverrides:
-    """Current machine, folders and data settings for the use of a finished run.
+    """Settings that replace those of a finished run when it is used: hardware, folders and data.
 
     Args:
         hardware: current hardware.
@@ -175,7 +175,7 @@ class RuntimeOverrides:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Changed settings that may affect which questions are scored. Empty if nothing changed."""
+        """The replaced settings that may affect which questions are scored, or {} without such settings."""
         changed = {key: value for key, value in self.data.items() if value is not None}
         return changed | ({"whole": True} if self.whole else {})
 
@@ -225,7 +225,7 @@ def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: H
 
 
 def device_memory() -> float:
-    """Return the total memory in bytes of the GPU of this process."""
+    """Return the total memory in bytes of the GPU that this process uses."""
     return float(torch.cuda.mem_get_info()[1])
 
 
@@ -244,7 +244,7 @@ def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> 
 
 
 def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
-    """Suggest smaller micro-batches, gradient checkpointing, both, or fewer tokens."""
+    """Suggest how to reduce the memory of training, such as by gradient checkpointing."""
     lower = memory.with_checkpointing()
     size, lower_size = (
         _round_down(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, lower)
@@ -261,14 +261,14 @@ def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
 
 
 def _round_down(examples: int, limit: int) -> int:
-    """Return the largest power of two that exceeds neither number, or 0 if a number is less than 1."""
+    """Return the largest power of two that is at most both numbers, or 0 if a number is below 1."""
     bound = min(examples, limit)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
 
 
 @contextmanager
 def keep_random_states() -> Iterator[None]:
-    """Restore the states of the random generators of Python, NumPy and torch at the end of the context.
+    """Restore the random states of Python, NumPy and torch when the context ends.
 
     For example, loading a model in this context does not affect later sampling.
     """
@@ -309,7 +309,7 @@ def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
 
 
 def prediction_advice(micro_batch: int) -> MateError:
-    """Return the error for predictions that exceed the GPU memory, with a smaller micro-batch as hint.
+    """Return the error for predictions that exceed the GPU memory, and suggest a smaller micro-batch.
 
     Batches of predictions have twice the size of the micro-batch.
     """

@@ -71,7 +71,7 @@ class Run:
 
 
 def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
-    """Create or open a run folder on rank 0, and return it on all ranks, read-only except on rank 0.
+    """Create or open a run folder on rank 0, and return it on all ranks, read-only on other ranks.
 
     Args:
         make: function that creates or opens the folder. It is called on rank 0.
@@ -85,7 +85,7 @@ def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Record whether the context finishes, fails or is interrupted, then close loggers and release the lock.
+    """Record whether a run finished, failed or was interrupted, then close loggers and release the lock.
 
     If the context raises `MateError` before metrics are written, the writes to the run folder are reverted.
     """
@@ -128,7 +128,7 @@ def peak_memory_mb() -> float:
 
 
 def reused_runs_table(spec: RunSpec) -> Table:
-    """Build a table with a row per command-line override and a column per stage that may use it."""
+    """Build a table that shows for each command-line override which stages use the override."""
     table = Table(title="Overrides, and the stages that use them", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
@@ -139,7 +139,7 @@ def reused_runs_table(spec: RunSpec) -> Table:
 
 
 def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:
-    """Print parameter counts, source of the weights, schedule, truncation and run folder.
+    """Print a summary of a run before training: parameters, initial weights, schedule and folder.
 
     Args:
         run: run to train.
@@ -180,7 +180,7 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
 
 
 def print_results(console: Console, folder: RunFolder, record: RunRecord, title: str = "") -> None:
-    """Print the metrics by split, the baselines, the facts and the run folder.
+    """Print the results of a run: metrics by split, baselines, notes and the run folder.
 
     Args:
         console: console to print to.
@@ -229,17 +229,17 @@ def results_table(metrics: Mapping[str, float], title: str, counts: Mapping[str,
 
 
 def _split_and_baseline(name: MetricName) -> str:
-    """Return the split with the baseline, if any, as prefix: `dev` or `tfidf/dev`."""
+    """Return the split of a metric, with the baseline if it has one: `dev` or `tfidf/dev`."""
     return "/".join(filter(None, [name.baseline, name.split]))
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
-    """Return the sort key of a metric name: scores of baselines last, then by split, subsets last."""
+    """Return a key to sort metric names: baselines last, then by split, question subsets last."""
     return bool(name.baseline), _split_and_baseline(name), bool(name.part), subset_rank(name.part), name.part
 
 
 def count_parameters(module: nn.Module) -> tuple[int, int]:
-    """Return the numbers of all and of trainable parameters of a module."""
+    """Return the number of all parameters and the number of trainable parameters of a module."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, is_trainable in sizes if is_trainable)
 
@@ -256,7 +256,7 @@ SKIP_REASON_TEXT = {
 
 
 def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, unit: str = "tables") -> None:
-    """Add to a record how many examples of a split were not encoded or were truncated.
+    """Record how many examples of a split could not be encoded or were truncated.
 
     `record.data` gets `<split>/not_encoded`. If truncation was counted, it also gets the number of truncated examples
     for each of `TRUNCATION_COUNTS`. `record.facts` gets a sentence about examples that were not encoded and
@@ -280,7 +280,7 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet, uni
 
 
 def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[str, str]:
-    """Return texts with the numbers of unscored and of unanswerable questions of a split, by title.
+    """Return {title: note} about the number of unscored and of unanswerable questions of a split.
 
     Unscored questions have no gold answer. Zero counts are omitted.
     """
@@ -294,7 +294,7 @@ def describe_unscored(split: str, examples: Collection[TableExample]) -> dict[st
 
 
 def record_digest(record: RunRecord, split: str, encodings: object) -> None:
-    """Add the digest of a split to a record, or warn if it differs from the recorded digest.
+    """Record the hash of a split's data, or warn if a different hash is already recorded.
 
     Args:
         record: record to change.
@@ -307,7 +307,7 @@ def record_digest(record: RunRecord, split: str, encodings: object) -> None:
 
 
 def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:
-    """Add to a record how many training questions have no usable label, by reason.
+    """Record how many training questions are not used because they have no usable label, by reason.
 
     Args:
         record: record to change.
@@ -321,17 +321,17 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
 
 
 def plain_reason(reason: str) -> str:
-    """Return a failure reason without numbers and details, for counting equal reasons."""
+    """Remove numbers and details from a failure reason, so that equal reasons can be counted."""
     return re.sub(r"^\d+ ", "", reason.partition(":")[0])
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Format counts by name as text, largest first, such as "12 no answer, 3 ambiguous"."""
+    """Format counts as text, largest count first, such as "12 no answer, 3 ambiguous"."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> None:
-    """Record the best validation score, and signs that the network did not learn, such as a loss of 0.
+    """Record the best validation score, and warnings that the network did not learn, such as a zero loss.
 
     Args:
         record: record of a run whose training has ended.
@@ -369,7 +369,7 @@ def record_never_selected(
     predictions: Sequence[Any],
     examples: Mapping[str, TableExample],
 ) -> None:
-    """Add a fact for each trained aggregation that was never selected or never correct on dev.
+    """Record which aggregations, such as "sum", were trained but never selected or correct on dev.
 
     A fact is also added if the task is trained on computed numbers but never computes a number on dev.
 

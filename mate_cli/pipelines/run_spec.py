@@ -41,7 +41,7 @@ FROM_STAGE = "stages."
 
 
 class Stage(RunConfig):
-    """The configuration of one stage of a run, and the options from which it was composed.
+    """The configuration of one stage of a run, with the config group options that specified it.
 
     A stage is a separate training run, or a finished run that is reused for the stage. The fields below are not values
     of the configuration, so `model_dump` omits them.
@@ -68,22 +68,22 @@ class Stage(RunConfig):
 
     @property
     def code(self) -> dict[str, str]:
-        """Current hash of each user-defined file of the stage, by file name. Empty for a reused run."""
+        """Hash of each user-defined code file of the stage by file name, {} for a reused run."""
         return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
-        """Return the resolved configuration of the stage, or the folder of the reused run."""
+        """Return the configuration of the stage, or the run folder if a finished run replaces the stage."""
         return {"after": self.after} | ({"run": self.run} if self.run else self.model_dump())
 
     def document(self) -> dict[str, Any]:
-        """Return the section of config.yaml for this stage: its configuration and its overrides."""
+        """Return the content of config.yaml for this stage: its configuration and its overrides."""
         origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared, "conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The validated and complete specification of all stages that one command trains.
+    """The validated specification of a run: the configurations of all stages to train.
 
     Without a system the last stage is the run itself, and each earlier stage passes its weights to the next stage.
 
@@ -111,48 +111,48 @@ class RunSpec:
 
     @property
     def code(self) -> dict[str, str]:
-        """Current hash of each user-defined file of the run and its stages, by file name."""
+        """Hash of each user-defined code file of the run and its stages, by file name."""
         code = {**self.conf, **hash_modules(find_targets(self.system))}
         return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
 
     @property
     def identity_settings(self) -> list[str]:
-        """Settings, and a hash of user-defined code, that distinguish the run from others of its experiment."""
+        """Settings that distinguish the run from other runs of its experiment, with a hash of user code."""
         return [*self.settings, *code_setting(self.code)]
 
     @property
     def last(self) -> Stage:
-        """The last stage."""
+        """The stage that is trained last."""
         return self.stages[-1]
 
     @property
     def outputs(self) -> Path:
-        """The folder of all runs."""
+        """The folder that contains all runs."""
         return Path(self.last.paths.outputs)
 
     @property
     def below(self) -> str:
-        """Path of the experiment folder, relative to `outputs`."""
+        """Path of the experiment folder, which contains the run, relative to `outputs`."""
         return f"train/{self.names.experiment}"
 
     @property
     def parent(self) -> Path:
-        """The experiment folder, which contains its runs."""
+        """The experiment folder, which contains all runs of the experiment."""
         return self.outputs / self.below
 
     @property
     def before(self) -> tuple[Stage, ...]:
-        """Stages with separate run folders: all stages of a system, else all stages except the last."""
+        """Stages with their own run folders: every stage of a system, else every stage except the last."""
         return self.stages if self.system else self.stages[:-1]
 
     def values(self) -> dict[str, Any]:
-        """Return the resolved configuration of the run and its stages, without the section `origin`."""
+        """Return the configuration of the run and its stages, without the section `origin`."""
         values = self.last.model_dump(include=set(MACHINE) if self.system else None)
         values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
     def document(self, folder: Path) -> dict[str, Any]:
-        """Return the content of config.yaml: the resolved configuration and the overrides that specified it.
+        """Return the content of the run's config.yaml: its configuration and its overrides.
 
         Args:
             folder: run folder, relative to which paths are described.
@@ -171,7 +171,7 @@ class RunSpec:
         return {**self.values(), **stages, ORIGIN: origin}
 
     def with_root(self, root: str) -> "RunSpec":
-        """Return a copy with `data.root` replaced in every trained stage that has this key."""
+        """Return a copy of the specification with another data folder `data.root` in all trained stages."""
         stages = [
             stage.model_copy(update={"data": {**stage.data, "root": root}})
             if "root" in stage.data and not stage.run
@@ -181,7 +181,7 @@ class RunSpec:
         return replace(self, stages=tuple(stages))
 
     def trusted(self, folder: Path | None = None) -> list[str]:
-        """Return the `trust=` values that `mate run` needs to continue or repeat the run.
+        """Return the values for `trust=` that `mate run` needs to continue or repeat this run.
 
         The values are names of user modules, and `paths` if the run has paths outside its folder.
 
@@ -195,7 +195,7 @@ class RunSpec:
 
 
 def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
-    """Read a specification from config.yaml of a run folder, which is untrusted.
+    """Read the specification of a run from its config.yaml, which is untrusted input.
 
     Args:
         file: config.yaml of a run, or a file in the same format.
@@ -233,7 +233,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
 
 
 def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequence[str]) -> Stage:
-    """Read a stage. The configuration of a reused run is read from the folder of that run."""
+    """Create a stage from its section of config.yaml, or from the folder of the run that replaces it."""
     origin = node[ORIGIN]
     if run := node.get("run") and str(base.place(node["run"])):
         config = load_config(Path(run), trust)
@@ -246,7 +246,7 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
 
 
 def init_from_stage(stage: Stage, previous: Stage) -> Stage:
-    """Return a copy of a stage whose initial weights are the weights of an earlier stage.
+    """Return a copy of a stage that is initialized with the weights of an earlier stage.
 
     The copy also has the network size and the tokenizer of the earlier stage.
     """
@@ -261,7 +261,7 @@ def init_from_stage(stage: Stage, previous: Stage) -> Stage:
 def resolve_finished_run(
     run: str, stage: str, task: str, outputs: Path, train_command: Callable[[str], str] = lambda _: ""
 ) -> tuple[RunFolder, RunRecord]:
-    """Find the finished run that is reused for a stage.
+    """Find the finished run that replaces a stage of another run.
 
     Args:
         run: run folder, or name of an experiment, whose newest finished run is used.
@@ -328,7 +328,7 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
 
 @contextmanager
 def _lock_experiment(parent: Path) -> Iterator[None]:
-    """Lock the folder of an experiment, so that concurrent processes do not create the same run twice.
+    """Lock an experiment folder inside the context, so that no two processes create the same run.
 
     Raises:
         RunError: the folder cannot be locked.
@@ -342,7 +342,7 @@ def _lock_experiment(parent: Path) -> Iterator[None]:
 
 
 def choose_folder(spec: RunSpec, job: int) -> RunFolder:
-    """Return the folder of a new run, or of the run to resume.
+    """Return the folder for a run: a new folder, or the folder of the run to resume.
 
     Args:
         spec: specification of the run, whose `resume` determines the choice.
@@ -361,7 +361,7 @@ def choose_folder(spec: RunSpec, job: int) -> RunFolder:
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
-    """Lock the folder of a run, and return the existing record of the run or a new record.
+    """Lock a run folder, and return its existing record or a new record.
 
     The folder of a finished run is not locked.
 

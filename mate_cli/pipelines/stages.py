@@ -43,7 +43,7 @@ POLL = 1.0
 
 
 def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> Run:
-    """Train all stages that are not finished, and write a record of each stage and of the run.
+    """Train all unfinished stages of a run, and write a record of each stage and of the run.
 
     Args:
         spec: specification of the run.
@@ -105,7 +105,7 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
 
 
 def look_ahead(spec: RunSpec, folder: Path) -> None:
-    """Check later stages before the first unfinished stage trains, and download missing files.
+    """Check the data and components of later stages, and download missing files, before training starts.
 
     Checks the data, tokenizer, initial weights and parts of each later stage.
 
@@ -132,7 +132,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
 
 
 def without_stages(config: RunConfig) -> RunConfig:
-    """Return a copy without row ranking if a stage, which may not be trained yet, ranks the rows."""
+    """Remove row ranking from a configuration if a stage, perhaps not trained yet, ranks the rows."""
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
@@ -140,7 +140,7 @@ def without_stages(config: RunConfig) -> RunConfig:
 
 
 def names_stage(value: object) -> bool:
-    """Return whether a configuration value refers to a stage, by the prefix `stages.`."""
+    """Return whether a configuration value refers to a stage of the run, as in `stages.NAME`."""
     return str(value).startswith(FROM_STAGE)
 
 
@@ -149,7 +149,7 @@ def _heading(stage: str) -> Text:
 
 
 def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, RunConfig]]:
-    """Train the stages that have separate run folders in order, or open the finished runs to reuse.
+    """Train the stages of a run that have separate folders, or open the runs that replace them.
 
     Args:
         spec: specification of the run.
@@ -172,7 +172,7 @@ def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, Run
 
 
 def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
-    """Train a stage in a subfolder of the run, or in its shared folder.
+    """Train one stage in a subfolder of its run, or in a folder that several runs share.
 
     Args:
         stage: stage to train.
@@ -187,7 +187,7 @@ def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
 
 
 def load_stage(stage: Stage, console: Console) -> Run:
-    """Open the finished run that is reused for a stage."""
+    """Open the finished run that replaces a stage."""
     outputs = Path(stage.paths.outputs)
     run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
     console.print(f"using the finished run {run.folder.path}", soft_wrap=True)
@@ -195,7 +195,7 @@ def load_stage(stage: Stage, console: Console) -> Run:
 
 
 def with_folders(stage: Stage, done: Mapping[str, Run]) -> Stage:
-    """Replace references such as `stages.NAME` in `init.checkpoint` and `encoding.ranked_by` by paths.
+    """Replace references to stages (`stages.NAME`) in a configuration by the paths of their runs.
 
     Args:
         stage: stage with the references.
@@ -210,12 +210,12 @@ def with_folders(stage: Stage, done: Mapping[str, Run]) -> Stage:
 
 
 def _find_stage(value: object, runs: Mapping[str, Run]) -> Run | None:
-    """Return the finished stage to which a configuration value refers, or None."""
+    """Return the finished run of the stage to which `stages.NAME` refers, or None for other values."""
     return runs.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
-    """Copy the data sizes of all stages, and add up the cost of the answering stages, in a system's record.
+    """Add the data sizes and costs of the stages of a system to the record of the system.
 
     Args:
         record: record of the system, changed in place.
@@ -231,7 +231,7 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
 
 
 def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
-    """Answer the questions of the dev and test splits with a system, and record metrics and predictions.
+    """Evaluate a system: answer the dev and test questions, and save metrics and predictions.
 
     Args:
         run: run of the system.
@@ -259,7 +259,7 @@ def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mappi
 
 
 def shared_folder(stage: Stage, console: Console) -> RunFolder:
-    """Return the folder of a shared stage, finished or locked by this process.
+    """Return the folder of a stage that several runs share, after locking it unless it is finished.
 
     Wait while another process trains it.
 
@@ -282,7 +282,7 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 
 def _is_free(folder: Path) -> bool:
-    """Try to lock a run. Return whether the run is finished, or locked by this process."""
+    """Try to lock a run folder. Return whether it is finished or now locked by this process."""
     with suppress(LockedError):
         if not is_finished(folder):
             acquire_lock(folder)

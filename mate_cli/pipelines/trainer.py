@@ -119,7 +119,7 @@ def build_trainer(
     follow: FollowTraining,
     task: Any,  # noqa: ANN401
 ) -> pl.Trainer:
-    """Build the `pl.Trainer` of a run, which treats the whole run as a single epoch.
+    """Build the `pl.Trainer` of a run, in which the whole run is a single Lightning epoch.
 
     Args:
         run: run with its folder, record and loggers.
@@ -164,7 +164,7 @@ def build_trainer(
 
 
 def devices_of(hardware: Hardware) -> dict[str, Any]:
-    """Return the arguments of `pl.Trainer` for devices and precision.
+    """Return the `pl.Trainer` arguments for devices, precision and DDP strategy.
 
     The strategy is DDP if a process group exists.
 
@@ -235,7 +235,7 @@ def check_trainer(cfg: RunConfig) -> None:
 
 
 def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
-    """Check the file names of callbacks. An invalid name would fail at the first checkpoint.
+    """Check the file names that callbacks use, because Lightning would fail only at the first checkpoint.
 
     Raises:
         ConfigError: a file name is invalid. The error names its key.
@@ -248,7 +248,7 @@ def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
 
 
 def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) -> dict[str, pl.Callback]:
-    """Instantiate the Lightning callbacks that the config group `callbacks` specifies.
+    """Instantiate the Lightning callbacks that the configuration specifies.
 
     Args:
         cfg: configuration of the run.
@@ -270,7 +270,7 @@ def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) ->
 
 
 def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed: Callable[[], Iterable[str]]) -> None:
-    """Check that validations compute the metrics that callbacks monitor.
+    """Raise `ConfigError` if a callback monitors a metric that validation does not compute.
 
     Lightning would fail only after the first validation.
 
@@ -299,7 +299,7 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
 
 
 def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, TableExample]) -> None:
-    """Check that validations on the dev examples compute the metrics that callbacks monitor.
+    """Check that validation on the dev split computes every metric that a callback monitors.
 
     Args:
         cfg: configuration of the run.
@@ -317,12 +317,12 @@ def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping
 
 
 def _parts_of(nodes: Nodes) -> dict[str, Node]:
-    """Return the configured callbacks or loggers, without entries that are null."""
+    """Return the configured callbacks or loggers by name, without null entries."""
     return {key: node for key, node in nodes.items() if node is not None}
 
 
 def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
-    """Check that a configured class is a subclass of `kind`, and that the packages it needs are installed.
+    """Check that a configured class is a subclass of `kind`, and that its required packages are installed.
 
     Args:
         node: configuration with a `_target_`.
@@ -349,7 +349,7 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Instantiate the user-defined arguments of `pl.Trainer`.
+    """Instantiate the additional `pl.Trainer` arguments that the user configures.
 
     Raises:
         ConfigError: an argument is unknown, reserved for mate, or cannot be instantiated.

@@ -134,7 +134,7 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
 
 
 def _assemble(run: Run, cfg: RunConfig) -> Parts:
-    """Build the parts of a run.
+    """Build the network, task and data of a run from its configuration.
 
     Raises:
         RunError: the constructor of a part fails, for example because config.yaml was edited.
@@ -149,7 +149,7 @@ def _assemble(run: Run, cfg: RunConfig) -> Parts:
 
 
 def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, development: EncodedSplit) -> None:
-    """Record network and data sizes, excluded examples, and notes about the initial weights."""
+    """Record the sizes of network and data, excluded examples, and notes about the initial weights."""
     data, task = parts.data, parts.task
     record.parameters, record.trainable_parameters = count_parameters(task)
     failures = len(training.failures) + len(development.failures)
@@ -164,7 +164,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 
 
 def _share_data(data: TableDataModule) -> None:
-    """Prepare a share of the data on each rank, and check that all ranks read the same data.
+    """Encode a part of the data on each rank, and check that all ranks read the same data.
 
     Raises:
         RunError: the data of the ranks differ.
@@ -177,7 +177,7 @@ def _share_data(data: TableDataModule) -> None:
 
 
 def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:
-    """Build the LightningModule of a run, and check that it computes the metrics that callbacks monitor."""
+    """Build the LightningModule of a run, and check the metrics that its callbacks monitor."""
     optimizer, scheduler, names = read_recipe(cfg.optimizer), read_recipe(cfg.scheduler), parts.report.loaded
     development = {example.example_id: example for example in parts.data.examples("dev")}
     pretrained = {f"encoder.{name}" for name in names} | set(names)
@@ -187,7 +187,7 @@ def _build_module(cfg: RunConfig, parts: Parts, total_steps: int) -> LitTask:
 
 
 def _restore(module: LitTask, checkpoint: Path) -> None:
-    """Load the last checkpoint of a run whose training is complete."""
+    """Load the last checkpoint of a run that has finished its training steps."""
     state = read_state(checkpoint)
     module.task.load_state_dict(state["state_dict"])
     module.on_load_checkpoint(state)
@@ -203,7 +203,7 @@ def _record_fit(run: Run, parts: Parts, step: int, progress: FollowTraining) -> 
 
 
 def _prepare_weights(run: Run, parts: Parts, hardware: Hardware) -> None:
-    """Run the data-dependent initialization of new weights on the training device, and record its changes.
+    """Run the data-dependent initialization of new weights on the training device, and record it.
 
     Rank 0 measures the training split and broadcasts the results to the other ranks.
     """
@@ -240,7 +240,7 @@ def compile_layers(network: TableEncoder) -> None:
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
-    """Return the FLOPs of a forward and backward pass per example, averaged over sampled batches."""
+    """Return the FLOPs per example of a forward and backward pass, averaged over sampled batches."""
     total = examples = 0.0
     for batch in track(data.sample_batches(), "planning attention and counting operations", "batches"):
         total += encoder_flops(encoder, batch, backward=True)
@@ -249,7 +249,7 @@ def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
 
 
 def _evaluate(run: Run, cfg: RunConfig, parts: Parts, split: str) -> None:
-    """Score a split, write its predictions, and record its metrics, baselines and facts."""
+    """Evaluate a split: write predictions, and record metrics, baselines and notes."""
     data, task, record = parts.data, parts.task, run.record
     result = evaluate(parts, cfg, split)
     record.data[split] = len(result.examples)
@@ -276,7 +276,7 @@ def _evaluate(run: Run, cfg: RunConfig, parts: Parts, split: str) -> None:
 
 
 def device_name(trainer: pl.Trainer) -> str:
-    """Return the name of the device of a trainer, with the number of ranks or CPU threads."""
+    """Return the name of a trainer's device, with the number of ranks or CPU threads."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     if ranks.world_size() > 1:

@@ -18,12 +18,12 @@ from mate_cli.reports.view import ReportSection
 
 
 class BuildSection(Protocol):
-    """Type of the functions that build a section of a comparison, such as the result tables."""
+    """Type of the functions that build one section of a comparison of runs."""
 
     __name__: str
 
     def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
-        """Build the section, or return None if the section would be empty.
+        """Build the report section, or return None if the section would be empty.
 
         Args:
             report: comparison of runs to show.

@@ -46,7 +46,7 @@ of few columns of a table's tokens, a row one of many rows.
 
 @dataclass(frozen=True)
 class NetworkFlow:
-    """The attention flow of one network: how its attention heads attend to types of tokens.
+    """The attention flow of one network: the share of attention on each type of token.
 
     Args:
         name: name of an inner network, empty for the network itself.
@@ -113,12 +113,12 @@ NOTE = (
 
 
 def list_views(findings: Mapping[str, Any]) -> list[View]:
-    """Build the tables of an attention flow analysis for all of its networks."""
+    """Build the attention flow tables of all networks in the results of an analysis."""
     return [view for network in network_flows(findings) for view in flow_views(network)]
 
 
 def flow_views(network: NetworkFlow) -> Iterator[View]:
-    """Yield the attention flow tables of a network, with a row per type of attended token.
+    """Yield the attention flow tables of a network. Each row is a type of attended token.
 
     The first table contains all attention heads next to the numbers of the paper. If attention heads have different
     masks, a second table contains the groups of attention heads with the same mask. The last table includes heat maps.
@@ -143,7 +143,7 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
 
 
 def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell, ViewCell]:
-    """Build two cells: the ratio of attention to uniform attention, and attention in percent.
+    """Build two table cells: the ratio of attention to uniform attention, and attention in percent.
 
     The first cell is empty if the uniform attention is 0.
 
@@ -157,7 +157,7 @@ def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell
 
 
 def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:
-    """Draw the heat maps of each network of an attention flow analysis, by file name."""
+    """Draw the attention heat maps of each network in the results of an analysis, by file name."""
     return {
         "_".join(filter(None, (NAME, network.name, "heads"))): draw_heads(network)[0]
         for network in network_flows(findings)
@@ -168,7 +168,7 @@ COLUMNS = 4
 
 
 def draw_heads(network: NetworkFlow) -> list[Figure]:
-    """Draw a heat map per type of token: attention of each attention head in percent.
+    """Draw one heat map per type of attended token, with the attention of each head in percent.
 
     Rows are layers, columns are attention heads.
     """
@@ -217,7 +217,7 @@ def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_flows(group: Configuration) -> Iterator[View]:
-    """Yield the attention flow tables of the first analyzed run of a configuration."""
+    """Yield the attention flow tables of the first run of a configuration that has been analyzed."""
     for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
         for view in flow_views(network):
             yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

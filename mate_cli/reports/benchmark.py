@@ -52,7 +52,7 @@ Other variants are compared with the first two reference variants that were meas
 
 
 class BenchmarkCase(NamedTuple):
-    """The input batch on which variants were measured.
+    """The input batch on which the variants of a benchmark were measured.
 
     Args:
         kind: type of the benchmark, a key of `KINDS`.
@@ -68,14 +68,14 @@ class BenchmarkCase(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Table title: benchmark type, tables, length in tokens and batch size."""
+        """Title of the table: benchmark type, benchmarked tables, length in tokens and batch size."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {self.shape.replace('_', ' ')} tables, {self.tokens:,} tokens, {batch}"
 
 
 @dataclass
 class BenchmarkResults:
-    """The measurements of a benchmark record, grouped by case.
+    """The measurements in a benchmark record, grouped by input batch.
 
     Args:
         run: record and its folder.
@@ -89,7 +89,7 @@ class BenchmarkResults:
 
     @property
     def variants(self) -> list[str]:
-        """Names of all variants, in the order of the record."""
+        """Names of all benchmarked variants, in the order of the record."""
         return list(dict.fromkeys(name for measurements in self.cases.values() for name in measurements))
 
 
@@ -106,12 +106,12 @@ def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
 
 
 def measured_figures(run: LoadedRun) -> dict[str, float]:
-    """Return the measurements of a record without the values that describe the machine."""
+    """Return the measurements of a benchmark record, without values that describe the machine."""
     return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
 
 
 def parse_results(run: LoadedRun) -> BenchmarkResults | None:
-    """Group the measurements of a record by case, and add comparisons with reference variants.
+    """Group the measurements of a benchmark by input batch, and add ratios to reference variants.
 
     Measurements are named `kind/variant/shape/tokens/batch/direction/figure`. Return None if no name has this form.
     """
@@ -134,7 +134,7 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
 
 
 def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> None:
-    """Add each variant's speedup over reference variants, and its share of the peak speed.
+    """Add the speedup over reference variants and the share of the peak speed to each measurement.
 
     Args:
         measured: measurements by variant, modified in place.
@@ -163,7 +163,7 @@ def error_text(value: float) -> str:
 
 
 class FigureColumn(NamedTuple):
-    """A table column that contains one type of measurement, with a row per variant.
+    """A column of a benchmark table: one type of measurement, with a row per variant.
 
     Args:
         heading: heading in two lines.
@@ -179,7 +179,7 @@ class FigureColumn(NamedTuple):
 
 
 def timed_columns(direction: str, over: str) -> Iterator[FigureColumn]:
-    """Yield the columns of one direction: wall time, CPU time and speedups over references.
+    """Yield the table columns for forward or backward: wall time, CPU time and speedups.
 
     Args:
         direction: key of `DIRECTIONS`.
@@ -212,7 +212,7 @@ NOTES = (
 
 
 def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
-    """Build the table of a case, with a row per variant, and with the shortest times marked.
+    """Build the table of one benchmarked input batch, with a row per variant.
 
     Columns without any measurement are omitted.
     """
@@ -232,7 +232,7 @@ def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
 
 
 def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str]:
-    """Yield a sentence per variant that was not run, with the reason.
+    """Yield a sentence for each variant that was not run, with the reason.
 
     The direction (forward, or forward and backward) is named if the variant was run in the other direction.
     """
@@ -253,7 +253,7 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
 
 
 def print_figures(run: LoadedRun, console: Console) -> None:
-    """Print the measurements of a benchmark of another type than `KINDS`, one per line."""
+    """Print the measurements of a benchmark of an unknown type, one measurement per line."""
     figures = measured_figures(run).items()
     rows = (Row(name, (ViewCell(f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)) for name, value in figures)
     print_views([View("", (Column("value"),), tuple(rows), "figure")], console)
@@ -271,7 +271,7 @@ Source: Eisenschlos et al. 2021 (MATE), figures 4, 5 and 6.
 
 
 def write_benchmark_figures(results: BenchmarkResults, folder: Path) -> list[Path]:
-    """Draw time, FLOPs and memory by input length, and write one figure for each to a folder.
+    """Write figures of time, FLOPs and memory by input length to a folder.
 
     Returns:
         The written files. Empty if no table shape was measured at two lengths.
@@ -282,7 +282,7 @@ def write_benchmark_figures(results: BenchmarkResults, folder: Path) -> list[Pat
 
 
 def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
-    """Draw a cost by input length, with a panel per table shape measured at several lengths.
+    """Draw a cost, such as time, by input length, with a panel per shape of the tables.
 
     Args:
         results: measurements of the benchmark.
@@ -314,7 +314,7 @@ def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
 
 
 def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "tokens") -> Figure:
-    """Draw rows of panels with logarithmic axes, such as time by input length.
+    """Draw rows of panels with logarithmic axes, for a cost by input length.
 
     Lines with the same index in their panels have the same color.
 

@@ -61,7 +61,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
 
 
 def _no_problems(report: CheckReport) -> Text:
-    """Describe a dataset without problems, and its number of unusable questions if any."""
+    """Format a report on a dataset without problems, with the number of unusable questions."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused_count = sum(
         number for row in splits for name, number in row.items() if name.startswith((EXCLUDED, UNUSABLE))
@@ -76,7 +76,7 @@ def _no_problems(report: CheckReport) -> Text:
 def _count_table(
     head: str, columns: Mapping[str, Mapping[str, int]], relevant: Iterable[Mapping[str, int]] | None = None
 ) -> Table:
-    """Build a table with a column per split or source and a row per count.
+    """Build a table of counts, with a column per split or source and a row per count.
 
     Counts that are 0 everywhere in `relevant` (default: in `columns`) are omitted.
     """
@@ -86,7 +86,7 @@ def _count_table(
 
 
 def _sizes(report: CheckReport) -> Table:
-    """Build a table of input sizes: percentiles, the mean, and the mean that a paper reports."""
+    """Build a table of a dataset's input sizes: percentiles, means, and means that papers report."""
     heads = [*({50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS), MEAN]
     rows = {name: [row[level] for level in (*LEVELS, MEAN)] for name, row in report.percentiles.items()}
     for paper in (paper for paper in report.papers if "means" in paper):
@@ -102,7 +102,7 @@ def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
-    """Build a table of numbers, with a dash for None."""
+    """Build a table of numbers, in which None is printed as a dash."""
     table = Table(head, *(Column(name, justify="right", no_wrap=len(name) < WRAPPED) for name in columns))
     for name, numbers in rows.items():
         table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))

@@ -59,7 +59,7 @@ def print_example(example: TableExample, encoded_cells: Collection[Place], conso
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each line above the table, such as ("question", ...)."""
+    """Yield (name, text) of each line that describes an example, such as ("question", question text)."""
     answer, statement = example.answer, example.answer is not None and example.answer.label is not None
     yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
     for number, question in enumerate(example.history, start=1):
@@ -76,7 +76,7 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
 
 
 def _describe_target(answer: Answer) -> str:
-    """Describe the training target: cells, aggregation and number.
+    """Describe the training target of an example: table cells, aggregation and number.
 
     The result is empty for cells only.
     """
@@ -92,7 +92,7 @@ def _describe_target(answer: Answer) -> str:
 
 
 def print_cut(text: str, console: Console) -> None:
-    """Print a description of the truncated part of the table."""
+    """Print a description of how much of the table was truncated."""
     console.print(Text.assemble(("cut       ", "bold"), text), soft_wrap=True)
     console.print()
 
@@ -156,7 +156,7 @@ def print_tokens(
 
 
 def score_text(tokens: KeptTokens, token: int) -> Text:
-    """Format the relevance score of a token, or whether the token is kept if it has no score."""
+    """Format the relevance score of a token, or without a score whether pruning keeps the token."""
     text = "kept" if tokens.kept[token] else "left out"
     if tokens.scores is not None and (tokens.in_table[token] or not tokens.kept[token]):
         text = f"{tokens.scores[token]:.2f}"
@@ -180,7 +180,7 @@ Tables with more columns than fit are split.
 
 
 def table_views(example: TableExample, encoded_cells: Collection[Place], width: int) -> Iterator[Table]:
-    """Yield the table of an example, split by columns if it is wider than the terminal.
+    """Yield the table of an example in parts, which are split by columns to fit the terminal.
 
     Args:
         example: example to show.
@@ -198,7 +198,7 @@ def table_views(example: TableExample, encoded_cells: Collection[Place], width: 
 
 
 def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
-    """Explain the marks that occur in the table of an example.
+    """Explain the marks that are printed in the table of an example.
 
     Return None if there are no marks.
     """
@@ -225,14 +225,14 @@ def _part(
 
 
 def _shown_rows(example: TableExample) -> list[int]:
-    """Return the indices of the printed rows: first rows, rows with answers, and the last row."""
+    """Return the indices of the table rows to print: first rows, rows with answers, and last row."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
     return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
 def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Place, list[str]]:
-    """Return the marks of each printed body cell by (row, column), see `MARKS`."""
+    """Return the marks of each printed table cell, such as "✂" if truncated, by (row, column)."""
     answer_marks, table = _found(example), example.table
     return {
         (r, c): [
@@ -247,7 +247,7 @@ def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Plac
 
 
 def _found(example: TableExample) -> dict[Place, str]:
-    """Return the mark of each answer cell: "●" contains the answer, "○" links to its passage."""
+    """Return the mark of each answer cell: "●" if it contains the answer, "○" if it only links to it."""
     answer = example.answer
     if answer is None:
         return {}
@@ -296,14 +296,14 @@ class KeptTokens:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The lowest and the highest relevance score in the table, None without scores."""
+        """The lowest and the highest relevance score of a token in the table, None without scores."""
         if self.scores is None or not self.in_table.any():
             return None
         table_scores = self.scores[self.in_table]
         return float(table_scores.min()), float(table_scores.max())
 
     def style(self, token: int) -> Style:
-        """Return the style of a token, whose background is stronger the higher its score is.
+        """Return the text style of a token. The background is stronger for higher relevance scores.
 
         Args:
             token: index of the token.
@@ -317,7 +317,7 @@ class KeptTokens:
         return style + shade((float(self.scores[token]) - low) / ((high - low) or 1.0))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield name and text of each line above the tokens: number of kept tokens, and scores."""
+        """Yield (name, text) of each line that describes the pruning: token counts and score ranges."""
         text = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
             text += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
@@ -334,7 +334,7 @@ class KeptTokens:
 
 
 def shade(share: float) -> Style:
-    """Return the text style with the background color of a relevance score.
+    """Return a text style whose background color represents a relevance score.
 
     Args:
         share: relative score: 0 for the lowest score of an example, 1 for the highest.
@@ -344,7 +344,7 @@ def shade(share: float) -> Style:
 
 
 def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> None:
-    """Print the tokens of an example row by row, with pruned tokens struck out.
+    """Print the tokens of an example by table row, with pruned tokens struck out.
 
     If the output is not a terminal, pruned tokens are in [-brackets-].
 
@@ -371,7 +371,7 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
 
 
 def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
-    """Yield the name, the table row and the token positions of each printed line."""
+    """Yield the name, the table row number and the token positions of each line to print."""
     for (kind, row), positions in groupby(
         range(len(tokens.kept)), lambda position: (tokens.kinds[position], int(tokens.rows[position]))
     ):
@@ -379,7 +379,7 @@ def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
 
 
 def _line(tokens: KeptTokens, pieces: Sequence[str], positions: Sequence[int], *, plain: bool) -> Text:
-    """Format the tokens of a line, with a bar between cells."""
+    """Format the tokens of one printed line, with a bar between table cells."""
     line, cells, is_kept = Text(), tokens.cells, tokens.kept
     for position in positions:
         follows = position > positions[0]

@@ -35,7 +35,7 @@ WORD_ENDS = re.compile(r"(?<=[_=./,])(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 class Card(NamedTuple):
-    """A card at the top of a page: a number in large print, with its name and details."""
+    """A summary card at the top of an HTML page: a large number with its name and details."""
 
     name: str
     value: str
@@ -74,7 +74,7 @@ def environment() -> Environment:
 
 
 def clean_output(value: object) -> object:
-    """Return the output of a template expression: markup unchanged, other values cleaned.
+    """Clean the value of a template expression for output. HTML markup is unchanged.
 
     The output for None is empty.
     """
@@ -84,14 +84,14 @@ def clean_output(value: object) -> object:
 
 
 def asset(name: str) -> Markup:
-    """Read a style sheet or script of the package, to be inserted into a page."""
+    """Return the text of a CSS or JavaScript file of the package, for inlining into a page."""
     from markupsafe import Markup
 
     return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
 
 
 def svg_markup(figure: Figure, salt: str) -> Markup:
-    """Render a figure as inline SVG, with ids that the prefix `salt` makes unique on the page."""
+    """Render a figure as inline SVG, whose ids get the prefix `salt` to be unique on the page."""
     from markupsafe import Markup
 
     return Markup(as_svg(figure, salt))
@@ -105,7 +105,7 @@ def breakable(text: str) -> Markup:
 
 
 def compact_row(row: Row) -> list[Any]:
-    """Convert a table row to a short JSON list for the page's script: label, CSS class, cells.
+    """Convert a table row to a short JSON list for the page's script: row label, CSS class, cells.
 
     Trailing empty values of a cell are omitted.
     """
@@ -121,7 +121,7 @@ def compact_row(row: Row) -> list[Any]:
 
 
 def along_track(value: float, top: float) -> str:
-    """Return the position of a value on an axis from 0 to `top`, in percent, for CSS."""
+    """Return a position on an axis from 0 to `top` as a CSS percentage, such as "25.00%"."""
     return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
 
 
@@ -209,7 +209,7 @@ def render_sections(
 
 
 def page_title(report: Report) -> str:
-    """Return the heading of the page: numbers of configurations and runs, and their datasets.
+    """Return the heading of a comparison page: numbers of configurations and runs, and datasets.
 
     More than three datasets are not named.
     """
@@ -224,7 +224,7 @@ def list_datasets(report: Report) -> list[str]:
 
 
 def run_link(target: Path, folder: Path) -> str:
-    """Return a relative link to a run folder, or an absolute URI if it is on another drive.
+    """Return the relative link from a page to a run folder, or an absolute URI on another drive.
 
     Args:
         target: run folder.
@@ -237,7 +237,7 @@ def run_link(target: Path, folder: Path) -> str:
 
 
 def summary_cards(report: Report) -> list[Card]:
-    """Build the cards above the sections: runs, best score, highest speed and compute time."""
+    """Build the summary cards of a comparison: runs, best score, highest speed and compute time."""
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return [
         Card("Runs", str(len(report.runs)), state_text(report.runs)),
@@ -248,7 +248,7 @@ def summary_cards(report: Report) -> list[Card]:
 
 
 def find_best(report: Report) -> tuple[Configuration, Summary | None]:
-    """Return the best configuration that has the ranking metric, and its score.
+    """Return the configuration that is best by the ranking metric, and its score.
 
     If no configuration has the metric, the first configuration and None are returned.
     """
@@ -257,7 +257,7 @@ def find_best(report: Report) -> tuple[Configuration, Summary | None]:
 
 
 def best_card(report: Report) -> Card:
-    """Build the card with the best score by the ranking metric."""
+    """Build the summary card of the best score by the ranking metric."""
     best_group, summary = find_best(report)
     if summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
@@ -269,7 +269,7 @@ def best_card(report: Report) -> Card:
 
 
 def fastest_card(report: Report) -> Card:
-    """Build the card with the highest training speed in examples per second."""
+    """Build the summary card of the highest training speed in examples per second."""
     rates = ((group.cost("examples_per_second", "throughput"), group.label) for group in report.groups)
     speeds = [(speed.center, label) for speed, label in rates if speed is not None]
     if not speeds:

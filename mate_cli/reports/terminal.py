@@ -69,7 +69,7 @@ def print_warnings(warnings: Sequence[str], console: Console) -> None:
 
 
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
-    """Select the tables of a section for the brief report.
+    """Select the tables of a report section that the brief terminal report shows.
 
     If the section is "results", the tables with the main metric are selected, one per block. Configurations that these
     tables lack, such as systems scored only on test, get the first table that contains them. All tables of other
@@ -88,7 +88,7 @@ def main_views(section: ReportSection, report: Report) -> Sequence[View]:
 
 
 def brief_view(view: View, report: Report) -> View:
-    """Keep only a few published rows of a table: results of the same models, or the first row."""
+    """Remove most published results from a table for the brief terminal report."""
     models = {run.setting("model") for run in report.runs}
     papers = [row for row in view.rows if row.kind == "published"]
     model_by_label = {row.label: row.model for row in reversed(report.published) if row.model in models}
@@ -99,7 +99,7 @@ def brief_view(view: View, report: Report) -> View:
 
 
 def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: bool) -> list[str]:
-    """Write the lines below the tables: numbers of runs, ranking metric, marks and notes.
+    """Return the lines below the printed tables: number of runs, ranking metric, marks and notes.
 
     Args:
         report: printed comparison.
@@ -137,7 +137,7 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Print tables, split by `fit_views` if they are too wide, and notes below them.
+    """Print tables with notes below them. Tables wider than the terminal are split.
 
     Args:
         views: tables to print.
@@ -156,7 +156,7 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
 
 
 def fit_views(views: Sequence[View], console: Console) -> list[View]:
-    """Return all tables unchanged if they fit the terminal, or else split them.
+    """Split tables that are wider than the terminal, or return them unchanged if all of them fit.
 
     Minor columns are omitted before tables are split.
     """
@@ -167,7 +167,7 @@ def fit_views(views: Sequence[View], console: Console) -> list[View]:
 
 
 def split_view(view: View, console: Console) -> Iterator[View]:
-    """Yield a numeric table in as few parts of equal size as fit the terminal."""
+    """Split a table of numbers by columns into parts of equal size that fit the terminal."""
     indices = range(len(view.columns))
     tables = ((n, terminal_table(view.only(indices[:n]), console, folded=True)) for n in range(len(indices), 1, -1))
     count = next((n for n, table in tables if natural_width(table, console) <= console.width), 1)
@@ -181,7 +181,7 @@ def split_view(view: View, console: Console) -> Iterator[View]:
 
 
 def name_width(view: View, share: int) -> int:
-    """Return the width of the column of row labels: `share`, or the width of the longest word.
+    """Return the width of the first column, which contains row labels, in characters.
 
     Args:
         view: table with the labels.
@@ -193,7 +193,7 @@ def name_width(view: View, share: int) -> int:
 
 
 def natural_width(table: Table, console: Console) -> int:
-    """Return the width in characters that a table needs if no cell is wrapped."""
+    """Return the width in characters that a table needs without line breaks in cells."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
@@ -243,7 +243,7 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
 
 
 def stacked_heading(column: Column) -> str:
-    """Return a column heading in two lines: its groups, then its title."""
+    """Return the heading of a column in two lines: column groups, then title."""
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 
@@ -264,7 +264,7 @@ def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
 
 
 def frame(title: str, *, narrow: bool = False) -> Table:
-    """Create an empty `rich` table in the style of all reports."""
+    """Create an empty `rich` table in the style of mate's reports."""
     return Table(
         title=Text(title, style="bold"),
         title_justify="left",
@@ -277,7 +277,7 @@ def frame(title: str, *, narrow: bool = False) -> Table:
 
 
 def settings_view(report: Report) -> View:
-    """Build the table of common and differing settings of configurations.
+    """Build a table of the common and the differing settings of configurations.
 
     The settings are compared separately for each dataset and task.
     """
@@ -293,7 +293,7 @@ def settings_view(report: Report) -> View:
 
 
 def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:
-    """Build the table of the first unfinished runs, with the reasons."""
+    """Build a table of the first unfinished runs, with the reason for each."""
     words = (Column(name, is_number=False) for name in ("Network", "Status", "Reason"))
     columns = (Column("Seed"), *words)
     rows = tuple(

@@ -45,7 +45,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Last heading line of the column, directly above its cells."""
+        """Last heading line of the column, directly above the table cells."""
         return self.short or self.title
 
 
@@ -79,7 +79,7 @@ class ViewCell:
 
     @classmethod
     def of(cls, value: float | None, write: Callable[[float], str], scale: float = 1.0) -> ViewCell:
-        """Build the cell of a number with its text, or an empty cell for None.
+        """Build a table cell from a number and its formatted text, or an empty cell for None.
 
         Args:
             value: number to show.
@@ -90,7 +90,7 @@ class ViewCell:
 
     @property
     def has_minus(self) -> bool:
-        """True if a hyphen in the text is a minus sign."""
+        """True if a hyphen in the text of the table cell is a minus sign."""
         return self.ends is not None or (self.value is not None and self.value < 0)
 
 
@@ -112,7 +112,7 @@ class Row:
 
     @property
     def style(self) -> str:
-        """CSS class of the row on an HTML page."""
+        """CSS class of the table row on an HTML page."""
         if self.kind == "bound":
             return "nothing"
         return "significant" if any(cell.mark in ("better", "worse") for cell in self.cells) else self.kind
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True)
 class View:
-    """A table of a report, or figures, or both.
+    """A table of a report, or figures of a report, or both.
 
     Args:
         title: title above the table.
@@ -153,11 +153,11 @@ class View:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """All marks that occur in the cells of the table."""
+        """All marks, such as "best", in the cells of the table."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
-        """Return a copy of the table with only some columns.
+        """Return a copy of the table with only the columns of the given indices.
 
         Args:
             places: indices of the columns to keep, in order.
@@ -166,7 +166,7 @@ class View:
         return replace(self, columns=tuple(self.columns[position] for position in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
-        """Return (name, number of columns) of neighboring columns that share a group.
+        """Return (group name, number of columns) of the column groups in one heading line.
 
         Args:
             level: index of the heading line, 0 for the widest groups.
@@ -176,19 +176,19 @@ class View:
 
     @property
     def levels(self) -> int:
-        """Number of heading lines above the column titles, one per level of column groups."""
+        """Number of heading lines for column groups, above the line of column titles."""
         return max((len(column.groups) for column in self.columns), default=0)
 
     @cached_property
     def widest_ends(self) -> list[float]:
-        """Largest absolute end of the intervals in each column, 0 for columns without intervals."""
+        """Largest absolute interval end in each column, 0 for columns without intervals."""
         columns = zip(*(row.cells for row in self.rows), strict=True)
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
         return [(max(limits) or 1.0) if limits else 0.0 for limits in reach]
 
     @cached_property
     def reach(self) -> float:
-        """Largest value of the bars, whiskers and dots of the table, which determines their scale.
+        """Largest value among the bars, whiskers and dots of the table, which determines the axis scale.
 
         The value is 1 without any.
         """
@@ -198,7 +198,7 @@ class View:
 
     @cached_property
     def highest(self) -> float:
-        """Upper end of the axis of the bars: the largest value.
+        """Upper end of the axis of the bars, at least the largest value.
 
         A value above ten is rounded up to a multiple of ten.
         """
@@ -237,7 +237,7 @@ class ReportSection:
 
     @property
     def tables(self) -> tuple[View, ...]:
-        """Views that contain rows, except views whose numbers other tables contain.
+        """Tables of the section, without those whose numbers other tables repeat.
 
         Renderers that draw no bars and figures show these views.
         """
@@ -245,7 +245,7 @@ class ReportSection:
 
     @property
     def visible_notes(self) -> tuple[str, ...]:
-        """Notes on the tables, or on the reason why there are no tables."""
+        """Notes on the section's tables, or on the reason why tables are missing."""
         return self.notes if self.tables or not self.views else ()
 
     @property
@@ -255,7 +255,7 @@ class ReportSection:
 
 
 def sentences(notes: Sequence[str]) -> str:
-    """Join notes to a paragraph of capitalized sentences.
+    """Join notes to one paragraph, in which each note is a capitalized sentence.
 
     A note that begins with `p` for a probability is not capitalized.
     """

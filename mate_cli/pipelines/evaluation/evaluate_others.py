@@ -87,7 +87,7 @@ def evaluate_checkpoint(
 
 
 def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], split: str, checkpoint: str) -> None:
-    """Check that the task of a checkpoint can answer the questions of a split.
+    """Check that the task of a checkpoint can predict the type of answers that a split has.
 
     Args:
         task: task of the checkpoint.
@@ -130,7 +130,7 @@ def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Pa
 
 
 def _last(part: Mapping[str, Any]) -> str:
-    """Return the module name of a `_target_`: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
+    """Return the module name of a `_target_`, such as `table_qa` for `lit_modules.table_qa.TableQA`."""
     return str(part["_target_"]).split(".")[-2]
 
 
@@ -146,7 +146,7 @@ def evaluate_answers(
     perturbations: Sequence[str] = (),
     seeds: Sequence[int] = (1,),
 ) -> RunFolder:
-    """Score the answers of a system, and write a record as a run does.
+    """Score the answers of any system on a dataset, and write the results to a new run folder.
 
     Args:
         file: file from which the answers were read.
@@ -182,7 +182,7 @@ def evaluate_answers(
 def _open_questions(
     data: Mapping[str, Any], splits: Sequence[str]
 ) -> tuple[TableDataset, str, dict[str, dict[str, TableExample]]]:
-    """Read the splits of a dataset. Return the dataset, its name, and examples by question id for each split."""
+    """Load a dataset. Return the dataset, its name, and the examples of each split by question id."""
     dataset = instantiate(data)
     examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
     return dataset, str(data.get("name") or type(dataset).__name__), examples
@@ -211,7 +211,7 @@ def _score_answers(
     lines: Sequence[Mapping[str, Any]] = (),
     variants: Sequence[tuple[PerturbedDataset, AnswerMetric[Any]]] = (),
 ) -> RunFolder:
-    """Score the answers of a metric, and write record, configuration, predictions and `lines` to a new folder."""
+    """Score answers, and write record, configuration, predictions and `lines` to a new run folder."""
     run = Run.of(new_folder(outputs, f"evaluate/{record.experiment}"), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml(config))
@@ -234,7 +234,7 @@ def _score_answers(
 
 
 def save_answers(folder: RunFolder, split: str, examples: Collection[TableExample], metric: AnswerMetric[Any]) -> None:
-    """Write the answers of a system and their scores to predictions/<split>.json.
+    """Write the answers of a system, with the score of each answer, to predictions/<split>.json.
 
     Args:
         folder: folder of the results.
@@ -251,7 +251,7 @@ def save_answers(folder: RunFolder, split: str, examples: Collection[TableExampl
 def select_answers(
     answers: Mapping[str, SystemAnswer], perturbed: PerturbedDataset, file: Path
 ) -> dict[str, SystemAnswer]:
-    """Return the answers to perturbed questions, by id of the original question.
+    """Return the answers to the perturbed questions of a dataset, by id of the original question.
 
     Args:
         answers: answers of the file by question id.
@@ -273,7 +273,7 @@ def select_answers(
 def evaluate_system(
     config: Mapping[str, Any], splits: Sequence[str], name: str | None, outputs: Path, cache: Path, *, dry: bool = False
 ) -> RunFolder | None:
-    """Ask a language model the questions of splits, score its answers, and write a record as a run does.
+    """Score a language model: request its answers to questions, and write the results to a run folder.
 
     Args:
         config: the sections `system`, `prompt` and `data` of the configuration.
@@ -349,7 +349,7 @@ def check_questions(
     *,
     partial: bool = False,
 ) -> None:
-    """Check that splits have gold answers, and that an answer file covers enough of their questions.
+    """Check that splits have gold answers, and that an answer file answers enough questions of each split.
 
     Args:
         file: file from which the answers were read.
@@ -393,7 +393,7 @@ def require_answers(examples: Mapping[str, TableExample], split: str) -> None:
 
 
 def describe_answers(source: str, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, TableExample]]) -> str:
-    """Describe answers in a sentence, with counts of missing, unreadable and unknown answers.
+    """Describe scored answers in a sentence, with the counts of missing, unreadable and unknown answers.
 
     Args:
         source: description of the origin of the answers.

@@ -40,7 +40,7 @@ def evaluate_run(
     perturbations: Sequence[str] = (),
     seeds: Sequence[int] = (1,),
 ) -> RunFolder:
-    """Recompute the metrics of a finished run on splits, with its best weights.
+    """Recompute the metrics of a finished run on dataset splits, with the run's best checkpoint.
 
     Metrics are written to evaluation/<split>.json, predictions to predictions/<split>.json. If the questions differ
     from the questions of training, both are written below a separate folder evaluation/<name of the changes>, and the
@@ -102,7 +102,7 @@ def evaluate_run(
 
 
 def save_perturbed(folder: RunFolder, split: str, metrics: Mapping[str, float], perturbed: PerturbedDataset) -> None:
-    """Write the metrics of a perturbed split, and the number of its excluded questions by reason.
+    """Write the metrics of a perturbed split to JSON, with the number of excluded questions by reason.
 
     Args:
         folder: folder of the perturbation and its seed.
@@ -115,7 +115,7 @@ def save_perturbed(folder: RunFolder, split: str, metrics: Mapping[str, float], 
 
 
 def describe_perturbed(split: str, perturbed: PerturbedDataset) -> dict[str, str]:
-    """Return a note on the excluded questions of a perturbed split, by title. Empty if none is excluded.
+    """Return {title: note} about the excluded questions of a perturbed split, or {} if none is excluded.
 
     Args:
         split: name of the split.
@@ -126,7 +126,7 @@ def describe_perturbed(split: str, perturbed: PerturbedDataset) -> dict[str, str
 
 
 def _temporary_folder(folder: RunFolder) -> RunFolder:
-    """Return a temporary folder for results, which is deleted when this process ends."""
+    """Create a temporary results folder, used if a run folder is not writable."""
     print(f"{folder.path} cannot be written, so these results are not saved", flush=True)
     _temporary_folders.append(TemporaryDirectory(prefix="mate_results_"))
     return RunFolder(Path(_temporary_folders[-1].name))
@@ -136,7 +136,7 @@ _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
-    """Return the folder for results: the run folder, or a subfolder if the questions differ from training."""
+    """Return the run folder for results, or a subfolder if other questions are scored than in training."""
     if not runtime.changes:
         return folder
     parts = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
@@ -152,7 +152,7 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
 
 
 def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
-    """Record which parts of a run were replaced because this machine does not support them.
+    """Add to a run record which components this machine does not support, and their replacements.
 
     Args:
         record: record of the run.
@@ -166,13 +166,13 @@ def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Part
 
 
 def _system_scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return a function that scores a split with a system of stages, and the parts of its stages."""
+    """Return a function that scores a split with a system of several stages, and the stages' parts."""
     system, stages = open_stages(folder, runtime)
     return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
 
 
 def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Return a function that scores a split with a run without stages, and the parts of the run."""
+    """Return a function that scores a split with a run without stages, and the run's parts."""
     config = runtime.config(folder)
     parts = load_best(config, folder)
 
@@ -187,7 +187,7 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
 
 
 def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrides) -> Path:
-    """Answer the questions of a file, with or without known answers.
+    """Answer the questions of a file, which may lack gold answers, and write the predictions to a file.
 
     The file is a list of {question_id, question, table_id} about tables of the run's dataset, or has rows with separate
     tables in a format of `LabelledFiles`.
@@ -223,7 +223,7 @@ def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrid
 
 
 def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
-    """Build the system of stages that the configuration of a run specifies.
+    """Build the system, which combines the predictions of stages, that a run's configuration specifies.
 
     Raises:
         RunError: the run has no system, or its system cannot be built by this version of mate.
@@ -241,7 +241,7 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
 
 
 def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:
-    """Load the system of a run and the best checkpoint of each of its stages, also if the run folder was moved."""
+    """Load the system of a run, which may have been moved, and the best checkpoint of each stage."""
     system, stages = open_system(folder, runtime.trust), folder.read_record().stages
     trained_stages = {}
     for name in system.stages:

@@ -50,7 +50,7 @@ class SplitResult:
     pruned: dict[str, Pruning] = field(default_factory=dict)
 
     def table(self, most: int) -> tuple[list[str], list[list[Any]]]:
-        """Return a table of the first `most` questions with their answers, predictions and scores.
+        """Return a table with a row for each of the first `most` questions: answer, prediction and scores.
 
         Cells are (row, column), both from 0. Correctness and the monitored score are None if the answer is unknown.
 
@@ -75,7 +75,7 @@ class SplitResult:
 
 
 def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
-    """Predict and score a split of the run's dataset.
+    """Predict and score a dataset split with the task of a run.
 
     In conversations, each question is answered given the predicted previous answers. Metrics with the suffix
     `/gold_previous` use the gold previous answers instead, as validation during training does. If input lengths differ,
@@ -105,7 +105,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """Add metrics of groups of questions with similar input length, for questions with known answers.
+    """Add metrics of question subsets, which are grouped by input length, to the result of a split.
 
     Args:
         result: result to extend.
@@ -126,7 +126,7 @@ def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
 def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
-    """Predict the questions of conversations in order, given the cells predicted for the previous question.
+    """Answer conversations turn by turn: the input contains the cells predicted for the previous turn.
 
     Args:
         parts: task with loaded weights, and data.
@@ -156,7 +156,7 @@ def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  #
 
 
 def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
-    """Convert predictions to answer texts, and compute the metrics of examples with known answers.
+    """Convert predictions to answer texts, and compute the metrics of examples with gold answers.
 
     Args:
         task: task that made the predictions.
@@ -208,7 +208,7 @@ MIN_ANSWERS = 5
 
 
 def calibrate(result: SplitResult) -> Calibration | None:
-    """Fit a function from confidence to probability of a correct answer. None if answers are too few."""
+    """Fit a map from confidence to probability of correctness, or return None for too few answers."""
     pairs = []
     for prediction in result.predictions:
         example = result.examples[prediction.example_id]
@@ -248,7 +248,7 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
 
 
 def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str, str]:
-    """Return the number and a hash of the split's questions with known answers.
+    """Return the number and a hash of a split's questions with known answers.
 
     An example is `{"dev": "40:3f2a91c4d0e1"}`. Only metrics of runs with the same hash are compared.
     """
@@ -267,7 +267,7 @@ def save_predictions(
     score: Callable[[TableExample], Mapping[str, float]],
     details: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write predictions/<split>.json, a list with an object per question.
+    """Write predictions/<split>.json, a list with one object per question.
 
     Each object contains `question_id` and `pred`, the format of HybridQA's official scorer, and further values.
 

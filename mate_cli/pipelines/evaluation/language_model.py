@@ -55,7 +55,7 @@ Price = Annotated[float, Field(ge=0)]
 
 @dataclass(frozen=True)
 class Reply:
-    """The reply to one question.
+    """The response of a language model to one question.
 
     Args:
         text: text of the reply.
@@ -87,7 +87,7 @@ class Reply:
         return cls(remove_key(text or refusal or "", key), is_refusal, sent, generated, seconds)
 
     def find_items(self) -> list[Any] | None:
-        """Return the last JSON list of texts and numbers in the reply, or None if there is none."""
+        """Return the last JSON list of texts and numbers in the reply text, or None if it has no list."""
         last_items, start = None, 0
         while (start := self.text.find("[", start)) >= 0:
             end = start + 1
@@ -104,7 +104,7 @@ class Reply:
 
 
 class Failure(NamedTuple):
-    """A request without a reply.
+    """A request to a language model that received no usable response.
 
     Args:
         text: reason.
@@ -118,7 +118,7 @@ class Failure(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The request for one question.
+    """The request that sends one question to a language model.
 
     Args:
         digest: hash of endpoint, seed and body, the key of the cached reply.
@@ -170,7 +170,7 @@ class LanguageModel:
             raise ConfigError("needs a value", where="system.model", remedy="Name the model of the server")
 
     def read_key(self) -> str | None:
-        """Return the API key from the environment, or None if `key_variable` is None.
+        """Return the API key from the environment variable that `key_variable` names, or None.
 
         Raises:
             ConfigError: the variable is not set, or its value is no valid key.
@@ -192,7 +192,7 @@ class LanguageModel:
     def build_requests(
         self, examples: Iterable[TableExample], train: Sequence[TableExample], instructions: str, question: str
     ) -> dict[str, Request]:
-        """Build the request of each question: instructions, training questions with answers, and the question.
+        """Build a request per question: instructions, solved training questions, and the question itself.
 
         Training questions about the table of the question are skipped.
 
@@ -220,7 +220,7 @@ class LanguageModel:
 
     @contextmanager
     def open_cache(self, folder: Path) -> Iterator[tuple[IO[str], dict[str, Reply]]]:
-        """Open and lock the cache file of the model, and yield it with the replies in it, by digest.
+        """Open and lock the model's cache file, and yield the file with its replies by request digest.
 
         Raises:
             RunError: the file cannot be written, or another process is asking the model.
@@ -249,7 +249,7 @@ class LanguageModel:
             yield file, replies
 
     def ask(self, bodies: Mapping[str, Any], file: IO[str], replies: dict[str, Reply], *, any_known: bool) -> list[str]:
-        """Send requests in parallel, and add each reply to the cache.
+        """Send requests to the language model in parallel, and add each reply to the cache file.
 
         Args:
             bodies: body of each request by digest.
@@ -298,7 +298,7 @@ class LanguageModel:
         key: str | None,
         reached: threading.Event,
     ) -> Reply | Failure:
-        """Send a request, with retries. Return a failure if the server rejects only this question.
+        """Send one request with retries. Return a failure if the server rejects only this question.
 
         Args:
             session: session with the API key.
@@ -346,19 +346,19 @@ class LanguageModel:
         return Failure(f"the server returned {response.status_code}{reason}", response.status_code, pause)
 
     def find_cost(self, input_tokens: int | None, output_tokens: int | None) -> float | None:
-        """Compute the cost of a number of tokens, or None if a price or a number is unknown."""
+        """Compute the cost of a request from its token counts, or return None if a price is unknown."""
         pairs = ((input_tokens, self.input_price), (output_tokens, self.output_price))
         costs = [tokens * price / 1e6 for tokens, price in pairs if tokens is not None and price is not None]
         return sum(costs) if len(costs) == len(pairs) else None
 
     def convert(self, reply: Reply) -> SystemAnswer:
-        """Convert a reply to an answer. A reply without a JSON list is one text, and a refusal is an empty answer."""
+        """Convert a reply to an answer: its last JSON list, its whole text, or no items for a refusal."""
         items = [] if reply.is_refusal else reply.find_items()
         cost = self.find_cost(reply.input_tokens, reply.output_tokens)
         return parse_answer({"answer": [reply.text.strip()] if items is None else items, "cost": cost})
 
     def describe_plan(self, bodies: Collection[Mapping[str, Any]], cached: int) -> str:
-        """Count the requests to send, and estimate their tokens and cost.
+        """Describe how many requests will be sent, with estimates of their tokens and cost.
 
         Args:
             bodies: bodies of the requests.
@@ -374,7 +374,7 @@ class LanguageModel:
 
 
 def check_template(template: str) -> None:
-    """Check the placeholders in the template of a question.
+    """Check the placeholders, such as `$question`, in the template of a question.
 
     Raises:
         ConfigError: a placeholder is unknown, or `$question` is missing.
@@ -388,7 +388,7 @@ def check_template(template: str) -> None:
 
 
 def fill_template(template: str, example: TableExample) -> str:
-    """Replace the placeholders of a template by the values of a question."""
+    """Replace the placeholders in the template of a question by the values of the question."""
     entry = question_entry(example)
     passages = dict.fromkeys(f"{passage['title']}: {passage['text']}" for passage in entry.get("passages", ()))
     lists = {"passages": passages, **{name: entry.get(name, ()) for name in ("history", "options")}}
@@ -398,7 +398,7 @@ def fill_template(template: str, example: TableExample) -> str:
 
 
 def find_gold_items(example: TableExample) -> list[str]:
-    """Return the items of the gold answer of a training question. Empty if it is unknown."""
+    """Return the items of a training question's gold answer, or [] if the answer is unknown."""
     if example.answer is None:
         return []
     label = example.answer.label
@@ -406,7 +406,7 @@ def find_gold_items(example: TableExample) -> list[str]:
 
 
 def remove_key(text: str, key: str | None) -> str:
-    """Replace the API key in a text of the server."""
+    """Replace the API key in a text that the server returned."""
     return text.replace(key, "[key]") if key else text
 
 

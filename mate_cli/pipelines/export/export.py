@@ -134,7 +134,7 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def exported_settings(config: RunConfig) -> dict[str, Any]:
-    """Return the configuration of a run for mate.yaml, without the settings of the machine.
+    """Return a run's configuration for the export file mate.yaml, without machine-specific settings.
 
     The tokenizer is read from the export folder itself.
     """
@@ -148,14 +148,14 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def _describe_origin(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
-    """Return config group options, stage and `scale` override of a run, which `init=run:FOLDER` reads."""
+    """Return the origin of an exported run, which `init=run:FOLDER` reads: options, stage and scale."""
     stage = (read_yaml(folder.path / "config.yaml", RunError, "Export another run").get(ORIGIN) or {}).get("stage", "")
     scale = [override for override in record.overrides if override.startswith("scale=")]
     return {**asdict(Names.read(vars(record))), "stage": stage, "overrides": scale}
 
 
 def first_init(folder: RunFolder, config: RunConfig) -> Node:
-    """Return the configuration `init` of the first stage, which specifies the pre-trained weights."""
+    """Return the `init` configuration of the first stage, which names the pre-trained weights."""
     stages = read_settings(folder.path).get("stages") or {}
     first = next((stage for stage in stages.values() if stage.get("after") != "rows"), None)
     if first is None:
@@ -164,7 +164,7 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:
-    """Write config.json and model.safetensors for the class `name` of transformers."""
+    """Write config.json and model.safetensors in the format of a transformers class."""
     task, serializer = parts.task, parts.serializer
     if tapas_class(task):
         weights = tapas_weights(task)
@@ -184,7 +184,7 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
 
 @contextmanager
 def _write_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder whose files replace the files of `target` at the end.
+    """Yield a temporary folder, whose files replace the files of `target` when the context ends.
 
     After an error, the target is unchanged. Files of an earlier export that are no longer written are removed. Files
     that do not belong to an export are kept.
@@ -201,7 +201,7 @@ def _write_folder(target: Path) -> Iterator[Path]:
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
-    """Describe how to load an export: with transformers, or `mate_cli.Mate` for user-defined classes."""
+    """Describe in a sentence how to load an export, by transformers or by `mate_cli.Mate`."""
     modules = sorted({target.partition(".")[0] for target in find_targets(settings)} - {"mate_cli", "torch"})
     if modules:
         return f"needs these modules to load, with: mate_cli.Mate.from_pretrained(..., trust={modules}), or trust="
@@ -219,7 +219,7 @@ def _tell(target: Path, folder: str, loads: str) -> None:
 
 
 def check_push(name: str) -> None:
-    """Check a repository name and the user's access token, without any upload.
+    """Check the name of a Hub repository and the user's access token, without any upload.
 
     Raises:
         ConfigError: the name is not USER/NAME, or no token is stored.

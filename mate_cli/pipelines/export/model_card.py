@@ -51,7 +51,7 @@ class ExportedModel:
 
     @property
     def needs_mate(self) -> bool:
-        """True if transformers' table pipeline encodes tables unlike the model, so that `Mate` must load it."""
+        """True if only `Mate`, not transformers' table pipeline, encodes tables as the model requires."""
         if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False
         as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
@@ -64,7 +64,7 @@ class ExportedModel:
 
     @property
     def is_reader(self) -> bool:
-        """True if the model reads answers in passages."""
+        """True if the model extracts answers from text passages."""
         return self.transformers_class == MateForQuestionAnswering.__name__
 
     @property
@@ -85,7 +85,7 @@ class ExportedModel:
 
     @property
     def began_with(self) -> str:
-        """Description of the initial weights, also if they have no name on the Hub."""
+        """Description of the initial weights, such as a checkpoint name or "random weights"."""
         if "kind" not in self.init:
             return f"weights by {self.init['_target_']}"
         return self.base_model or ("random weights" if self.init["kind"] == "random" else "weights of an earlier run")
@@ -137,7 +137,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
 
 
 def front_matter(model: ExportedModel) -> dict[str, Any]:
-    """Return the YAML front matter that the Hugging Face Hub reads."""
+    """Return the YAML front matter of the model card, which the Hugging Face Hub reads."""
     record, dataset = model.record, model.dataset
     licence = model.licence or dataset.licence
     specs = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
@@ -179,13 +179,13 @@ def _results(metrics: Mapping[str, float], counts: Mapping[str, int]) -> str:
 
 
 def _unscored(notes: Mapping[str, str]) -> list[str]:
-    """Return the facts of `describe_unscored` (unscored and unanswerable questions) as sentences."""
+    """Return a sentence about the unscored and the unanswerable questions of each split."""
     pairs = [(name, fact) for name, fact in notes.items() if name.startswith(("not scored, ", "unanswerable, "))]
     return [f"{name.capitalize()}: {fact}." for name, fact in pairs]
 
 
 def _row(name: MetricName) -> str:
-    """Return metric, subset and logged name, as in `EM, In-Table (em/table)`."""
+    """Format a metric as table row: title, subset and logged name, as in `EM, In-Table (em/table)`."""
     logged = "/".join(filter(None, [name.score, name.part]))
     return f"{name.spec.title}, {name.part_title} (`{logged}`)" if name.part else f"{name.spec.title} (`{logged}`)"
 
@@ -195,7 +195,7 @@ def _column(name: MetricName) -> str:
 
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
-    """Return the command line of a run as text, without overrides that only concern the machine.
+    """Return the training command of a run as text, without machine-specific overrides.
 
     Args:
         command: command of mate, such as "train".

@@ -39,7 +39,7 @@ ENCODER, THEIRS = "encoder.", "tapas."
 
 
 def tapas_class(task: TableTask[Any, Any]) -> str | None:
-    """Return the name of the TAPAS class of transformers that is equivalent to a task and its network, or None."""
+    """Return the name of the transformers TAPAS class that is equivalent to a task, or None."""
     encoder = task.encoder
     if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
@@ -47,7 +47,7 @@ def tapas_class(task: TableTask[Any, Any]) -> str | None:
 
 
 def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
-    """Return the weights of a task under the names of transformers.
+    """Return the weights of a TAPAS task under the parameter names of transformers.
 
     transformers always has weights for column scores, which are 0 if the task does not score columns.
     """
@@ -65,7 +65,7 @@ def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
 
 
 def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str, Any]:
-    """Return the size options of a network under the standard names of transformers."""
+    """Return the size of a network as transformers config values, such as `vocab_size`."""
     size = task.encoder.size
     return {
         "vocab_size": serializer.vocab_size,
@@ -77,7 +77,7 @@ def shape_config(task: TableTask[Any, Any], serializer: Serializer) -> dict[str,
 
 
 def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of config.json of a task, for transformers' `TapasConfig`.
+    """Return the content of config.json that describes a task as transformers' `TapasConfig`.
 
     Args:
         task: task, with an equivalent class in `tapas_class`.
@@ -99,7 +99,7 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
 
 
 def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `TapasConfig` options of the cell selection and aggregation heads."""
+    """Return the `TapasConfig` values for the cell selection and aggregation heads of a task."""
     config = {name: options[key] for key, name in OPTIONS.items() if key in options}
     if options["aggregation"] == "none":
         return config
@@ -112,7 +112,7 @@ def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
-    """Return the configuration sections that build the TAPAS in a folder.
+    """Return mate's configuration sections for the TAPAS checkpoint in a folder.
 
     Args:
         folder: folder with files of transformers, or of google-research/tapas.
@@ -135,7 +135,7 @@ def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
 
 
 def _dot_options(bundle: Path) -> dict[str, Any]:
-    """Return the options of a DoT checkpoint, which are part of its folder name.
+    """Return the token selection options of a DoT checkpoint, parsed from its folder name.
 
     The result is empty if the checkpoint has a single encoder.
 
@@ -154,7 +154,7 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
 
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
-    """Read config.json or a TensorFlow configuration, and add the defaults of `TapasConfig`."""
+    """Read the configuration of a TAPAS checkpoint, and add the defaults of `TapasConfig`."""
     from transformers import TapasConfig  # Imported late: the import is slow, and only TAPAS needs it.
 
     config = read_config(folder) if bundle is None else _of_bundle(bundle)
@@ -169,7 +169,7 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
 
 
 def _of_bundle(bundle: Path) -> dict[str, Any]:
-    """Convert the configuration of a TensorFlow checkpoint to the content of config.json.
+    """Convert the configuration of a TensorFlow TAPAS checkpoint to `TapasConfig` values.
 
     Raises:
         CheckpointError: a required value is missing, or the network is not supported.

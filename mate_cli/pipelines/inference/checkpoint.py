@@ -46,7 +46,7 @@ AGAIN = "Download or export it again"
 def open_checkpoint(
     name: str, runtime: RuntimeOverrides, dataset: TableDataset | None = None
 ) -> tuple[Parts, ModelConfig]:
-    """Build the parts of a checkpoint and load its weights, without a run folder.
+    """Build the network, task and tokenizer of a checkpoint, and load its weights.
 
     `parts.data.build_eval_loader(examples, name)` encodes examples, as for a run, and
     `evaluation.predict(parts.task, loader, config)` predicts them.
@@ -98,7 +98,7 @@ def _is_described(folder: Path) -> bool:
 
 
 def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
-    """Check that all `_target_` classes of a checkpoint belong to mate or to trusted modules.
+    """Check that every `_target_` class of a checkpoint is part of mate or of a trusted module.
 
     Args:
         settings: settings of a checkpoint.
@@ -159,13 +159,13 @@ TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json", "vocab.tx
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the configuration from which an exported model is built to mate.yaml."""
+    """Write the configuration of an exported model to mate.yaml, from which the model is built again."""
     text = f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
     (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
 def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
-    """Return the name of the transformers tokenizer class that produces the same tokens as a serializer.
+    """Return the transformers tokenizer class that produces the same tokens as a serializer.
 
     Args:
         serializer: serializer of the exported model.

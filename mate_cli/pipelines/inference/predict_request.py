@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenTables:
-    """Opened tables, the questions about each table, and reasons for unreadable tables.
+    """Opened tables, the questions about each table, and the reasons why other files are unreadable.
 
     Args:
         files: tables by path.
@@ -40,7 +40,7 @@ class OpenTables:
 
 @contextmanager
 def record_time(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """Store the duration of the context as `seconds[name]`."""
+    """Store the duration of the context in seconds as `seconds[name]`."""
     start = time.perf_counter()
     yield
     seconds[name] = time.perf_counter() - start
@@ -131,7 +131,7 @@ def _open_all(
 
 
 def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
-    """Check that at least one table or question remains.
+    """Raise an error if a request has no table or no question.
 
     Args:
         items: remaining tables or questions.
@@ -146,7 +146,7 @@ def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping
 
 
 def check_model(run: str | None, checkpoint: str | None) -> None:
-    """Check that a single run or checkpoint is specified, and that the run has no stages.
+    """Check that a request names one model, and that this model is not a run with several stages.
 
     Raises:
         ConfigError: a run and a checkpoint are both specified or both missing.

@@ -54,7 +54,7 @@ class EncodedTables:
 
     @check_arguments
     def of_cell(self, row: SupportsIndex, column: SupportsIndex, example: SupportsIndex = 0) -> Tensor:
-        """Return the mean hidden state of the tokens of a cell, [D].
+        """Return the mean hidden state [D] of the tokens of a table cell.
 
         Args:
             row: index of the row below the header, from 0.
@@ -120,12 +120,12 @@ class Mate(LoadedModel):
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
+        """The `torch.device` of the model's weights."""
         return next(self.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The data type of the weights."""
+        """The `torch.dtype` of the model's weights."""
         return next(self.parameters()).dtype
 
     @check_arguments
@@ -195,7 +195,7 @@ class Mate(LoadedModel):
 
     @check_arguments
     def batch(self, tables: Tables, questions: str | Iterable[str]) -> TableBatch:
-        """Tokenize pairs of a question and a table. A single table or question is used for all pairs.
+        """Tokenize pairs of a question and a table to one batch. A single table or question is repeated.
 
         Args:
             tables: one or more tables, see `Tables`.
@@ -218,7 +218,7 @@ class Mate(LoadedModel):
 
     @check_arguments
     def batches(self, tables: Tables, questions: str | Iterable[str], batch_size: int = 8) -> Iterator[TableBatch]:
-        """Yield batches of questions about tables, in order.
+        """Yield batches of tokenized questions and tables, in order.
 
         Args:
             tables: see `batch`.
@@ -281,7 +281,7 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Convert the name of a data type, such as "bfloat16", to a `torch.dtype`. None stands for float32.
+    """Convert a name such as "bfloat16" to a `torch.dtype`. None selects float32.
 
     Raises:
         ConfigError: the data type is no floating-point type.
@@ -295,14 +295,14 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
 
 
 def link_passages(passages: str | Iterable[str], cell: str = "") -> Table:
-    """Build a table of one cell that links to passages, as input of a span reader."""
+    """Build a table with one cell that links to text passages, as input of a span reader."""
     texts = [passages] if isinstance(passages, str) else passages
     by_id = {str(index): text for index, text in enumerate(texts)}
     return Table("cell", (Cell(""),), ((Cell(cell, tuple(by_id)),),), passages=by_id)
 
 
 def _as_questions(questions: str | Iterable[str]) -> list[str]:
-    """Convert a question, or several questions, to a list.
+    """Convert a question or a sequence of questions to a list of questions.
 
     Raises:
         DataError: a question is no string.

@@ -30,7 +30,7 @@ FIRST_COLUMN = 0.25
 
 @dataclass(frozen=True)
 class TableView:
-    """The part of a table that the network reads for a question.
+    """The rows and columns of a table that the network reads for a question.
 
     Args:
         table: all rows, or the selected rows.
@@ -58,7 +58,7 @@ class RowFitter:
         self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
 
     def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[TableView]:
-        """Select the part of a table to read for each question.
+        """Select the rows and columns of a table that the network reads for each question.
 
         Args:
             file: the table.
@@ -82,7 +82,7 @@ class RowFitter:
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
-        """Return for each question whether the network's input could not contain all rows of the table."""
+        """Return for each question whether the encoded input omits rows of the table."""
         examples = [TableExample(str(number), question, table) for number, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
         return [
@@ -108,7 +108,7 @@ class RowFitter:
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
-        """Return the indices of all columns if `MIN_ROWS` rows fit, else of columns similar to the question.
+        """Select the columns to read: all columns if enough rows fit, else those similar to the question.
 
         In the latter case the most similar column comes first.
         """
@@ -127,7 +127,7 @@ class RowFitter:
         return list(subset)[: self.columns] or [int(np.argmax(scores))]
 
     def _budget(self, question: str, title: str) -> int:
-        """Return the number of tokens available for header and rows."""
+        """Return how many input tokens remain for the table after the question and the title."""
         limit = self.serializer.max_tokens
         if not isinstance(self.serializer, TextSerializer):
             return limit - 1
@@ -136,7 +136,7 @@ class RowFitter:
         return limit - 2 - titled - min(sum(map(len, prefix)), limit // 2)
 
     def _costs(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return the planned number of tokens of each cell, [R, C]."""
+        """Return the number of tokens [R, C] reserved for each cell of a table."""
         if not isinstance(self.serializer, TextSerializer):
             return np.ones((len(rows), len(rows[0])), int)
         vocabulary = self.serializer.tokenizer
@@ -146,7 +146,7 @@ class RowFitter:
 
 
 def _first_word(is_continuation: np.ndarray) -> int:
-    """Return the number of tokens of a cell's first word, at least 1.
+    """Return the number of tokens of the first word of a cell, at least 1.
 
     The first word is never truncated.
     """
@@ -155,13 +155,13 @@ def _first_word(is_continuation: np.ndarray) -> int:
 
 
 def _last_row(encoding: TableEncoding) -> int:
-    """Return the number (from 1) of the last table row of which the encoding contains tokens."""
+    """Return the number (from 1) of the last table row that an encoded input contains."""
     rows = encoding.row_ids[encoding.row_ids < SUMMARY_ROW]
     return int(rows.max(initial=0))
 
 
 def _describe_rows(choice: RowChoice, count: int, rows: int) -> str:
-    """Return a sentence about which and how many of `rows` rows were read."""
+    """Return a sentence about which of the table's `rows` rows the network has read."""
     start = f"{count:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.match_count:

@@ -85,7 +85,7 @@ class LoadedModel(TaskModel, nn.Module):
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """Read the confidence calibration of a run folder or checkpoint, None if it is missing.
+    """Read the confidence calibration of a run or checkpoint, or return None if the file is missing.
 
     Raises:
         DataError: the file is damaged.
@@ -100,7 +100,7 @@ def read_calibration(folder: Path) -> Calibration | None:
 
 @dataclass(frozen=True)
 class PreparedQuestion:
-    """A question with the part of its table that the network reads.
+    """A question about a user's table, with the part of the table that the network reads.
 
     Args:
         example: the question about the rows and columns of `view`.
@@ -159,7 +159,7 @@ def answer_tables(
 def _prepare(
     model: LoadedModel, inputs: OpenTables, skipped: dict[str, str], *, together: bool
 ) -> list[PreparedQuestion]:
-    """Select the rows and columns to read for each question.
+    """Prepare all questions: select the rows and columns that the network reads for each question.
 
     A table whose selection fails is added to `skipped`, unless it is the only table.
     """
@@ -258,7 +258,7 @@ def _with_selection(
 
 
 def _text(selection: Selection, table: Table, text: str) -> str:
-    """Return the distinct texts of the selected cells.
+    """Return the answer text: the distinct texts of the selected cells, or the answer of the task.
 
     For aggregations and empty selections, the result is `text`, the answer of the task.
     """
@@ -268,7 +268,7 @@ def _text(selection: Selection, table: Table, text: str) -> str:
 
 
 def _truncation_notes(question: PreparedQuestion, numbers: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
-    """Return sentences about the selection and truncation of rows, columns and cells."""
+    """Return sentences about omitted rows and columns, and about truncated cells."""
     notes = list(question.view.notes)
     counts = dict(zip(TRUNCATION_COUNTS, numbers or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):

@@ -28,13 +28,13 @@ class TrainedStage(LoadedModel):
     """A trained stage of a system: the network and task with the weights of the best checkpoint."""
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
-        """Predict examples with the task of the stage. `name` labels the progress bar."""
+        """Predict examples with the task of the stage. `name` is the label of the progress bar."""
         loader = self.parts.data.build_eval_loader(examples, name)
         ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
         return predict(self.parts.task, loader, self.settings)
 
     def task_of(self, kind: type[Task]) -> Task:
-        """Return the task of the stage as an instance of `kind`.
+        """Return the task of the stage, after checking that it is an instance of `kind`.
 
         Raises:
             ConfigError: the task has another class.
@@ -48,7 +48,7 @@ class TrainedStage(LoadedModel):
 
 @dataclass(frozen=True)
 class SystemAnswers:
-    """Answers of a system to questions.
+    """The answers of a system to the questions of examples, with further metrics.
 
     Args:
         texts: answer by example id. Unanswered questions are missing.
@@ -80,7 +80,7 @@ class System(ABC):
         self.compared_by = compared_by
 
     def check(self, names: Sequence[str]) -> None:
-        """Check that the required stages and the stage `compared_by` exist.
+        """Check that the run has all stages which the system needs, and the stage `compared_by`.
 
         Raises:
             ConfigError: a stage is missing.
@@ -104,17 +104,17 @@ class System(ABC):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Parameters fitted on the dev split, as stored in the run folder. Empty by default."""
+        """Parameters that are fitted on the dev split and saved with the run. Empty by default."""
         return {}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> System:
-        """Return a copy with fitted parameters, or the system itself if the class has no parameters."""
+        """Return a copy of the system with fitted parameters, or itself if the class has no parameters."""
         return self
 
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Fit the parameters on the dev split and answer its questions.
+        """Fit the parameters of the system on the dev split, and answer the questions of this split.
 
         Args:
             stages: trained stages by name.
@@ -127,7 +127,7 @@ class System(ABC):
         return self, self.answer(stages, examples, name)
 
     def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
-        """Return exact match and F1 of the answers, and the metrics that the answers contain.
+        """Return exact match and F1 of the system's answers, in addition to the metrics in `answered`.
 
         The result is empty if no example has a gold answer.
 
@@ -141,13 +141,13 @@ class System(ABC):
 
 
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Return Hits@1 of the first cell of each question, or {} if no example has a gold answer."""
+    """Return Hits@1 of the first predicted cell of each question, or {} without gold answers."""
     gold = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
     return hits_at_k(cells, gold, group_by_source(examples), ks=(1,)) if gold else {}
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the examples per second and training FLOPs per example of all stages in sequence.
+    """Return the examples per second and training FLOPs per example if all stages run in sequence.
 
     A value is included only if every stage has measured it.
 
@@ -165,7 +165,7 @@ def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def answer_split(
     system: System, stages: Mapping[str, TrainedStage], split: str, to: RunFolder
 ) -> tuple[dict[str, float], Sequence[TableExample]]:
-    """Answer and score a split with a system, and save its predictions.
+    """Answer and score the questions of a split with a system, and save its predictions.
 
     Args:
         system: system that answers.
@@ -185,7 +185,7 @@ def answer_split(
 def save_answers(
     folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
 ) -> None:
-    """Write the answers of a system, with scores and cells, to predictions/<split>.json.
+    """Write the answers, scores and table cells of a system to predictions/<split>.json.
 
     Args:
         folder: run folder.

@@ -28,7 +28,7 @@ MIN_PROBABILITY = 1e-30
 
 @dataclass(frozen=True)
 class ReadCell:
-    """A cell that the reader has read for a question, with the answer that it found.
+    """A table cell in which the span reader has searched a question's answer, with the answer found.
 
     Args:
         cell: (row, column), both from 0.
@@ -77,17 +77,17 @@ class PointR(System):
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """The weight of the reader. Empty if a single cell is read or no weight is set."""
+        """The weight of the span reader, or {} if a single cell is read or no weight is set."""
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
-        """Return a copy with the fitted weight of the reader, or with the current weight if none was fitted."""
+        """Return a copy of the system with the fitted weight of the span reader, if one was fitted."""
         return PointR(self.compared_by, self.cells, parameters.get("weight", self.weight), self.whole_cells)
 
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
-        """Fit the weight of the reader on the dev split, and answer the questions of the split.
+        """Fit the weight of the span reader on the dev split, and answer the questions of this split.
 
         The weight is not fitted if it is configured or if a single cell is read.
 
@@ -108,7 +108,7 @@ class PointR(System):
         return system, system._choose_answers(by_id, hits)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Select the cells of each question and read them. Hits@k are metrics of the selector.
+        """Answer each question: select table cells, then extract a span from the cells.
 
         Args:
             stages: trained stages by name.
@@ -129,7 +129,7 @@ class PointR(System):
     def _read(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[dict[str, list[ReadCell]], Mapping[str, float]]:
-        """Return the cells read by example id, best cell first, and Hits@k of the selector."""
+        """Return the cells read for each example, best cell first, and Hits@k of the cell selector."""
         by_name = {example.example_id: example for example in examples}
         rankings = stages[SELECT].predict(examples, name)
         labeled = {key: example for key, example in by_name.items() if example.answer}
@@ -143,7 +143,7 @@ class PointR(System):
 def read_cells(
     reader: TrainedStage, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
 ) -> dict[str, list[ReadCell]]:
-    """Predict an answer in each of the top-ranked cells of each question.
+    """Extract an answer from each of the top-ranked table cells of every question.
 
     Args:
         reader: trained reader.
@@ -187,7 +187,7 @@ def _log(probability: float) -> float:
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:
-    """Return the reader weight in `WEIGHTS` with the best F1 of the answers, the smallest of equals.
+    """Return the reader weight in `WEIGHTS` with the best answer F1. Of equal weights, the smallest.
 
     Args:
         read: cells that were read, by example id.

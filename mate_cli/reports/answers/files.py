@@ -29,7 +29,7 @@ FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "
 
 
 def answers_json(session: Session) -> str:
-    """Format all answers as JSON, with the model, notes on each table file, and skipped files."""
+    """Format all answers as JSON, with the model's name, notes on each table file, and skipped files."""
     content = {
         "model": session.model,
         "answers": [entry(item) for item in session.answers],
@@ -54,7 +54,7 @@ def answers_csv(session: Session) -> str:
 
 
 def _cells(answer: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
-    """Yield row number, column name and text of the selected cells.
+    """Yield the row number, column name and text of each table cell that an answer selects.
 
     If the answer is the result of a query, all cells of the result are yielded.
     """
@@ -137,7 +137,7 @@ def render_answers(session: Session) -> str:
 
 
 def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
-    """Return the template values of one answer: question, answer, confidence, and shown cells."""
+    """Return the HTML template values of one answer: question, answer, confidence and table cells."""
     shown_part = window(answered, MAX_ROWS, MAX_COLUMNS)
     is_numeric = dict(zip(shown_part.columns, numeric_columns(answered, shown_part), strict=True))
     confidence = confidence_text(answered)

@@ -47,7 +47,7 @@ def print_session(session: Session, console: Console) -> None:
 
 
 def summary_text(session: Session) -> str:
-    """Describe a session: numbers of answered and unsure questions, and the speed.
+    """Describe a series of answers: how many questions were answered, how many are unsure, and the speed.
 
     A line per skipped file precedes these two lines.
     """
@@ -122,7 +122,7 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
 
 
 def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
-    """Compute column widths whose sum fits the terminal, by limiting the widest columns.
+    """Compute table column widths that fit the terminal, by limiting the widest columns.
 
     Args:
         natural: width in characters that each column needs for its content.
@@ -140,7 +140,7 @@ def single_line(text: str) -> str:
 
 
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
-    """Describe the hidden part of a table: `3 rows and 1 column not shown`.
+    """Describe how much of a table is hidden, as in `3 rows and 1 column not shown`.
 
     The result is empty if nothing is hidden.
 
@@ -196,7 +196,7 @@ class TableWindow:
 
 
 def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
-    """Select the rows and columns of a table to show around the cells of an answer.
+    """Select the table rows and columns to show around the cells of an answer.
 
     Cells with the highest probabilities are the most important.
 
@@ -217,7 +217,7 @@ def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> Ta
 def cell_window(
     cells: Sequence[tuple[int, int]], shape: tuple[int, int], most_rows: int, most_columns: int
 ) -> TableWindow:
-    """Select the rows and columns of a table to show around the given cells.
+    """Select the table rows and columns to show around the given cells.
 
     The first column is included if possible, because it often names the rows.
 
@@ -241,7 +241,7 @@ def _count(indices: Sequence[int | None]) -> int:
 
 
 def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
-    """Return for each shown column whether all shown cells are numbers, to be right-aligned.
+    """Return for each shown column whether all its shown cells are numbers, which are right-aligned.
 
     A column without text, and a gap between columns, is not numeric.
     """
@@ -260,7 +260,7 @@ def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[boo
 
 
 def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
-    """Select at most `most` of `size` indices: wanted indices, then neighbors by distance.
+    """Select at most `most` of `size` indices: the wanted indices, then their nearest neighbors.
 
     If no index is wanted, or all indices fit, the first `most` indices are selected.
 
@@ -281,7 +281,7 @@ def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
 
 
 def _with_gaps(indices: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Insert None where indices are missing.
+    """Insert None into a list of increasing indices wherever indices are missing.
 
     If only a single index is missing, insert that index.
     """
@@ -297,7 +297,7 @@ def _with_gaps(indices: Sequence[int], size: int) -> tuple[int | None, ...]:
 
 
 def answer_text(answered: TableAnswerResult) -> str:
-    """Format an answer as text: failure, abstention, verdict, computed value or cell texts."""
+    """Format the answer to a question as text, or the reason for a missing answer."""
     if answered.failure:
         return answered.failure if answered.failure == UNANSWERABLE else f"no answer: {answered.failure}"
     if answered.abstained:
@@ -317,7 +317,7 @@ def shorten(text: str, most: int = 200) -> str:
 
 
 def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
-    """Classify an answer: `none` (no answer), `unsure` (confidence below `EVEN`) or `given`."""
+    """Classify an answer as `none` (missing), `unsure` (confidence below `EVEN`) or `given`."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.answer):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"

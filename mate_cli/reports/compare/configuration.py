@@ -28,7 +28,7 @@ from mate_cli.runs.record import NOT_TRAINED
 
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
-    """Merge question sets that are equal on all common splits.
+    """Merge question sets, which list the scored questions by split, if they agree on shared splits.
 
     Returns:
         The merged set of each input, in the order of the inputs. Inputs with the same merged set get the same object,
@@ -51,7 +51,7 @@ def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
 
 
 def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
-    """Compute the union of the question sets of several cross-validation folds.
+    """Return the question set of a whole cross-validation, which joins the questions of all folds.
 
     Question sets that all folds share, such as test, count once.
     """
@@ -66,7 +66,7 @@ def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
 
 
 def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
-    """Name each question set by its dataset, with the number of questions if the sets differ.
+    """Name question sets by their dataset, with the number of questions if several sets differ.
 
     Sets that are the same object get the same name.
     """
@@ -80,7 +80,7 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
 
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
-    """Format the number of questions of each split: `40 dev, 38 test questions`.
+    """Format the number of scored questions of each split, as in `40 dev, 38 test questions`.
 
     The result is empty if the numbers are unknown.
     """
@@ -92,7 +92,7 @@ def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
 def split_by_settings(
     runs: list[LoadedRun], ignored: tuple[str, ...] = SEED_REPEAT_KEYS
 ) -> list[tuple[dict[str, str], list[LoadedRun]]]:
-    """Split runs into groups with equal settings, except ignored settings such as the seed.
+    """Group runs with equal settings. Ignored settings, such as the seed, may differ within a group.
 
     Stages replaced by finished runs count as equal if those finished runs differ only in ignored settings.
 
@@ -119,7 +119,7 @@ def split_by_settings(
 
 
 def settings(run: LoadedRun, ignored: tuple[str, ...] = SEED_REPEAT_KEYS) -> dict[str, str]:
-    """Return the configuration and code versions of a run as flat settings.
+    """Return the configuration and code hashes of a run as text by dotted key.
 
     Ignored keys are omitted. If the run has no config.yaml, the settings are its overrides.
     """
@@ -202,7 +202,7 @@ class Configuration:
     block: str = ""
 
     def summary(self, metric: str) -> Summary | None:
-        """Summarize the final values of a metric over the counted runs.
+        """Summarize the final values of a metric over the runs of the configuration.
 
         Return None if no run has the metric. If a stage and its pipeline recorded the same score, the score counts
         once. The folds of a cross-validation count as one value per seed: the mean over the questions of all folds.
@@ -222,7 +222,7 @@ class Configuration:
         )
 
     def _count_questions(self, metric: MetricName) -> int | None:
-        """Return on how many questions a metric was computed over all folds.
+        """Return the number of questions on which a metric was computed, summed over all folds.
 
         Return None if the number is unknown, or differs between runs on the same questions.
         """
@@ -236,12 +236,12 @@ class Configuration:
 
     @property
     def is_untrained(self) -> bool:
-        """True for an external system, of which only the answers are available."""
+        """True for an external system that mate did not train and of which only answers are known."""
         return all(run.text("init") == NOT_TRAINED for run in self.runs)
 
     @cached_property
     def dataset(self) -> str:
-        """Names of the datasets of the runs, joined by commas."""
+        """Names of the datasets on which the runs were trained, joined by commas."""
         return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
 
     @cached_property
@@ -269,7 +269,7 @@ class Configuration:
         return sorted_runs[(len(sorted_runs) - 1) // 2] if sorted_runs else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
-        """Summarize a cost in the records of the counted runs, such as `wall_seconds`.
+        """Summarize a recorded cost, such as `wall_seconds`, over the runs of the configuration.
 
         Args:
             key: name of the entry in the record.
@@ -289,17 +289,17 @@ class Configuration:
 
     @cached_property
     def names(self) -> Mapping[str, MetricName]:
-        """Names and declarations of all metrics of the counted runs, except metrics of baselines, by full name."""
+        """Parsed names of all metrics that the runs have recorded, by full name, except baseline metrics."""
         return {full: name for run in self.counted for full, name in run.names.items() if not name.baseline}
 
 
 def known_metrics(groups: Iterable[Configuration]) -> dict[str, MetricName]:
-    """Return all metrics that any configuration has, except metrics of baselines, by full name."""
+    """Return the parsed names of all metrics of some configurations, by full name."""
     return {full: name for group in groups for full, name in group.names.items()}
 
 
 def fold_of(run: LoadedRun) -> str:
-    """Return the cross-validation fold on which a run was scored, as text.
+    """Return the cross-validation fold on which a run was scored, or "" without cross-validation.
 
     The result is empty without a cross-validation.
     """
@@ -307,7 +307,7 @@ def fold_of(run: LoadedRun) -> str:
 
 
 def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Group the runs of a cross-validation that have the same seed and settings.
+    """Group runs with the same seed and settings, which are the folds of one cross-validation.
 
     A run without a fold is a separate group.
     """
@@ -319,7 +319,7 @@ def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def mean_over_folds(scores: Sequence[Score]) -> float:
-    """Compute the mean of the scores of all folds, weighted by the number of questions of each fold."""
+    """Compute the mean score of all cross-validation folds, weighted by their numbers of questions."""
     if len(scores) == 1:
         return float(scores[0])
     weights = [score.questions or 1 for score in scores]
@@ -327,7 +327,7 @@ def mean_over_folds(scores: Sequence[Score]) -> float:
 
 
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
-    """Select the runs of a configuration whose metrics count.
+    """Select the runs of a configuration that enter its summarized scores.
 
     With `by_seed`, only the latest run of each seed counts. Two runs have the same seed if their `seed` settings, their
     folds, and the seeds of finished runs that replace their stages are equal.

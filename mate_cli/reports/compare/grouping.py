@@ -22,7 +22,7 @@ from mate_cli.runs.identity import SEED_REPEAT_KEYS
 
 
 def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
-    """Group runs with equal settings, except the seed, into configurations.
+    """Group runs into configurations. Runs of one configuration have equal settings except the seed.
 
     Args:
         runs: runs to group.
@@ -51,7 +51,7 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Split runs of equal settings by the questions on which they were scored.
+    """Split runs with equal settings into groups that were scored on the same questions.
 
     Each cross-validation fold is split separately. Runs without scores join the first group.
     """
@@ -66,7 +66,7 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 
 def assign_ranking_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
-    """Set the question set and the block of each configuration.
+    """Assign configurations to blocks. Configurations of one block were scored on equal questions.
 
     A block contains the configurations of a dataset that were scored on the same questions, so their scores are
     comparable.

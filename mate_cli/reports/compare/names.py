@@ -30,7 +30,7 @@ MAX_LABELS = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that differs between configurations.
+    """A setting whose value differs between configurations.
 
     Args:
         key: dotted key of the setting.
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """All values of the setting in one line: `5e-05: mate and sat; 1e-05: tapas`."""
+        """All values of the setting in one line, as in `5e-05: mate and sat; 1e-05: tapas`."""
         return "; ".join(f"{value}: {list_labels(names)}" for value, names in self.values.items())
 
 
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
-    """Compare the settings of configurations, separately for each dataset and task."""
+    """Find the common and differing settings of configurations, for each dataset and task."""
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
@@ -75,13 +75,13 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
 
 
 def family_title(group: Configuration) -> str:
-    """Return the datasets and tasks of a configuration as a title."""
+    """Return the datasets and tasks of a configuration as the title of a comparison."""
     parts = [", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task")]
     return " · ".join(part.replace("_", " ") for part in parts if part)
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
-    """Return important settings that are equal in all runs, as text such as `lr=5e-05`."""
+    """Return the important settings that all configurations share, as text such as `lr=5e-05`."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
@@ -94,13 +94,13 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def shared_value(values: Iterable[str]) -> str:
-    """Return the value of all runs if all values are equal and none is missing, or else ""."""
+    """Return the value of a setting if it is equal in all runs and never missing, else ""."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 
 
 def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
-    """List the settings in which configurations differ, the settings of `TELLING` first.
+    """Return the settings whose values differ between configurations, most important first.
 
     Omitted are settings that labels contain (model, attention, init, task), options that another configuration lacks
     because it uses another class, and settings of stages that another configuration lacks.
@@ -123,7 +123,7 @@ def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
 
 
 def values_of(group: Configuration) -> dict[str, str]:
-    """Return the settings of a configuration.
+    """Return the settings of a configuration, joining different values of its runs by commas.
 
     Different values of its runs are joined by commas.
     """
@@ -133,12 +133,12 @@ def values_of(group: Configuration) -> dict[str, str]:
 
 
 def class_name(key: str, value: str) -> str:
-    """Shorten the path of a class to its name if the key is a `_target_`, or return the value."""
+    """Shorten a class path to the class name if the key is a `_target_`. Other values are unchanged."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
-    """Return whether a configuration has the pipeline stage to which a setting belongs.
+    """Return whether a configuration contains the stage that a setting such as `stages.qa.lr` belongs to.
 
     Return True for settings that belong to no stage.
     """
@@ -147,7 +147,7 @@ def has_stage(key: str, settled: Mapping[str, str]) -> bool:
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
-    """Return whether a configuration lacks a setting because it uses another class.
+    """Return whether a configuration lacks a setting because it selects a class without this option.
 
     Return False if the setting is itself the name of a class.
 
@@ -207,7 +207,7 @@ def name_configurations(groups: Sequence[Configuration]) -> list[Configuration]:
 
 
 def number_name(name: str, number: int) -> str:
-    """Append a number to a name, such as `tapas (2)`, unless the number is 1."""
+    """Append a number to a duplicate name, as in `tapas (2)`. The number 1 is not appended."""
     return f"{name} ({number})" if number > 1 else name
 
 
@@ -220,7 +220,7 @@ def first_run(group: Configuration) -> LoadedRun:
 
 
 def name_of(group: Configuration) -> str:
-    """Name a configuration by the values of the option `by`, its system or its W&B group."""
+    """Return the name of a configuration: its values of the option `by`, its system or its W&B group."""
     run = first_run(group)
     if group.options.by:
         return BETWEEN.join(group.fields[key].replace("_", " ") or f"no {key}" for key in group.options.by)
@@ -231,14 +231,14 @@ def name_of(group: Configuration) -> str:
 
 
 def describe_changes(first: Configuration, later: Configuration) -> list[str]:
-    """List the first fields and settings that differ from the configuration of equal name."""
+    """Return the first settings in which a configuration differs from another of equal name."""
     fields = [value.replace("_", " ") for key, value in later.fields.items() if value and value != first.fields[key]]
     changed = {key: value for key, value in later.differences.items() if first.differences.get(key) != value}
     return [*fields, *short_differences(changed)][:SHOWN_DIFFERENCES]
 
 
 def short_differences(differences: Mapping[str, str]) -> list[str]:
-    """Format settings as `lr=0.0001`, with only the last component of each key.
+    """Format differing settings as `lr=0.0001`, with only the last component of each key.
 
     A setting with the same text under several keys appears once, and missing settings are omitted. Initial weights come
     last, with only their checkpoint if that is set, because it implies the other `init.` settings. A run is shown by

@@ -27,7 +27,7 @@ MAX_CACHED = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuestion:
-    """A question of a dataset.
+    """A question of a dataset, with its gold answers.
 
     Questions of two runs are equal if their ids and texts are equal.
 
@@ -70,7 +70,7 @@ class Prediction:
 
     @property
     def chosen(self) -> tuple[Cell, ...]:
-        """Cells of the predicted answer: all selected cells, or the first cell of a ranking."""
+        """Cells of the predicted answer: all selected cells, or the first of a ranking of cells."""
         return self.cells if self.is_selection else self.cells[:1]
 
 
@@ -81,7 +81,7 @@ Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
-    """Read the predictions of a run on a split, see `read_predictions`.
+    """Read the predictions of a run on a split, by question.
 
     The result is empty if the run has no predictions on the split.
     """
@@ -111,12 +111,12 @@ def read_predictions(file: Path) -> Questions:
 
 
 def keep_scored(questions: Questions) -> Questions:
-    """Select the questions whose predictions have scores, or all questions if there are none."""
+    """Remove questions whose predictions have no scores, unless no prediction has scores."""
     return {question: answer for question, answer in questions.items() if answer.scores} or questions
 
 
 def describe_unscored(questions: Questions) -> str:
-    """Describe how many questions have no score, as a suffix of a sentence.
+    """Describe how many questions have no score, to be appended to a sentence.
 
     The result is empty if all questions have scores.
     """
@@ -145,7 +145,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
 
 
 def _confidence(row: Mapping[str, Any]) -> float | None:
-    """Return the recorded confidence in an answer, or the probability of its first cell."""
+    """Return the confidence recorded with a prediction, else the probability of its first cell."""
     cells = row.get("cells")
     top_cell = cells[0] if isinstance(cells, list) and cells else None
     value = row.get("confidence", top_cell[2] if isinstance(top_cell, list) and len(top_cell) > 2 else None)
@@ -153,7 +153,7 @@ def _confidence(row: Mapping[str, Any]) -> float | None:
 
 
 def _cells(value: object) -> tuple[Cell, ...]:
-    """Convert a list of [row, column, ...] to cells. Invalid entries are skipped."""
+    """Convert lists [row, column, ...] to cells (row, column). Invalid entries are skipped."""
     lists = [cell[:2] for cell in value if isinstance(cell, list)] if isinstance(value, list) else []
     return tuple((cell[0], cell[1]) for cell in lists if list(map(type, cell)) == [int, int])
 
@@ -163,7 +163,7 @@ def _text(value: object) -> str:
 
 
 def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
-    """Read the predictions of each counted run, with their scores by a metric.
+    """Read the predictions of each run of a configuration, with the score of a metric per question.
 
     The folds of a cross-validation are joined: the first fold gets the questions of all folds.
 
@@ -184,7 +184,7 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
 
 
 def _score_questions(questions: Questions, name: MetricName) -> Scored:
-    """Select the predictions that have a score by a metric.
+    """Return the predictions that have a score for a metric, with the score.
 
     The metrics `gold_em` and `gold_f1` are computed by a reader that is given the gold cell. Predictions without
     `gold_em` or `gold_f1` use `em` or `f1`.
@@ -198,7 +198,7 @@ def _score_questions(questions: Questions, name: MetricName) -> Scored:
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
-    """Compute the score of each question, averaged over the seeds of a configuration.
+    """Return the score of each question, averaged over the seeds of a configuration.
 
     Questions that a seed did not answer are omitted.
 
@@ -211,7 +211,7 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
-    """List the questions that all mappings contain, in the order of the first mapping."""
+    """Return the questions that all given mappings contain, in the order of the first mapping."""
     first, *tail = mappings or [{}]
     return [question for question in first if all(question in mapping for mapping in tail)]
 
@@ -251,13 +251,13 @@ class Disagreement:
 
     @property
     def spread(self) -> float:
-        """Difference between the highest and the lowest score of the configurations."""
+        """Difference between the highest and the lowest score that a configuration has on the question."""
         scores = [answer.score for answer in self.answers]
         return max(scores) - min(scores)
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """Label of each configuration, with whether it was successful on the question.
+        """(label, success) of each configuration: whether the configuration succeeded on the question.
 
         A configuration was successful if its score is nearer to the highest score than to the lowest score.
         """
@@ -266,7 +266,7 @@ class Disagreement:
 
 
 def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
-    """List questions on which the scores of configurations differ, largest difference first.
+    """Return the questions on which configurations have different scores, largest difference first.
 
     Questions with equal difference alternate between the patterns of successful configurations, so that the first
     questions show different patterns.

@@ -129,7 +129,7 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
 
 
 def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[LoadedRun, ...], list[str]]:
-    """Select the runs to compare.
+    """Select the runs to compare, for example without debug runs.
 
     Benchmarks and runs whose status is not in `options.status` are excluded. Runs with `debug=` are excluded, too,
     unless `options.debug_runs` is set or all runs are debug runs.
@@ -158,7 +158,7 @@ def select_runs(runs: Sequence[LoadedRun], options: Options) -> tuple[tuple[Load
 
 
 def is_debug(run: LoadedRun) -> bool:
-    """Return whether a run was started with `debug=`, or is a stage of such a pipeline run."""
+    """Return whether a run was started with `debug=`, or is a stage of a pipeline run with `debug=`."""
     debug_values = [
         override.partition("=")[2] for override in run.texts("overrides") if override.lstrip("+").startswith("debug=")
     ]
@@ -168,7 +168,7 @@ def is_debug(run: LoadedRun) -> bool:
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
-    """Return the requested metric, or the metric that most configurations have.
+    """Return the requested metric, or by default the metric that most configurations have.
 
     Args:
         groups: configurations of the comparison.
@@ -190,7 +190,7 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Col
 
 
 def near_metrics(asked: str, known: Collection[str]) -> str:
-    """Write a hint for an unknown metric: similar metrics, or else all but subset metrics."""
+    """Return a hint for an unknown metric name: similar names, or else the available metrics."""
     if similar_names := [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(
         asked, known
     ):
@@ -199,13 +199,13 @@ def near_metrics(asked: str, known: Collection[str]) -> str:
 
 
 def state_text(runs: Sequence[LoadedRun]) -> str:
-    """Count runs by status: `3 finished`, `2 finished, 1 failed`."""
+    """Format the number of runs with each status, as in `2 finished, 1 failed`."""
     counts = {status: sum(run.status == status for run in runs) for status in (*STATUSES, "unknown")}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 
 def reason_text(run: LoadedRun, now: datetime) -> str:
-    """Describe why a run has no result: its recorded reason, or when it last wrote output.
+    """Describe why a run has no result: the recorded reason, or the time of its last output.
 
     Args:
         run: run that has not finished.
@@ -226,7 +226,7 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
 
 
 def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
-    """Describe how results were summarized, and which values were excluded or mixed."""
+    """Return notes on how scores were summarized, and on excluded runs and values."""
     lines = []
     if any(len(join_folds(group.counted)) > 1 for group in groups):
         unit = "runs" if options.by or options.status else "finished seeds"
@@ -250,7 +250,7 @@ def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
 
 
 def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
-    """Return the texts that runs recorded under a name, with labels of their configurations."""
+    """Return the texts of a named fact in run records, with the labels of their configurations."""
     labels_by_text: dict[str, set[str]] = {}
     for group in groups:
         for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:
@@ -261,7 +261,7 @@ def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[s
 def published_notes(
     tables: Sequence[ResultTable], published: Sequence[PublishedResult], statistic: Statistic
 ) -> list[str]:
-    """Describe the sources of the shown published results, and how they differ from runs.
+    """Return notes on the sources of published results, and why they differ from mate's runs.
 
     If published errors use another statistic than the runs, a note names the statistic.
 
@@ -287,7 +287,7 @@ def published_notes(
 
 
 def main_metric(per_configuration: Iterable[Iterable[MetricName]]) -> str | None:
-    """Select the metric to show from the metrics of each configuration.
+    """Select the metric that a comparison shows by default.
 
     Dev metrics are preferred to metrics of other splits, then metrics that most configurations have, then the order of
     `preference`. Return None if there is no metric.
@@ -298,7 +298,7 @@ def main_metric(per_configuration: Iterable[Iterable[MetricName]]) -> str | None
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
-    """Return the metric that orders configurations: for a test metric, the same metric on dev.
+    """Return the metric that ranks configurations. A test metric is replaced by its dev counterpart.
 
     Args:
         metric: metric that is shown.
@@ -314,5 +314,5 @@ def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
 
 
 def preference(metric: MetricName) -> tuple[bool, bool, int, int, str]:
-    """Return the sort key of a metric: dev first, then all questions first, then importance."""
+    """Return a key to sort metrics: dev first, subsets of questions last, then by importance."""
     return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, metric.full)

@@ -33,7 +33,7 @@ JOINT_METHOD = "p with seeds: t-test of tables and runs as crossed random effect
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The bootstrap estimate of the mean difference between two systems.
+    """A bootstrap estimate of the mean score difference between two systems.
 
     Args:
         difference: observed mean difference.
@@ -52,7 +52,7 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Difference(Bootstrap):
-    """The test of one configuration against the reference configuration on common questions.
+    """The significance test of one configuration against the reference on common questions.
 
     Scores and differences are fractions.
 
@@ -84,7 +84,7 @@ class Difference(Bootstrap):
 
 @dataclass(frozen=True)
 class Significance:
-    """The tests of every configuration against a reference configuration.
+    """The significance tests of all configurations against one reference configuration.
 
     Args:
         metric: full name of the metric.
@@ -100,7 +100,7 @@ class Significance:
 
 
 def compare_with(groups: Sequence[Configuration], metric: str | None, against: str) -> Significance:
-    """Test every configuration against a reference configuration.
+    """Test the score difference between every configuration and a reference configuration.
 
     Args:
         groups: all configurations.
@@ -138,7 +138,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:
-    """Describe how the differences were tested, and how many configurations were skipped.
+    """Return notes on the significance tests and on configurations that could not be tested.
 
     Args:
         tests: tests of configurations with enough common questions.
@@ -160,7 +160,7 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
 
 
 def correct_p(tests: Sequence[Difference]) -> list[Difference]:
-    """Add the p-values after Holm's correction, over all tests of a comparison."""
+    """Add p-values with Holm's correction for the number of tests in a comparison."""
     joint = holm([test.joint_p for test in tests if test.joint_p is not None])
     return [
         replace(test, holm_p=p, joint_holm_p=None if test.joint_p is None else joint.pop(0))
@@ -169,7 +169,7 @@ def correct_p(tests: Sequence[Difference]) -> list[Difference]:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Correct p-values for the number of tests.
+    """Correct p-values for the number of tests by Holm's method.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
     """
@@ -183,7 +183,7 @@ def holm(values: Sequence[float]) -> list[float]:
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
-    """Find the configuration with a label, or the only one whose label has all given words.
+    """Find the configuration with a label, or the only one whose label contains all given words.
 
     If a pipeline and its stages match, configurations with the metric are preferred, and then the pipeline. If one
     configuration of each of several datasets matches, all of them are returned.
@@ -218,7 +218,7 @@ def label_words(label: str) -> list[str]:
 def compare_pair(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Test a configuration against the reference on their common questions.
+    """Test the score difference between a configuration and the reference on common questions.
 
     Args:
         group: configuration to compare.
@@ -258,7 +258,7 @@ def compare_pair(
 
 
 def run_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, np.ndarray]:
-    """Read the scores [questions] of each counted run on some questions.
+    """Return the score of each given question, for each run of a configuration.
 
     Args:
         group: configuration of the runs.
@@ -292,7 +292,7 @@ def match_differences(
 
 
 def crossed_p(samples: Sequence[np.ndarray], tables: np.ndarray) -> float | None:
-    """Compute the p-value of a difference over tables and runs together.
+    """Compute the p-value of a score difference with tables and runs as crossed random effects.
 
     Tables and runs are crossed random effects: all runs answer the same questions. The variance of the mean difference
     is the variance between tables plus the variance between runs, minus the variance of their interaction, which both
@@ -334,7 +334,7 @@ def paired_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Bootstrap:
-    """Bootstrap the mean difference, by resampling whole tables with their questions for both systems together.
+    """Bootstrap the mean score difference of two systems by resampling tables with their questions.
 
     The interval is the percentile interval. With few tables, deviations from the observed difference are widened by the
     factor by which an interval of Student's t is wider than one of the normal distribution. The samples are shifted to
@@ -370,7 +370,7 @@ def paired_bootstrap(
 
 
 def resample_means(sums: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Compute the means [resamples] over questions of bootstrap samples of tables.
+    """Compute the mean over questions [resamples] of each bootstrap sample of tables.
 
     Args:
         sums: [tables, 2] sum of the values of each table, and number of its questions.

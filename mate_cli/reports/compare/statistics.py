@@ -52,19 +52,19 @@ class Summary:
 
     @property
     def center(self) -> float:
-        """The number before ±: median, mean, or the value of the run with the median dev score."""
+        """The center of the summary: median, mean, or value of the run with the median dev score."""
         if self.chosen is not None:
             return self.chosen
         return self.mean if self.statistic == "mean" else self.median
 
     @property
     def spread(self) -> float | None:
-        """The number after ±: standard deviation or half range. None for a single run."""
+        """The dispersion of the summary: standard deviation or half range. None for a single run."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % confidence interval of a share that results from the number of questions only.
+        """The 95 % confidence interval that results from the finite number of questions.
 
         The value is None if the number is not a share. If scores per question are between 0 and 1, as with F1, the
         exact interval is at most as wide.
@@ -80,7 +80,7 @@ class Summary:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def is_close(self, other: Summary) -> bool:
-        """Return whether another score differs by no more than the spread or by sampling noise.
+        """Return whether another score differs by at most the spread or the sampling noise.
 
         The sampling noise is that of the questions. The test assumes independent questions although both summaries may
         share them, so it errs towards True.
@@ -98,7 +98,7 @@ class Summary:
 
 
 def is_finite(value: float) -> bool:
-    """Return whether a value is neither NaN nor infinite, and its square does not overflow."""
+    """Return whether a number is neither NaN nor infinite, and its square does not overflow."""
     return math.isfinite(value) and abs(value) < MAX_VALUE
 
 

@@ -35,7 +35,7 @@ Mark = Literal["best", "close", ""]
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row of a result table: a configuration, a baseline or a published result.
+    """A row of a result table: the scores of a configuration, baseline or published result.
 
     Args:
         label: display name, the same in every table.
@@ -71,7 +71,7 @@ class ResultTable:
     published: tuple[ResultRow, ...] = ()
 
     def part_title(self, column: int) -> str:
-        """Return the subset title of a column, as `In-Table (22)` if all rows have equal counts.
+        """Return the question subset of a column with its size, as in `In-Table (22)`.
 
         Args:
             column: index of the column.
@@ -81,28 +81,28 @@ class ResultTable:
 
     @property
     def is_test(self) -> bool:
-        """True if all metrics are of the test split, which must not be used for model selection."""
+        """True if all metrics are on the test split, which must not be used for model selection."""
         return {column.split for column in self.columns} == {"test"}
 
     @property
     def one_split(self) -> bool:
-        """True if the table title names the split, so that headings only name the question subset."""
+        """True if all columns have one split, so the title names the split and headings omit it."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """True if the table title names the question subset, so that headings only name the split."""
+        """True if all columns have one question subset, so the title names it and headings omit it."""
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """True if the table title names split and score, so that headings only name the subset."""
+        """True if all columns have one split and metric, so headings name only the question subset."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
     def mark(self, column: int, cell: Summary | None) -> Mark:
-        """Classify a cell: the best of its column, close to the best, or neither ("").
+        """Return the mark of a score: "best" or "close" to the best of its column, or "".
 
         Cells that print the same text as the best cell are best, too. Cells are close according to `Summary.is_close`.
 
@@ -119,7 +119,7 @@ class ResultTable:
 
     @cached_property
     def best(self) -> tuple[Summary | None, ...]:
-        """Best cell of each column, None if no cell is worse by more than sampling noise."""
+        """Best score of each column, None if no score is worse by more than sampling noise."""
         return tuple(self._best(column, metric) for column, metric in enumerate(self.columns))
 
     def _best(self, column: int, metric: MetricName) -> Summary | None:
@@ -137,7 +137,7 @@ class ResultTable:
 
 
 def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
-    """Build the result tables: one per question set and type of metrics, test tables last.
+    """Build the result tables of a comparison, one per type of metrics, test tables last.
 
     Args:
         groups: configurations, in the order of the rows.
@@ -159,12 +159,12 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
 
 
 def sized_title(title: str, questions: int | None) -> str:
-    """Append the number of questions to the title of a question subset, unless it is None."""
+    """Append the number of questions, if known, to the title of a question subset."""
     return title if questions is None else f"{title} ({questions:,})"
 
 
 def unit_of(columns: Iterable[MetricName]) -> str:
-    """Return the unit of metrics: "in percent", or empty if no metric is a share.
+    """Return the unit of some metrics: "in percent" if a metric is a share, else "".
 
     "shares in percent" if only some metrics are shares.
     """
@@ -173,7 +173,7 @@ def unit_of(columns: Iterable[MetricName]) -> str:
 
 
 def units(tables: Sequence[ResultTable]) -> str:
-    """Describe the unit of the scores in tables: `Scores in percent`.
+    """Describe the unit of the scores in tables, as in `Scores in percent`.
 
     The result is empty if no score is a share.
     """
@@ -182,7 +182,7 @@ def units(tables: Sequence[ResultTable]) -> str:
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
-    """Sort configurations by dataset, by block of equal questions, and by metric, best first.
+    """Sort configurations by dataset, by the scored questions, and by metric, best first.
 
     Configurations without the metric come last. Datasets with most runs come first. Within a dataset, blocks with most
     runs come first, then blocks with most questions.
@@ -209,7 +209,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
-    """Yield the title and the columns of each table for one type of metrics.
+    """Yield the title and the metrics of each table that shows one type of metrics.
 
     Metrics of a type are split into several tables if question subsets make the table too wide.
 
@@ -235,7 +235,7 @@ def layout(
 
 
 def part_title(metric: MetricName, *, wide: bool) -> str:
-    """Return the suffix of a metric's table title, such as the split or the type of subsets.
+    """Return the part of a table title that names the split or the type of question subsets.
 
     The result is empty for the first table of each type of metrics.
     """
@@ -279,7 +279,7 @@ def build(
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Return the configurations, except stages that repeat all scores of their pipeline."""
+    """Remove pipeline stages whose scores all equal the scores of their pipeline."""
     owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
     pipelines = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
     return [
@@ -288,14 +288,14 @@ def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
-    """Summarize a published score with its published error, None if the paper has no score."""
+    """Return the published score of a metric with its error, or None if the paper reports no score."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None
     return replace(summary, half_range=paper.errors.get(metric))
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
-    """Build the rows of baselines that runs recorded, such as `baseline/tfidf/dev/hits@1`."""
+    """Build the table rows of baselines, such as `tfidf`, from the scores that runs recorded."""
     values_by_baseline: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
         for folds in join_folds(group.counted):
@@ -342,7 +342,7 @@ class PublishedResult:
 
 @cache
 def published_results(dataset: str) -> tuple[PublishedResult, ...]:
-    """Load the results published on a dataset, in the order of their file (best first).
+    """Load the results that papers report on a dataset, best first.
 
     The result is empty if `published/` has no file for the dataset.
     """
@@ -353,7 +353,7 @@ def published_results(dataset: str) -> tuple[PublishedResult, ...]:
 
 
 def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic) -> PublishedResult:
-    """Convert one entry of a file of published results, from percent to fractions.
+    """Convert an entry of a file of published results, whose percentages become fractions.
 
     If the entry has `also`, scores and source of a second paper are merged in.
 

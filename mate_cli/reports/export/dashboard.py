@@ -29,7 +29,7 @@ MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
-    """A table for W&B, with JSON-serializable values.
+    """A table for W&B, whose values are JSON-serializable.
 
     Its name is `section/title`, where `section` is the section of the dashboard that shows the table.
     """
@@ -61,7 +61,7 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
 
 def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the group, name, tags and configuration of the W&B run of a comparison."""
+    """Return the group, name, tags and config of the W&B run that shows a comparison."""
     datasets = list_datasets(report)
     return {
         "group": options["group"] or JOB_TYPE,
@@ -79,7 +79,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best(report: Report) -> dict[str, Any]:
-    """Return the best configuration and its score, as summary values of the W&B run.
+    """Return the best configuration and its score as W&B summary values of a comparison.
 
     The result is empty if no configuration has the ranking metric.
     """
@@ -88,7 +88,7 @@ def best(report: Report) -> dict[str, Any]:
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
-    """Yield all tables of all sections, and a table of questions with different answers."""
+    """Yield all tables of a comparison for W&B, then a table of differently answered questions."""
     for section in report_sections(report):
         yield from (view_sheet(view, section.name) for view in section.tables)
     if (sheet := questions_sheet(report)).rows:
@@ -96,7 +96,7 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 
 def view_sheet(view: View, section: str) -> Sheet:
-    """Convert a table to numbers, with spreads and interval ends in separate columns.
+    """Convert a report table to W&B columns, with spreads and interval ends as separate numbers.
 
     Args:
         view: table to convert.
@@ -119,7 +119,7 @@ def view_sheet(view: View, section: str) -> Sheet:
 
 
 def row_kind(row: Row) -> str:
-    """Return the category of a row: `ours`, not trained, or a type such as `published`."""
+    """Return the category of a table row, such as `published`, or `ours` for runs of mate."""
     return row.kind or (NOT_TRAINED if row.label.endswith(UNTRAINED_MARK) else "ours")
 
 
@@ -129,7 +129,7 @@ def rounded_figure(value: float | None) -> float | None:
 
 
 def questions_sheet(report: Report) -> Sheet:
-    """Build a table of questions on which the best configurations disagree, a column for each."""
+    """Build a table of questions that the best configurations answer differently, with their answers."""
     groups = report.groups[:MAX_ASKED]
     metric = report.names.get(report.metric or "")
     cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric and metric.spec.is_share else ()
@@ -154,7 +154,7 @@ USUAL = ("optimizer.lr", "scheduler.warmup")
 
 
 def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
-    """Save the view of the project and the report to W&B.
+    """Save the W&B view and the W&B report of a comparison.
 
     Args:
         report: comparison to show.
@@ -210,7 +210,7 @@ def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> 
 
 
 def learning_panels(report: Report) -> list[Any]:
-    """Build W&B panels of score and training loss, by step and by time."""
+    """Build W&B plots of the score and the training loss, by step and by time."""
     import wandb_workspaces.reports.v2 as wr
 
     grouped: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "minmax"}
@@ -221,7 +221,7 @@ def learning_panels(report: Report) -> list[Any]:
 
 
 def result_panels(report: Report) -> dict[str, list[Any]]:
-    """Build W&B panels by section: scores, subset scores, scores against costs, and sweeps."""
+    """Build W&B plots by section, such as scores, scores against costs, and sweeps."""
     import wandb_workspaces.reports.v2 as wr
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
@@ -278,10 +278,10 @@ def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the librar
 
 
 def shown_metrics(report: Report) -> Sequence[MetricName]:
-    """List the metrics that are computed over all questions of a split, metrics of dev first."""
+    """Return the metrics over all questions of a split, with dev metrics first."""
     return sorted((name for name in report.names.values() if name.is_score and not name.part), key=MetricName.rank)
 
 
 def splits(report: Report) -> list[str]:
-    """List the splits, such as dev and test, on which any run has a score of all questions."""
+    """Return the splits, such as dev, on which any run has a metric over all questions."""
     return list(dict.fromkeys(metric.split for metric in shown_metrics(report)))

@@ -53,7 +53,7 @@ def report_json(report: Report) -> str:
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
-    """Convert a configuration with its summarized metrics to JSON-serializable values."""
+    """Convert a configuration and its summarized metrics to JSON-serializable values."""
     names = sorted(group.names)
     return {
         "label": group.label,
@@ -66,7 +66,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
 
 
 def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
-    """Convert a run with its metrics to JSON-serializable values."""
+    """Convert a run and its metrics to JSON-serializable values."""
     entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
     fields = {key: run.setting(key) for key in FIELDS}
     reason = None if run.status == "finished" else reason_text(run, report.created)
@@ -74,7 +74,7 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
 
 
 def report_csv(report: Report) -> str:
-    """Convert runs to CSV, a line each: status, settings, throughput and metrics."""
+    """Format runs as CSV with one line per run: status, settings, throughput and metrics."""
     configs = [run_settings(run) for run in report.runs]
     keys = dict.fromkeys(key for config in configs for key in config)
     rates = sorted({f"throughput/{name}" for run in report.runs for name in run.part("throughput")})
@@ -89,7 +89,7 @@ def report_csv(report: Report) -> str:
 
 
 def wrong_csv(report: Report) -> str:
-    """Convert the incorrect answers of a single run to CSV, most confident answers first.
+    """Format the incorrect answers of a run as CSV, most confident answers first.
 
     Rows and columns of cells are numbered from 1.
     """
@@ -109,14 +109,14 @@ def wrong_csv(report: Report) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Convert rows to the text of a CSV file, with each cell escaped by `escape_csv_cell`."""
+    """Format rows as CSV text, and escape each cell by `escape_csv_cell`."""
     table = io.StringIO()
     csv.writer(table, lineterminator="\n").writerows(map(escape_csv_cell, row) for row in rows)
     return table.getvalue()
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
-    """Return the configuration of a run as flat settings, without machine-specific keys.
+    """Return the configuration of a run as text by dotted key, without machine-specific keys.
 
     Machine-specific keys are, for example, paths and logger options.
     """
@@ -154,7 +154,7 @@ def report_markdown(report: Report) -> str:
 
 
 def view_markdown(view: View) -> str:
-    """Convert a table to Markdown, with its title and an explanation of its marks.
+    """Convert a report table to Markdown, with its title and an explanation of its marks.
 
     Text is left-aligned, numbers are right-aligned.
     """
@@ -168,7 +168,7 @@ def view_markdown(view: View) -> str:
 
 
 def cell_text(cell: ViewCell) -> str:
-    """Format a cell: `**62.8** ±0.4` if it is the best, a dagger if it is close to the best."""
+    """Format a table cell as Markdown, as in `**62.8** ±0.4` for the best value of a column."""
     spread = f" ±{cell.spread}" if cell.spread else ""
     return f"{BEFORE.get(cell.mark, '')}{escape(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
 
@@ -183,7 +183,7 @@ def settings_text(report: Report) -> str:
 
 
 def reading_text(report: Report) -> str:
-    """Write the paragraph below the tables: statuses of runs, unit of scores, and notes."""
+    """Return the paragraph below the result tables: run statuses, unit of scores, and notes."""
     lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
     return " ".join(filter(None, [*lines, *(escape(sentences([note])) for note in report.notes)]))
 

@@ -46,7 +46,7 @@ FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
-    """Convert the tables of every section to LaTeX, with all splits as columns of one table.
+    """Convert the tables of a comparison to LaTeX, with all splits as columns of one table.
 
     Notes become LaTeX comments.
 
@@ -63,7 +63,7 @@ def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
 
 
 def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
-    """Convert the numeric columns of a table to LaTeX.
+    """Convert the numeric columns of a report table to LaTeX.
 
     Rules separate configurations, baselines and published results.
 
@@ -91,7 +91,7 @@ def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
 
 
 def headings(view: View, places: Sequence[int]) -> list[str]:
-    """Write the heading lines of a table: column groups with a rule below each, then columns.
+    """Return the LaTeX heading lines of a table: column groups with rules, then column titles.
 
     Args:
         view: table to convert.
@@ -113,7 +113,7 @@ def headings(view: View, places: Sequence[int]) -> list[str]:
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
-    """Write a thin rule below each group of columns that has a name.
+    """Return the LaTeX rules below the named groups of columns.
 
     Args:
         spans: (name, number of columns) of each group.
@@ -124,7 +124,7 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
 
 
 def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
-    """Convert the numeric cells of a row to LaTeX.
+    """Convert the numeric cells of a table row to LaTeX.
 
     Args:
         row: row to convert.
@@ -138,14 +138,14 @@ def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
 
 
 def cell_latex(cell: ViewCell) -> str:
-    r"""Convert a cell to LaTeX, such as `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
+    r"""Convert a table cell to LaTeX, such as `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
     spread = rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
     text = escape(cell.text)
     return COMMANDS[cell.mark] % (text.replace("-", "$-$") if cell.has_minus else text) + spread
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:
-    """Wrap the lines of a table in a float. A wide table spans both columns of a page.
+    """Wrap the lines of a LaTeX table in a float, which spans both page columns if it is wide.
 
     Args:
         columns: column specification of `tabular`.

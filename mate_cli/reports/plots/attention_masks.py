@@ -21,7 +21,7 @@ MAX_TICKS = 28
 def attention_masks_figure(
     masks: Mapping[str, np.ndarray], kinds: Sequence[str], rows: Sequence[int], title: str
 ) -> Figure:
-    """Draw boolean attention masks with a row per query token and a column per key token.
+    """Draw boolean attention masks side by side, with query tokens as rows and key tokens as columns.
 
     Pairs in which the query attends to the key are colored by the category of the key.
 
@@ -70,7 +70,7 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
 
 
 def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
-    """Return the borders and names of question, header and table rows along an axis.
+    """Return the axis borders and the names of the question, the header and each table row.
 
     The number of borders exceeds the number of names by one.
     """

@@ -24,7 +24,7 @@ MAX_CURVES, MAX_MARGINS = 12, 8
 
 
 class Margins(NamedTuple):
-    """The score margins of one configuration.
+    """The score margins of the questions that one configuration answered.
 
     The score margin of a question is the mean token score of the answer minus the mean score of the table's kept
     tokens.
@@ -41,7 +41,7 @@ class Margins(NamedTuple):
 
 
 def read_margins(report: Report, block: str) -> list[Margins]:
-    """Read the score margins of the best configurations of a block, from test if available."""
+    """Read the score margins of the best comparable configurations, on test if available."""
     groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
     for split in reversed(SPLITS):
         groups_with_scores = [
@@ -98,7 +98,7 @@ Outliers therefore do not widen the axis.
 
 
 def score_margins(configurations: Sequence[Margins]) -> Figure:
-    """Draw a histogram of score margins for each configuration, in percent of its questions.
+    """Draw a histogram of the score margins of each configuration, in percent of questions.
 
     All histograms use the same bins.
     """
@@ -126,6 +126,6 @@ def score_margins(configurations: Sequence[Margins]) -> Figure:
 
 
 def margins_text(values: Sequence[float]) -> str:
-    """Format the mean margin and the share above 0: `mean +0.530, above 0 for 81.2%`."""
+    """Format the mean score margin and the share above 0: `mean +0.530, above 0 for 81.2%`."""
     positive_share = sum(value > 0 for value in values) / len(values)
     return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {positive_share:.1%}"

@@ -33,7 +33,7 @@ def literal_text(text: str) -> str:
 
 
 def color_of(index: int) -> str:
-    """Return the color that identifies a configuration in all figures, by its index.
+    """Return the color that represents the configuration with an index in all figures.
 
     If there are more configurations than colors, the line style differs.
     """
@@ -41,17 +41,17 @@ def color_of(index: int) -> str:
 
 
 def dash_of(index: int) -> str:
-    """Return the line style that distinguishes configurations with the same color."""
+    """Return the line style of the configuration with an index, which differs if colors are equal."""
     return DASHES[index // len(COLORS) % len(DASHES)]
 
 
 def mark_of(index: int) -> str:
-    """Return the point shape that distinguishes configurations without their color."""
+    """Return the marker shape of the configuration with an index, to identify it without color."""
     return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 
 def paint_of(index: int) -> str:
-    """Return the CSS color of a configuration on a page, which differs in light and dark mode."""
+    """Return the CSS color of the configuration with an index, for light and dark mode."""
     return f"var(--c{index % len(COLORS)})"
 
 

@@ -39,7 +39,7 @@ The hash identifies the questions, so that scores on different questions are not
 
 
 def count(asked: str) -> int:
-    """Return the number of questions in an entry of a `QuestionSet`, such as 40 for `40:1a2b`."""
+    """Return the number of questions in a `QuestionSet` entry `count:hash`, such as 40 for `40:1a2b`."""
     return int(asked.partition(":")[0])
 
 
@@ -71,7 +71,7 @@ class LoadedRun:
 
     @cached_property
     def metrics(self) -> dict[str, Score]:
-        """Final metrics by name, with their numbers of questions, without values that are not numbers.
+        """Final metrics of the run by name, with their numbers of questions. Invalid numbers are omitted.
 
         Records store NaN as null, because JSON has no NaN.
         """
@@ -79,7 +79,7 @@ class LoadedRun:
         return {clean(name): Score(value, self._count(name)) for name, value in values.items() if is_number(value)}
 
     def _count(self, metric: str) -> int | None:
-        """Return on how many questions a metric was computed, None if the run did not record it.
+        """Return the number of questions on which a metric was computed, or None if it is unknown.
 
         Records of older versions have no counts per metric. There, a share of all questions has the count of its split.
         """
@@ -92,7 +92,7 @@ class LoadedRun:
 
     @cached_property
     def names(self) -> dict[str, MetricName]:
-        """Parsed names of the final metrics, with the declarations of the metrics, by full name."""
+        """Parsed names of the run's final metrics, with the declarations of the metrics, by full name."""
         return {name: self.parse(name) for name in self.metrics}
 
     def parse(self, full: str) -> MetricName:
@@ -105,12 +105,12 @@ class LoadedRun:
         return {key: str(entry) for key, entry in self.part("questions").items() if COUNTED.match(str(entry))}
 
     def text(self, key: str) -> str:
-        """Return an entry of the record as one printable line, empty if the entry is missing."""
+        """Return an entry of the record as text in one printable line, or "" if the entry is missing."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Return an entry of the record that should be a mapping.
+        """Return a mapping in the record, or {} if the entry is missing or no mapping.
 
         The result is empty if the entry is missing or has another type.
         """
@@ -118,7 +118,7 @@ class LoadedRun:
         return value if isinstance(value, dict) else {}
 
     def texts(self, key: str) -> Iterator[str]:
-        """Yield the items of a list in the record, each as one printable line.
+        """Yield the items of a list in the record, each as text in one printable line.
 
         Nothing is yielded if the entry is no list.
         """
@@ -126,7 +126,7 @@ class LoadedRun:
         yield from map(clean, value if isinstance(value, list) else ())
 
     def number(self, key: str, inside: str | None = None) -> float | None:
-        """Return a numeric entry of the record, None if it is missing or no number.
+        """Return a number in the record, or None if the entry is missing or no number.
 
         Args:
             key: name of the entry.
@@ -136,7 +136,7 @@ class LoadedRun:
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Return an entry of the record, or else the configuration value of a dotted key.
+        """Return an entry of the record, or the configuration value of a dotted key if it is missing.
 
         The result is empty if both are missing.
         """
@@ -147,7 +147,7 @@ class LoadedRun:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """The runs below some folders, and warnings about unreadable files.
+    """All runs that were found below some folders, and warnings about unreadable files.
 
     Args:
         runs: runs in order of their folders.
@@ -161,7 +161,7 @@ class LoadedRuns:
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
-    """Read all runs in and below the folders. A run below several folders is read once.
+    """Read all runs in or below some folders. A run that several folders contain is read once.
 
     Args:
         folders: folders, or glob patterns of folders such as `outputs/train/hybridqa_*`.
@@ -183,7 +183,7 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
 
 
 def open_runs(folders: Sequence[Path]) -> LoadedRuns:
-    """Read the runs in exactly the given folders, without their subfolders.
+    """Read exactly the runs in the given folders. Subfolders are not searched.
 
     Raises:
         RunError: a folder contains no readable run.
@@ -205,7 +205,7 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
 
 
 def first_runs(folder: Path, most: int) -> list[str]:
-    """Return the paths of the first runs below a folder, except benchmarks and stages.
+    """Return the paths of the first few runs below a folder, without benchmarks and stages.
 
     Args:
         folder: folder to search.
@@ -217,7 +217,7 @@ def first_runs(folder: Path, most: int) -> list[str]:
 
 
 def match_folders(asked: str, warnings: list[str]) -> list[Path]:
-    """Return the folder itself, or all folders that match if it is a glob pattern.
+    """Return the folder with a given path, or all folders that match the path as a glob pattern.
 
     A file is only reported in `warnings`, because a shell expands `*` to files, too.
 
@@ -243,7 +243,7 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
 
 
 def find_base_folder(asked: str) -> Path:
-    """Return the part of a glob pattern above its first wildcard.
+    """Return the folder in which a glob pattern is searched, which is the part above its wildcards.
 
     A folder is returned unchanged.
     """
@@ -282,7 +282,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
-    """Read a run folder. Return None if its record is unreadable.
+    """Read a run folder, or return None if the run's record is unreadable.
 
     Args:
         folder: run folder.
@@ -307,7 +307,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
 
 
 def list_unreadable(folder: Path) -> Iterator[str]:
-    """Yield a warning for each log or predictions file that is not a regular file or too large."""
+    """Yield a warning for each log or predictions file that is too large or is no regular file."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):
@@ -317,7 +317,7 @@ def list_unreadable(folder: Path) -> Iterator[str]:
 
 
 def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
-    """Read record.json. Oversized entries are shortened, and reported in `warnings`.
+    """Read record.json of a run, and shorten oversized entries with a warning.
 
     Raises:
         RunError: the file is missing, damaged, too large, or not a record.
@@ -340,7 +340,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
 
 
 def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
-    """Limit an untrusted entry of a record to `most` parts and to short texts.
+    """Limit an untrusted entry of a record to `most` items and to short texts.
 
     Returns:
         The limited entry, and a description of what exceeded a limit ("" if nothing).
@@ -357,7 +357,7 @@ def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
-    """Read config.yaml as flat settings, `dotted.key: text`.
+    """Read config.yaml of a run as flat settings, in which keys such as `optimizer.lr` have text values.
 
     If the file is unreadable, the result is empty, and a line is appended to `warnings`.
     """
@@ -374,14 +374,14 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Read a configuration, cached until its file changes, because YAML is slow to parse."""
+    """Read a run's configuration, cached until the file changes, because YAML is slow to parse."""
     leaves = flat_keys(read_settings(file.parent)).items()
     texts = {key: f"[{','.join(map(_word, leaf))}]" if isinstance(leaf, list) else _word(leaf) for key, leaf in leaves}
     return {clean(key): shorten_text(text) for key, text in texts.items()}
 
 
 def _word(value: object) -> str:
-    """Format a value as YAML does, with null, true and false."""
+    """Format a value as in YAML, with `null`, `true` and `false`."""
     is_named = value is None or isinstance(value, bool)
     return {None: "null", True: "true", False: "false"}[value] if is_named else clean(value)  # type: ignore[index]
 
@@ -401,6 +401,6 @@ def shorten_text(text: str) -> str:
 
 
 def clean(value: object) -> str:
-    """Convert a value to one line without control characters, which could control a terminal."""
+    """Convert a value to one printable line, without control characters that could control a terminal."""
     text = str(value)
     return (text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)).strip()

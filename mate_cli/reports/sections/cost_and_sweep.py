@@ -23,7 +23,7 @@ MAX_POINTS = 40
 
 
 class Cost(NamedTuple):
-    """A cost that runs record, such as wall time or peak memory. A column of the cost table.
+    """A cost that runs record, such as peak memory, shown as a column of the cost table.
 
     Args:
         name: heading of the column.
@@ -44,7 +44,7 @@ class Cost(NamedTuple):
     write: Callable[[float], str]
 
     def of(self, group: Configuration) -> Summary | None:
-        """Summarize the cost over the counted runs of a configuration.
+        """Summarize the cost over the runs of a configuration.
 
         Return None if the cost was not measured (recorded as 0).
         """
@@ -85,7 +85,7 @@ COSTS = (
 
 
 def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
-    """Return the costs that at least one of the configurations recorded, as table columns."""
+    """Return the costs, such as peak memory, that at least one configuration has recorded."""
     return tuple(cost for cost in COSTS if any(cost.of(group) for group in groups))
 
 
@@ -112,13 +112,13 @@ def cost_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def state_cell(group: Configuration) -> ViewCell:
-    """Build the table cell with the number of runs of each status."""
+    """Build the table cell that shows how many runs have each status."""
     text = state_text(group.runs)
     return ViewCell(text, states=tuple(text.split(", ")))
 
 
 def cost_content(report: Report) -> Mapping[str, Any]:
-    """Collect scores and costs for the page script that plots a score against a cost.
+    """Return the scores and costs of all configurations for the page script that plots them.
 
     Configurations without a score or without costs are omitted.
 
@@ -153,7 +153,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
 
 
 def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
-    """Return [center, spread] of each summary that is not None, by its index as text.
+    """Return [center, spread] of each summary by its index as text. Summaries that are None are omitted.
 
     Centers have five significant digits, spreads have three.
     """
@@ -185,7 +185,7 @@ def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def efficiency_views(report: Report) -> Iterator[View]:
-    """Yield a table of score and training speed for each block and metric.
+    """Yield a table of scores and training speeds for each dataset and metric.
 
     Configurations are above published results.
     """
@@ -200,7 +200,7 @@ def efficiency_views(report: Report) -> Iterator[View]:
 
 
 def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
-    """Yield a row of score and training speed per configuration that has the metric."""
+    """Yield a table row with score and training speed for each configuration that has the metric."""
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost("examples_per_second", "throughput")
@@ -209,7 +209,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
 
 
 def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
-    """Yield a row of score and training speed per published result that has the metric."""
+    """Yield a table row with score and training speed for each published result with the metric."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):
             best_score = paper.best.get(metric.full)
@@ -217,7 +217,7 @@ def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Ite
 
 
 def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
-    """Build the cells of a row: center with spread, best run, training examples per second.
+    """Build the table cells of a score, the score of the best run, and the training speed.
 
     Args:
         metric: metric of the scores.
@@ -241,7 +241,7 @@ NOTES = (
 
 
 class ScoredRun(NamedTuple):
-    """A run of a sweep: label of its configuration, settings, and printed score.
+    """A run of a sweep with the label of its configuration, its settings and its score.
 
     Scores that are shares are in percent.
     """
@@ -252,7 +252,7 @@ class ScoredRun(NamedTuple):
 
 
 class SettingPanel(NamedTuple):
-    """An axis of the sweep plot: settings that vary together.
+    """An axis of the parallel coordinates plot of a sweep, for settings that vary together.
 
     Args:
         keys: dotted keys of the settings.
@@ -285,7 +285,7 @@ def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield a title and a parallel coordinates plot of runs for each block."""
+    """Yield a title and a parallel coordinates plot of runs for each dataset."""
     blocks = dict.fromkeys(group.block for group in report.groups)
     for block in blocks:
         runs = [run for group in report.groups if group.block == block for run in score_runs(group, metric)]
@@ -295,7 +295,7 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Map
 
 
 def find_varied(report: Report) -> list[str]:
-    """List the settings that differ between the scored runs, the most important first.
+    """Return the settings that differ between the scored runs of a sweep, most important first.
 
     If settings vary together, only the first one of them is listed.
     """
@@ -305,14 +305,14 @@ def find_varied(report: Report) -> list[str]:
 
 
 def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
-    """Return the counted runs of a configuration that have a score. Shares are in percent."""
+    """Return the runs of a configuration that have a score. Scores that are shares are in percent."""
     scores = {run: metric.spec.scale * run.metrics[metric.full] for run in group.counted if metric.full in run.metrics}
     ignored = (*SEED_REPEAT_KEYS, "name")
     return [ScoredRun(group.label, settings(run, ignored), score) for run, score in scores.items()]
 
 
 def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
-    """Group the settings that vary between runs. Settings that vary together share a panel.
+    """Group the settings that differ between runs into axes. Settings that vary together share an axis.
 
     Returns:
         At most `MAX_PANELS` panels, the most important first. Empty for fewer than `MIN_RUNS` runs.
@@ -337,7 +337,7 @@ def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
 
 
 def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
-    """Compute the share of the score variance that lies between groups of runs, from 0 to 1.
+    """Return the share (0 to 1) of the score variance that lies between groups of runs.
 
     Args:
         places: group index of each run.
@@ -355,7 +355,7 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
 def draw_coordinates(
     panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
 ) -> Mapping[str, Any]:
-    """Compute a parallel coordinates plot of runs: an axis per setting, and one for the score.
+    """Compute a parallel coordinates plot of runs, with one axis per setting and one for the score.
 
     Args:
         panel_list: settings to show, one axis each.
@@ -388,18 +388,18 @@ def draw_coordinates(
 
 
 def panel_name(panel: SettingPanel) -> str:
-    """Return the first two settings of a panel as a name, and the number of omitted settings."""
+    """Return the name of a plot axis: its first two settings, and the number of further settings."""
     return " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
 
 
 def spread(values: Sequence[str]) -> list[float]:
-    """Compute the position of each run's value on an axis, from 0 to 1, see `value_shares`."""
+    """Return the position (0 to 1) of each run on a plot axis, given the runs' values of a setting."""
     shares = value_shares(values)
     return [shares[value] for value in values]
 
 
 def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
-    """Return y and text of the ticks of an axis.
+    """Return (y, text) of each tick of a plot axis.
 
     If the axis has more than `MAX_VALUES` values, only the lowest and the highest get a tick.
 
@@ -414,7 +414,7 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
 
 
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
-    """Truncate texts to `most` characters.
+    """Truncate texts to at most `most` characters that still distinguish them.
 
     The end of each text is omitted, or its start if the truncated texts would be equal otherwise.
     """
@@ -425,7 +425,7 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:
-    """Compute the position of each value on an axis, from 0 to 1.
+    """Return the position (0 to 1) of each distinct value of a setting on a plot axis.
 
     Positions are logarithmic if positive values span more than a factor of `FAR`.
 
@@ -443,7 +443,7 @@ def value_shares(values: Sequence[str]) -> dict[str, float]:
 
 
 def number_of(value: str) -> float:
-    """Convert a setting to a number, or to infinity if it is text."""
+    """Convert the value of a setting to a number, or to infinity if it is text."""
     try:
         number = float(value)
     except ValueError:

@@ -65,7 +65,7 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def still_figure(drawn: Sequence[PlottedConfiguration], metrics: Sequence[MetricName]) -> Figure:
-    """Draw the most important score, or else the loss, for pages without scripts.
+    """Draw the curve of the most important score, or else of the loss, for pages without scripts.
 
     Args:
         drawn: configurations with their curves.
@@ -86,7 +86,7 @@ Curve = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class RunLog:
-    """The learning curves of a run, read from metrics.jsonl.
+    """The learning curves of a run, which are read from its metrics.jsonl.
 
     Args:
         curves: curve of each metric, by its name.
@@ -100,7 +100,7 @@ class RunLog:
 
 
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Read the learning curves in metrics.jsonl, averaged to at most `points` points each.
+    """Read the learning curves of a run, and average each curve to at most `points` points.
 
     Lines that are not JSON objects are skipped, such as the last line of an interrupted run. Final metrics are skipped,
     too, because they are single points.
@@ -115,7 +115,7 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
 
 
 def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
-    """Select (step, value) pairs evenly, including the first and the last pair.
+    """Select (step, value) pairs of a clock at even distances, with the first and the last pair.
 
     A decreasing value is replaced by the previous maximum.
     """
@@ -126,7 +126,7 @@ def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the valid lines of a metrics.jsonl that have a step.
+    """Yield the valid rows of a metrics.jsonl file that have a step.
 
     Nothing is yielded if the file is unreadable.
     """
@@ -161,7 +161,7 @@ class PlottedConfiguration:
 
 
 def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
-    """Read the learning curves of the best configurations that have any.
+    """Read the learning curves of the best configurations that have logged metrics.
 
     The number of points per curve decreases with the number of runs, to keep pages small.
 
@@ -183,19 +183,19 @@ def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
 
 
 def list_logged_metrics(drawn: Sequence[PlottedConfiguration]) -> list[MetricName]:
-    """List the logged metrics to draw, the most important first."""
+    """Return the logged metrics whose curves are drawn, most important first."""
     per_plot = ({run.parse(name) for run, log in plot.logs for name in list_moving(log)} for plot in drawn)
     counts = Counter(metric for metrics in per_plot for metric in metrics if metric.score != "lr")
     return sorted(counts, key=lambda metric: curve_order(metric, counts[metric]))[:MAX_FIGURES]
 
 
 def list_moving(log: RunLog) -> Iterator[str]:
-    """Yield the names of the metrics that a run logged more than once."""
+    """Yield the names of the metrics that a run logged at several steps."""
     yield from (name for name, curve in log.curves.items() if len(curve) > 1)
 
 
 def curve_order(metric: MetricName, count: int) -> tuple[object, ...]:
-    """Return the sort key of a logged metric.
+    """Return a key to sort logged metrics by importance, with the training loss first.
 
     Training loss comes first, then scores of all questions by how many configurations logged them, other losses, and
     the rest.
@@ -212,7 +212,7 @@ FEW_POINTS = 15
 
 
 def draw_curves(drawn: Sequence[PlottedConfiguration], metric: MetricName) -> Figure:
-    """Draw the learning curves of one metric. Runs without the metric are skipped.
+    """Draw the learning curves of one metric for all runs that logged the metric.
 
     The SVG id of each line is `<metric>-g<configuration>-<run>`.
     """
@@ -284,7 +284,7 @@ def run_data(run: LoadedRun, log: RunLog, metrics: Sequence[MetricName]) -> dict
 
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
-    """Return the logged steps of a clock (epochs or seconds), and the time at each step.
+    """Return the logged steps of a clock (epochs or seconds), and the clock's value at each step.
 
     Args:
         curve: (step, time) pairs.

@@ -76,13 +76,13 @@ def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def error_column(name: str) -> Column:
-    """Build the table column of an error type, with a heading wrapped to short lines."""
+    """Build the table column of a type of errors, whose heading is wrapped to short lines."""
     heading = HEADINGS.get(name) or "\n".join(textwrap.wrap(name, NARROW))
     return Column(name, short=heading, stacked=heading, minor=name not in PAPER)
 
 
 def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
-    """Build the cells with the percentages of the error types `names`.
+    """Build the table cells with the percentages of the error types `names`.
 
     A cell is empty if its percentage is unknown.
     """
@@ -95,7 +95,7 @@ SCORED = ("em", "gold_em")
 
 
 def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, ErrorCounts]:
-    """Count the error types of each configuration on a split, over all seeds.
+    """Count the types of incorrect answers of each configuration on a split, over all seeds.
 
     Configurations without incorrect answers are omitted.
 
@@ -107,7 +107,7 @@ def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str
 
 
 def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
-    """Count the types of errors in the answer texts of several runs.
+    """Count the types of errors in the predicted answers of several runs.
 
     Only questions with an exact-match score (`SCORED`) are counted. An answer with the score 1 is correct.
     """
@@ -124,7 +124,7 @@ def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
 
 
 def error_shares(counts: ErrorCounts) -> dict[str, str]:
-    """Format the percentages of error types, of the paper's error types and of cell positions.
+    """Return {name: percentage} for error types, the paper's error types, and positions of wrong cells.
 
     Args:
         counts: numbers of incorrect answers by error type and position.
@@ -139,7 +139,7 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
 
 
 def errors_view(file: Path) -> View | None:
-    """Build the table of error types in a file of predictions.
+    """Build the table of error types for one file of predictions.
 
     Return None if the file has no incorrect answer texts.
     """
@@ -233,7 +233,7 @@ def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
 
 
 def answer_row(wrong: WrongAnswer) -> Row:
-    """Build the table row of an incorrect answer.
+    """Build the table row of one incorrect answer.
 
     Rows and columns of cells are numbered from 1.
     """

@@ -55,7 +55,7 @@ def questions_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def questions_content(report: Report) -> Mapping[str, Any] | None:
-    """Build the template values: cards of questions, and a note on their selection.
+    """Return the HTML template values of the questions that configurations answer differently.
 
     Return None if configurations answer no question differently.
     """
@@ -84,7 +84,7 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
 def tables_of(
     cases: Sequence[Disagreement], groups: Sequence[Configuration], split: str, cache: Path | None
 ) -> tuple[dict[str, AnswerTable], str]:
-    """Read the tables of questions, one dataset at a time.
+    """Read the tables to which the given questions refer, one dataset at a time.
 
     Args:
         cases: questions with different answers.
@@ -112,7 +112,7 @@ def tables_of(
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
-    """Return the template values of a question: gold answer, predicted answers and table.
+    """Return the HTML template values of a question: gold answer, predicted answers and table.
 
     Args:
         case: question with its answers.
@@ -133,7 +133,7 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 
 
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
-    """Return the template values of one configuration's answer to a question.
+    """Return the HTML template values of the answer that a configuration gave to a question.
 
     The values include a mark for the correctness, which is distinguishable without color, and the number of seeds that
     predicted each answer text.
@@ -157,14 +157,14 @@ def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Map
 
 
 def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
-    """Return whether a correct answer is only a cell that links to a passage with the answer."""
+    """Return whether a correct answer is only a table cell that links to the passage with the answer."""
     texts = {" ".join(text.lower().split()) for text in question.answers}
     predictions = (" ".join(text.lower().split()) for text, _ in answer.texts)
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
 def verdict(score: float) -> Mapping[str, str]:
-    """Return the CSS class, mark and text for the correctness of an answer.
+    """Return the CSS class, the mark and the text that describe the correctness of an answer.
 
     Args:
         score: score of the answer, from 0 to 1.
@@ -184,7 +184,7 @@ MEANINGS = {
 
 
 def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mapping[str, Any]:
-    """Select the part of a table around gold cells and predicted cells, as template values.
+    """Return the part of a table around gold and predicted cells as HTML template values.
 
     Args:
         table: table of the question.
@@ -216,7 +216,7 @@ def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mappin
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
-    """Order cells by importance: predicted gold cells, then gold and predicted cells in turn.
+    """Sort table cells by importance: correct predictions, then gold and wrong cells in turn.
 
     Args:
         table: table with its gold cells.
@@ -236,7 +236,7 @@ AGAIN = "Download the dataset, or compare on a machine that has it"
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The table of a question, with its gold cells.
+    """The table of a question, with the cells that contain the gold answer.
 
     Args:
         header: column titles.
@@ -258,7 +258,7 @@ Tables = dict[str, AnswerTable | None]
 def read_tables(
     runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cache: Path | None
 ) -> tuple[dict[str, AnswerTable], str]:
-    """Read the tables of questions from the dataset of the first run that records its dataset.
+    """Read the tables of questions from the dataset that the runs were evaluated on.
 
     Args:
         runs: runs that answered the questions.
@@ -288,7 +288,7 @@ def read_tables(
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
-    """Return the dataset options of a run, or of its first stage that has a dataset.
+    """Return the dataset configuration of a run, or of the first stage that has a dataset.
 
     Return None if neither has a dataset, or the configuration is unreadable.
     """
@@ -303,7 +303,7 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
 
 
 def _read(options: Mapping[str, Any], split: str, ids: Sequence[str]) -> Tables:
-    """Read the tables of questions from a dataset.
+    """Read the tables of the given questions from a dataset.
 
     Only dataset readers of this package are called, because records are untrusted. The table is None for questions that
     the dataset does not contain.
@@ -334,7 +334,7 @@ def _table(example: TableExample) -> AnswerTable:
 
 
 def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
-    """Return the cache file, whose name is a hash of the options and of the dataset's files."""
+    """Return the path of the cache file for the tables of a dataset, named by a hash."""
     root = Path(str(options["root"])).expanduser().resolve() if "root" in options else None
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root and root.is_dir() else []
     key = json.dumps([options, root, split, state], sort_keys=True, default=str)

@@ -48,7 +48,7 @@ def results_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def reading_notes(report: Report) -> str:
-    """Write the explanation below the result tables: unit of scores, marks and notes."""
+    """Return the explanation below the result tables: unit of scores, marks and notes."""
     explanations = (units(report.tables), "the best of each column in bold, where another is clearly worse", UNDERLINED)
     lines = (
         [sentences(["; ".join(filter(None, explanations))])] if report.tables else ["No run has recorded a metric yet."]
@@ -57,7 +57,7 @@ def reading_notes(report: Report) -> str:
 
 
 def result_view(table: ResultTable, *, wide: bool = False) -> View:
-    """Convert a result table to a `View`.
+    """Convert a result table to a `View`, the table of a report.
 
     Baselines and published results are below the configurations, and are not marked.
 
@@ -85,7 +85,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
 
 
 def chance_note(table: ResultTable) -> str:
-    """Describe the 95 % interval of each split's first score due to its number of questions.
+    """Return a note on the 95 % interval of scores that results from the number of questions.
 
     The result is empty if no score is a share.
     """
@@ -100,7 +100,7 @@ def chance_note(table: ResultTable) -> str:
 
 
 def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
-    """Build a column, whose headings omit all words that the table title contains.
+    """Build the column of a metric. Its heading omits words that the table title contains.
 
     Args:
         place: index of the column.
@@ -120,7 +120,7 @@ def column_of(place: int, table: ResultTable, *, wide: bool) -> Column:
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
-    """Build the cells of a row, one per metric.
+    """Build the table cells of a result row, one per metric.
 
     Args:
         row: summaries of the row.
@@ -134,7 +134,7 @@ def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
 
 
 def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
-    """Build the cell of a score with its spread, its mark, and exact values on hover.
+    """Build the table cell of a score, with its spread, its mark, and exact values on hover.
 
     Args:
         metric: metric of the score.
@@ -149,7 +149,7 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
 
 
 def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
-    """Build the cell of a score: its center, with its spread after ±."""
+    """Build the table cell of a score: its center, with its spread after ±."""
     spec, spread = metric.spec, summary.spread
     cell = ViewCell.of(summary.center, spec.text, spec.scale)
     return cell if spread is None else replace(cell, spread=spec.spread_text(spread), spread_value=spec.scale * spread)
@@ -180,7 +180,7 @@ def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def difference_row(test: Difference, metric: MetricName) -> Row:
-    """Build the table row of a significance test.
+    """Build the table row of the significance test of one configuration.
 
     A significant difference is marked, and described as better or worse next to its p-value.
 
@@ -209,7 +209,7 @@ def difference_row(test: Difference, metric: MetricName) -> Row:
 
 
 def p_text(p: float) -> str:
-    """Format a probability: <0.001, 0.034, 0.51."""
+    """Format a p-value: <0.001, 0.034, 0.51."""
     return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
@@ -249,7 +249,7 @@ def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_table(report: Report, groups: Members, kind: str) -> View | None:
-    """Build the table of the first metric that has values for a type of subsets.
+    """Build the table of question subsets for the first metric that has values for such subsets.
 
     The main metric is tried first. Return None if no metric has values.
 
@@ -263,7 +263,7 @@ def first_table(report: Report, groups: Members, kind: str) -> View | None:
 
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
-    """Build the table of one metric by one type of subsets, with all questions as last column.
+    """Build the table of one metric on question subsets of one type, and on all questions.
 
     Return None if no run has the metric for such subsets.
 
@@ -294,12 +294,12 @@ MAX_LINES, MAX_SCORES, MAX_BARS = 3, 12, 30
 
 
 def blocks_of(report: Report) -> dict[str, str]:
-    """Return the dataset of each block of comparable configurations, most runs first."""
+    """Return the dataset of each block of comparable configurations, by block."""
     return {group.block: group.dataset for group in report.groups}
 
 
 def group_data(report: Report, place: int) -> dict[str, Any]:
-    """Return the label, index and block of a configuration for page scripts.
+    """Return the label, index and block number of a configuration for page scripts.
 
     Args:
         report: comparison of runs.
@@ -310,7 +310,7 @@ def group_data(report: Report, place: int) -> dict[str, Any]:
 
 
 def references(report: Report, metric: MetricName, dataset: str) -> list[PublishedResult]:
-    """Select published results of a metric: the best of each compared model, or of all models.
+    """Select the published results of a metric: the best of each compared model, or all models.
 
     Args:
         report: comparison of runs.
@@ -329,7 +329,7 @@ def references(report: Report, metric: MetricName, dataset: str) -> list[Publish
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Return the name, format and published results of a metric for page scripts.
+    """Return the name, format and published results of a metric as data for page scripts.
 
     The published results are a list per block.
     """
@@ -342,12 +342,12 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
 
 
 def round_value(value: float, metric: MetricName) -> float:
-    """Round to visible precision: 0.01 percentage points, or four significant digits."""
+    """Round the value of a metric to 0.01 percentage points, or to four significant digits."""
     return round(value, 4) if metric.spec.is_share else float(f"{value:.4g}")
 
 
 def list_scores(report: Report) -> list[MetricName]:
-    """List the metrics that a user can select: main metric, then other scores by importance."""
+    """Return the metrics that a user can select on a page, the main metric first."""
     names = [name for name in report.names.values() if name.is_score or name.full == report.metric]
     names.sort(key=lambda name: (name.full != report.metric, bool(name.part), *preference(name)))
     return names[:MAX_SCORES]
@@ -379,7 +379,7 @@ def scores_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
-    """Yield the bars of one metric, one view per block of configurations, best first.
+    """Yield a bar chart of one metric for each block of comparable configurations, best first.
 
     Bars of a test metric keep the order of the report, so that test scores determine no order.
     """
@@ -399,7 +399,7 @@ def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
 
 
 def score_bars(report: Report, metric: MetricName) -> list[Row]:
-    """Build a row per configuration that has a metric, in report order, with runs as dots."""
+    """Build one bar per configuration that has a metric, with the scores of single runs as dots."""
     rows = []
     for index, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric.full)) is not None:
@@ -410,7 +410,7 @@ def score_bars(report: Report, metric: MetricName) -> list[Row]:
 
 
 def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
-    """Draw horizontal bars, the first on top.
+    """Draw the values of a metric as horizontal bars, the first row on top.
 
     The axis includes zero, so lengths are comparable.
     """
@@ -427,7 +427,7 @@ def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
 
 
 def draw_bar(axes: Axes, index: int, row: Row) -> None:
-    """Draw one bar with its error bar, its runs as dots and its number.
+    """Draw one bar with its error bar, its number, and the scores of runs as dots.
 
     Args:
         axes: axes of the bars.

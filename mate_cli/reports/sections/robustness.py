@@ -62,7 +62,7 @@ def perturbation_views(
 
 
 def changes_of(paths: Sequence[Path], name: str, split: str, metric: str | None) -> tuple[str, np.ndarray, int] | None:
-    """Read the scores of the same questions before and after a perturbation, averaged over runs and seeds.
+    """Read the scores of questions before and after a perturbation, averaged over runs and seeds.
 
     Args:
         paths: run folders of a configuration.
@@ -93,7 +93,7 @@ def changes_of(paths: Sequence[Path], name: str, split: str, metric: str | None)
 
 
 def choose_score(scores: Mapping[str, float], metric: str | None) -> str:
-    """Return the name of a metric's score if a question has it, or of the main score of the question.
+    """Return the name of the score to compare: of the given metric, else the question's main score.
 
     Args:
         scores: scores of a question, by name.
@@ -105,7 +105,7 @@ def choose_score(scores: Mapping[str, float], metric: str | None) -> str:
 
 
 def change_row(label: str, metric: MetricName, scores: np.ndarray, seeds: int) -> Row:
-    """Build the row of a configuration. The interval is missing for few questions or tables.
+    """Build the table row with the score change that a perturbation causes for a configuration.
 
     Args:
         label: label of the configuration.

@@ -63,7 +63,7 @@ def runs_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def compact_run_rows(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
-    """Convert rows to compact JSON values, which the page's script renders on demand.
+    """Convert table rows of runs to compact JSON values, which the page's script renders on demand.
 
     Each text is stored once in `texts`. The rows contain its index.
 
@@ -94,13 +94,13 @@ def compact_run_rows(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], s
 
 
 def list_varying_settings(report: Report) -> list[str]:
-    """List the settings to group runs by: the fields, then other settings that differ."""
+    """Return the settings by which a page can group runs: the main fields, then differing settings."""
     keys = differing_keys([settings(run, (*SEED_REPEAT_KEYS, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in keys if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 
 def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the template values of one run: name, settings, status, score, time and command.
+    """Return the HTML template values of one run, such as its name, status, score and command.
 
     Args:
         run: the run.
@@ -128,13 +128,13 @@ def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Seq
 
 
 def score_texts(run: LoadedRun, metric: str | None) -> tuple[str, str] | None:
-    """Format the main metric of a run in full precision and as displayed, None if missing."""
+    """Format the main metric of a run in full precision and as displayed, or return None without it."""
     score = run.metrics.get(metric or "")
     return None if score is None else (f"{score:.8g}", run.names[metric or ""].spec.text(score))
 
 
 def shown_name(run: LoadedRun, report: Report) -> str:
-    """Return the folder of a run, relative to the searched folder."""
+    """Return the path of a run folder, relative to the folder that was searched for runs."""
     for root in report.folders:
         if run.folder.is_relative_to(root) and run.folder != Path(root):
             return clean(run.folder.relative_to(root))
@@ -142,7 +142,7 @@ def shown_name(run: LoadedRun, report: Report) -> str:
 
 
 def command_text(run: LoadedRun) -> str:
-    """Return the command line that started a run, empty if the run did not record it."""
+    """Return the command line that started a run, or "" if the run did not record it."""
     argv = run.record.get("argv")
     if not isinstance(argv, list) or not argv:
         return ""
@@ -175,7 +175,7 @@ def environment_facts(run: LoadedRun) -> dict[str, str]:
 
 
 def environment_text(counts: Counter[str], total: int) -> str:
-    """Format all values of, for example, a package version, with the number of runs of each.
+    """Format the values of an environment fact, such as a package version, with their run counts.
 
     The numbers are omitted if all runs have the same value.
 
@@ -211,7 +211,7 @@ def settings_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
-    """Return the template values of the settings of one dataset and task.
+    """Return the HTML template values for the settings of configurations of one dataset and task.
 
     The values contain the common settings as text, and a row per setting that differs.
     """
@@ -232,7 +232,7 @@ def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
 
 
 def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
-    """Return the value of a setting in one configuration, and whether the value is unique.
+    """Return the value of a setting in one configuration, and whether only this one has the value.
 
     Returns:
         The value, None if the configuration lacks the setting. True if at least three configurations are compared and
@@ -246,7 +246,7 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
 
 
 def count_line(count: int, noun: str, most: int) -> str:
-    """Describe how many rows are shown: `first 10 of 12 settings`. Empty if all are shown.
+    """Return the note `first 10 of 12 settings` if not all rows are shown, else "".
 
     Args:
         count: number of all rows.
@@ -294,14 +294,14 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """Name run folders by their paths relative to the common parent folder."""
+    """Return the paths of run folders, relative to their common parent folder."""
     paths = [folder.resolve() for folder in folders]
     parent = os.path.commonpath(paths)
     return [clean(Path(os.path.relpath(path, parent))) for path in paths]
 
 
 def score_views(runs: Pair) -> Iterator[View]:
-    """Yield the table of scores of both runs and their changes, then such a table for test."""
+    """Yield a table of the scores of two runs and their changes, and another for the test split."""
     names = {full: name for run in runs for full, name in run.names.items() if not name.baseline}
     metrics = sorted(names.values(), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
@@ -312,7 +312,7 @@ def score_views(runs: Pair) -> Iterator[View]:
 
 
 def score_row(metric: MetricName, first: float | None, second: float | None) -> Row:
-    """Build the row of a metric: the scores of both runs and the change.
+    """Build the table row of a metric: the scores of two runs, and the change.
 
     Args:
         metric: the metric.
@@ -325,7 +325,7 @@ def score_row(metric: MetricName, first: float | None, second: float | None) -> 
 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
-    """Build a table of the entries, such as settings, that differ between runs.
+    """Build a table of the named entries, such as settings, whose values differ between two runs.
 
     Args:
         title: title of the table.
@@ -339,12 +339,12 @@ def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> Vie
 
 
 def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Build columns that contain text."""
+    """Build table columns that contain text."""
     return tuple(Column(name, is_number=False) for name in names)
 
 
 def data_view(runs: Pair) -> View:
-    """Build a table of the numbers of examples that differ between two runs."""
+    """Build a table of the example counts that differ between two runs."""
     counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
     keys = dict.fromkeys(key for numbers in counts for key in numbers)
     rows = []
@@ -358,7 +358,7 @@ def data_view(runs: Pair) -> View:
 
 
 def question_views(runs: Pair, most: int) -> Iterator[View]:
-    """Yield the table of changed answers, on dev if both runs have predictions, or on test."""
+    """Yield a table of the questions whose answers differ between two runs, on dev or else test."""
     for split in SPLITS:
         first, second = (load_questions(run, split) for run in runs)
         if first and second:
@@ -367,7 +367,7 @@ def question_views(runs: Pair, most: int) -> Iterator[View]:
 
 
 def questions_view(run: LoadedRun, split: str, first: Questions, second: Questions, most: int) -> View:
-    """Build a table of the common questions whose answers changed.
+    """Build a table of the questions that two runs answer differently.
 
     Questions whose correctness changed come first.
 
@@ -393,7 +393,7 @@ def questions_view(run: LoadedRun, split: str, first: Questions, second: Questio
 
 
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
-    """Build the row of a question: gold answer, and the predictions of both runs.
+    """Build the table row of a question: gold answer, and the predictions of two runs.
 
     Each prediction is preceded by a mark for its correctness.
 
@@ -410,7 +410,7 @@ def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rig
 
 
 def common_score(predictions: Sequence[Prediction], split: str, run: LoadedRun) -> str:
-    """Return the most important score that all predictions have.
+    """Return the name of the most important score that all predictions have, else "".
 
     The result is empty if there is none.
 
@@ -425,7 +425,7 @@ def common_score(predictions: Sequence[Prediction], split: str, run: LoadedRun) 
 
 
 def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
-    """Return how correct a prediction is, as a score from 0 to 1.
+    """Return the correctness of a prediction as a score from 0 to 1.
 
     Args:
         question: question with its gold answers.
